@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -11,6 +12,11 @@ import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# A shell that starts the tests in the background has them ignore these, and so would every program they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for ignored in (signal.SIGQUIT, signal.SIGHUP):
+    signal.signal(ignored, signal.SIG_DFL)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")

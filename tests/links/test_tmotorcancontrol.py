@@ -59,6 +59,17 @@ def connect(khz: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(can.interface, "Bus", lambda channel, bustype: adapter)
 
     monkeypatch.setattr(CAN_Manager, "_instance", None)
+    # It gives a motor 0.1 s for each reply; here nothing is lost, but a busy computer may take longer.
+    get = can.BufferedReader.get_message
+    patience = [5.0]
+
+    def patient(reader: can.BufferedReader, timeout: float) -> "can.Message | None":
+        if message := get(reader, max(timeout, patience[0])):
+            return message
+        patience[0] = 0.0
+        return None
+
+    monkeypatch.setattr(can.BufferedReader, "get_message", patient)
     yield connected
     if CAN_Manager._instance is not None:
         CAN_Manager._instance.notifier.stop()

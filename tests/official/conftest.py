@@ -36,8 +36,9 @@ class Served:
         """The official client's connection to the first bus."""
         return moteus.Transport([moteus.FdcanusbDevice(self.path, **PATIENT)])
 
-    def tool(self, *words: str, timeout: float = 30.0) -> str:
-        """Runs the official `moteus_tool` on all buses; what it printed. Fails the test if the tool fails."""
+    def tool(self, *words: str, timeout: float = 120.0) -> str:
+        """Runs the official `moteus_tool` on all buses; what it printed. Fails the test if the tool fails. The first time Python
+        compiles all that it imports, which takes half a minute on a busy computer."""
         paths = [word for path in self.endpoints.values() for word in ("--fdcanusb", path)]
         done = subprocess.run(
             [sys.executable, "-c", TOOL, *paths, *words],

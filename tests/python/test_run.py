@@ -390,8 +390,7 @@ def controller(state, command):
 )
 def test_signals_that_end_a_process_bring_its_robot_down_gently(tmp_path: pathlib.Path, name: str, run: str) -> None:
     path = tmp_path / "run.tlog"
-    # A test run in the background of `nohup` ignores SIGHUP, and so would its child.
-    script = f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n{LEAVES}\n{run}\n"
+    script = f"{LEAVES}\n{run}\n"
     left = subprocess.run([sys.executable, "-c", script, name, str(path)], capture_output=True, text=True)
     assert left.returncode == 128 + signal.Signals[name], left.stderr
     with kilohertz.open_log(path) as log:
