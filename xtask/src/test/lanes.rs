@@ -19,15 +19,16 @@ struct Queue {
     waiting: Vec<String>,
     /// One that measures is at it.
     measuring: bool,
-    /// What others use is being built.
-    building: bool,
+    /// Parts that build what others test, and are not done.
+    building: Vec<String>,
 }
 
 impl Queue {
     /// Whether this part has to wait.
     fn holds_up(&self, part: &str) -> bool {
         let measures = parts::lane(part) == Lane::Measuring;
-        self.measuring && measures || self.building && parts::needs_packages(part)
+        let needed = parts::needs(part);
+        self.measuring && measures || self.building.iter().any(|builds| needed.contains(&builds.as_str()))
     }
 }
 
@@ -40,15 +41,14 @@ pub fn run(parts: Vec<String>) -> Result<Vec<Done>> {
     let (mut batch, clock): (Vec<String>, Vec<String>) =
         parts.iter().cloned().partition(|part| parts::lane(part) == Lane::Batch);
     batch.sort_by_key(|part| parts::rank(part));
-    let builds = batch.iter().any(|part| part == parts::PACKAGES);
-    let (batch, clock) = (Lanes::of(batch, false), Lanes::of(clock, builds));
+    let (batch, clock) = (Lanes::of(batch.clone(), Vec::new()), Lanes::of(clock, batch));
     let done = Mutex::new(Vec::new());
     let compute = || -> Result<()> {
         while let Some(part) = batch.next() {
             // Everything else waits for the packages.
             let nice = part != parts::PACKAGES;
             let one = start(&part, nice);
-            clock.built();
+            clock.built(&part);
             done.lock().unwrap_or_else(PoisonError::into_inner).push(one?);
         }
         Ok(())
@@ -70,7 +70,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn of(waiting: Vec<String>, building: bool) -> Self {
+    fn of(waiting: Vec<String>, building: Vec<String>) -> Self {
         Self { queue: Mutex::new(Queue { waiting, measuring: false, building }), freed: Condvar::new() }
     }
 
@@ -86,9 +86,9 @@ impl Lanes {
         Ok(())
     }
 
-    /// The packages are there, or cannot be built: what needs them says so then.
-    fn built(&self) {
-        self.lock().building = false;
+    /// What this part builds is there, or cannot be built: what needs it says so then.
+    fn built(&self, part: &str) {
+        self.lock().building.retain(|builds| builds != part);
         self.freed.notify_all();
     }
 
@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn two_that_measure_never_run_at_the_same_time() {
-        let lanes = Lanes::of(vec!["tests/oracle".into(), "tests/rtt".into(), "tests/python".into()], false);
+        let lanes =
+            Lanes::of(vec!["tests/oracle".into(), "tests/rtt".into(), "tests/python".into()], Vec::new());
         assert_eq!(lanes.next().as_deref(), Some("tests/oracle"));
         assert_eq!(lanes.next().as_deref(), Some("tests/python"));
         lanes.lock().measuring = false;
@@ -151,10 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn what_uses_the_packages_waits_for_them() {
-        let lanes = Lanes::of(vec!["tests/dist".into(), "rust".into()], true);
+    fn what_tests_something_waits_until_it_is_built() {
+        let waiting = ["tests/fleet", "tests/dist", "rust"].map(str::to_owned).into();
+        let lanes = Lanes::of(waiting, ["packages", "fleet", "fuzz"].map(str::to_owned).into());
         assert_eq!(lanes.next().as_deref(), Some("rust"));
-        lanes.built();
+        lanes.built("packages");
         assert_eq!(lanes.next().as_deref(), Some("tests/dist"));
+        lanes.built("fleet");
+        assert_eq!(lanes.next().as_deref(), Some("tests/fleet"));
     }
 }

@@ -15,8 +15,11 @@ const FUZZ_SECONDS: u32 = 5;
 /// The part that builds what others test, and where `tests/dist` has it from.
 pub const PACKAGES: &str = "packages";
 
+/// The part that builds `khz-fleet`, and runs its unit tests.
+const FLEET: &str = "fleet";
+
 /// Parts that compute and read no clock: they run beside the others, at a lower priority. In this order: what others need comes first.
-const BATCH: [&str; 6] = ["packages", "fuzz", "vm", "campaign", "tests/docs", "instructions"];
+const BATCH: [&str; 6] = [PACKAGES, FLEET, "fuzz", "campaign", "tests/docs", "instructions"];
 
 /// Folders whose tests measure time themselves: one of them at a time.
 const MEASURING: [&str; 3] = ["tests/oracle", "tests/rtt", "tests/links"];
@@ -56,9 +59,13 @@ pub fn lane(part: &str) -> Lane {
     }
 }
 
-/// Whether a part tests what [`PACKAGES`] builds.
-pub fn needs_packages(part: &str) -> bool {
-    !["rust", "instructions"].contains(&part)
+/// The parts that build what this one tests.
+pub fn needs(part: &str) -> &'static [&'static str] {
+    match part {
+        PACKAGES | FLEET | "rust" | "instructions" => &[],
+        part if is_of(part, fleet::TESTS) => &[PACKAGES, FLEET],
+        _ => &[PACKAGES],
+    }
 }
 
 /// Parts in the order in which a lane takes them: that of [`BATCH`], then that of the list.
@@ -76,7 +83,8 @@ pub fn run(part: &str) -> Result<Outcome> {
         "campaign" => campaign(SCENARIOS),
         "instructions" => instructions::gated(),
         "fuzz" => fuzz::targets(&[], FUZZ_SECONDS).map(Outcome::Ran),
-        "packages" => packages(),
+        PACKAGES => packages(),
+        FLEET => fleet::unit_tests().and_then(|tally| fleet::debug_program().map(|_| Outcome::Ran(tally))),
         "vm" => machine(),
         folder => python(folder),
     }
@@ -107,16 +115,11 @@ fn python(what: &str) -> Result<Outcome> {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
     let mut command = pytest(what)?;
-    let mut tally = Tally::default();
     if is_of(what, fleet::TESTS) {
-        if what == fleet::TESTS {
-            tally += fleet::unit_tests()?;
-        }
         command.env("KHZ_FLEET", fleet::debug_program()?);
     }
     let (succeeded, text) = shell::tee(&mut command)?;
-    tally += Tally::of_runner(succeeded, &text);
-    Ok(Outcome::Ran(tally))
+    Ok(Outcome::Ran(Tally::of_runner(succeeded, &text)))
 }
 
 /// `pytest` for what lies in `tests`: a folder, or a file in one. The command, the C library and the package are those that
