@@ -22,22 +22,19 @@ pub struct Health {
     pub verdict: String,
 }
 
-/// Counts over some time: all ticks, and what was wrong with the controlled ones.
+/// Counts over some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Ticks.
+    /// All ticks.
     pub ticks: u64,
-    /// Ticks that ended after the next one should have started.
-    pub overruns: u64,
-    /// Periods that were skipped.
-    pub skipped: u64,
-    /// Planned periods without a tick: those skipped, or by which the loop fell behind.
+    /// Planned periods without a tick under control: those skipped, or by which the loop fell behind.
     #[serde(default)]
     pub lost_periods: u64,
-    /// Replies that were missed.
-    pub missed: u64,
     /// The worst wake latency, µs.
     pub worst_wake_us: f64,
+    /// The counts of the controlled ticks.
+    #[serde(default)]
+    pub controlled: Stretch,
 }
 
 /// Watches ticks.
@@ -70,14 +67,11 @@ impl Watch {
     }
 
     fn tally(&self, counts: &Counts) -> Tally {
-        let Stretch { overruns, skipped, missed_replies, .. } = counts.controlled;
         Tally {
             ticks: counts.all().ticks,
-            overruns,
-            skipped,
             lost_periods: self.0.lost_periods(counts),
-            missed: missed_replies,
             worst_wake_us: counts.all().worst_wake_ns as f64 / 1000.0,
+            controlled: counts.controlled,
         }
     }
 }
@@ -118,16 +112,13 @@ mod tests {
             .for_each(|number| take(&mut watch, if number == 1000 { bad(number) } else { tick(number) }));
         let health = watch.health();
         assert_eq!((health.rate_hz, health.phase.as_str()), (1000.0, "active"));
-        assert_eq!(health.recent, Tally { ticks: 10_000, worst_wake_us: 50.0, ..Tally::default() });
-        let run = Tally {
-            ticks: 30_000,
-            overruns: 1,
-            skipped: 2,
-            lost_periods: 2,
-            missed: 1,
-            worst_wake_us: 9000.0,
-        };
-        assert_eq!((health.run, health.verdict.as_str()), (run, "Held 1000 Hz."));
+        let Tally { ticks, lost_periods, worst_wake_us, controlled } = health.recent;
+        assert_eq!((ticks, lost_periods, worst_wake_us), (10_000, 0, 50.0));
+        assert_eq!((controlled.overruns, controlled.missed_replies), (0, 0));
+        let Tally { ticks, lost_periods, worst_wake_us, controlled } = health.run;
+        assert_eq!((ticks, lost_periods, worst_wake_us), (30_000, 2, 9000.0));
+        assert_eq!((controlled.overruns, controlled.skipped, controlled.missed_replies), (1, 2, 1));
+        assert_eq!(health.verdict, "Held 1000 Hz.");
         take(&mut watch, bad(30_000));
         let verdict = watch.health().verdict;
         assert!(verdict.starts_with("Did not hold 1000 Hz: lost 2 of"), "{verdict}");

@@ -127,8 +127,8 @@ mod tests {
         let mut robots = Robots::new();
         let mut status: crate::bridge::Status = serde_json::from_str(
             r#"{"robot":"quad1","host":"<b>","version":"0","up":true,"commands":true,"run":1,"age_s":0.1,
-                "health":{"rate_hz":999.7,"phase":"active","recent":{"ticks":1,"overruns":0,"skipped":0,"missed":0,"worst_wake_us":61.2},
-                "run":{"ticks":1,"overruns":0,"skipped":0,"missed":0,"worst_wake_us":0}},"verdict":"clean",
+                "health":{"rate_hz":999.7,"phase":"active","recent":{"ticks":1,"worst_wake_us":61.2},
+                "run":{"ticks":1,"worst_wake_us":0}},"verdict":"clean",
                 "state":"up","received":{"samples":1,"lost":2,"behind":1,"refused":0,"others":0},"sent":1,"dropped":0}"#,
         )
         .unwrap();

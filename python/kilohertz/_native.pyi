@@ -34,11 +34,14 @@ __all__ = [
     "State",
     "Stepper",
     "Teleop",
+    "FIGURES",
     "__version__",
     "replay",
 ]
 
 __version__: str
+FIGURES: dict[str, str]
+"""Counts and times of a run by their keys, each with its definition."""
 
 class KilohertzError(Exception): ...
 class ConfigError(KilohertzError): ...

@@ -93,15 +93,15 @@ def parameters(**declared: Parameter) -> Callable[[_Function], _Function]:
 
 
 class Summary(dict[str, Any]):
-    """A run in figures, as `khz run --json` prints them; every key is also an attribute.
+    __doc__ = """A run in figures, as `khz run --json` prints them; every key is also an attribute.
 
-    `ticks`, `rate_hz`, `verdict`, `controlled`, `missed_replies`, `late_replies`, `overruns`, `lost_time`, `grade`, `end`,
-    `log`, `log_dropped`, `log_error` (None, or why the log is not whole), `sinks`, `events`, `servos`; distributions with
-    `p50 p90 p99 p999 max`: `wake_latency_ns`, `start_delay_ns`, `period_ns`, `cycle_ns`, `loop_compute_ns`, `cpu_ns`,
-    `control_ns` (`docs/metrics.md` defines them), and of a Python controller `python_ns` (in it) and
-    `overhead_ns` (ours around it). `trunk` has the `position` (m) in which the trunk of an emulated robot ended, None without one.
-    Of a chain `modules` lists each module's `name` and `time` in ns.
-    """
+    `verdict`, `rate_hz`, `controlled` and `outside` (the counts below of those ticks, `periods`, `lost_periods`), `lost_time`, `grade`,
+    `end`, `log`, `log_dropped`, `log_error` (None, or why the log is not whole), `sinks`, `events`, `servos`; of a Python
+    controller the distributions `python_ns` (in it) and `overhead_ns` (ours around it). `trunk` has the `position` (m) in which
+    the trunk of an emulated robot ended, None without one. Of a chain `modules` lists each module's `name` and `time` in ns.
+    Counts, and distributions (in ns, with `p50 p90 p99 p999 max`), as `docs/metrics.md` defines them:
+
+    """ + "\n".join(f"    `{key}`: {definition}" for key, definition in _native.FIGURES.items())
 
     _run: _native.Run | None = None
 

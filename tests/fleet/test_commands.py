@@ -153,7 +153,7 @@ def test_what_pretends_to_be_a_robot_has_no_hold_on_the_terminal(world: World) -
     world.router()
     judge = world.judge()
     tokens = [judge.liveliness().declare_token(f"khz/evil/{rest}") for rest in ("@up", "@bridge/1")]
-    tally = {"ticks": 1, "overruns": 0, "skipped": 0, "missed": 0, "worst_wake_us": 1.0}
+    tally = {"ticks": 1, "worst_wake_us": 1.0}
     status = {
         "robot": "evil", "host": "h", "version": "1", "up": True, "commands": True, "state": "up", "age_s": 0.0, "run": 7, "verdict": "v",
         "health": {"rate_hz": 1e308, "phase": "active", "recent": tally, "run": tally},

@@ -196,16 +196,14 @@ def late(
     return causes, worst, costs.by_cause
 
 
-def missed_while_off_cpu(ticks: list[Row]) -> int:
-    """Replies missed in ticks whose time on the CPU within the bus cycle was less than all replies usually take."""
-    usual, missed = Usual(learning=1), 0
+def mark_off_cpu(ticks: list[Row]) -> None:
+    """Notes in which ticks the time on the CPU within the bus cycle was less than all replies usually take."""
+    usual = Usual(learning=1)
     for tick in ticks:
         away, before = tick["away_in_cycle_ns"], usual.known()
-        if away >= LOST_NS and before is not None and tick["cycle_ns"] - away < before:
-            missed += tick["missed"]
+        tick["off_cpu"] = away >= LOST_NS and before is not None and tick["cycle_ns"] - away < before
         if tick["missed"] == 0:
             usual.ask(tick["cycle_ns"] - tick["imu_ns"])
-    return missed
 
 
 def start_delay(ticks: list[tuple[int, int, int, int]], period_ns: int) -> Figures:
@@ -217,20 +215,29 @@ def start_delay(ticks: list[tuple[int, int, int, int]], period_ns: int) -> Figur
     return distribution(values, at)
 
 
-def counts(ticks: list[Row], durations: list[int], period_ns: int, falls_behind: bool) -> Figures:
+def counts(ticks: list[Row], period_ns: int) -> Figures:
+    return {
+        "ticks": len(ticks),
+        "skipped": sum(tick["skipped"] for tick in ticks),
+        "late_wakes": sum(tick["started_ns"] - tick["waited_for_ns"] >= period_ns for tick in ticks),
+        "overruns": sum(ended_ns(tick) > tick["planned_ns"] + period_ns for tick in ticks),
+        "ticks_without_frame": sum(tick["without_frame"] for tick in ticks),
+        "missed_replies": sum(tick["missed"] for tick in ticks),
+        "missed_while_off_cpu": sum(tick["missed"] for tick in ticks if tick["off_cpu"]),
+        "late_replies": sum(tick["late"] for tick in ticks),
+        "unexpected_frames": sum(tick["unexpected"] for tick in ticks),
+        "imu_missed": sum(tick["imu_missed"] for tick in ticks),
+    }
+
+
+def part_of_run(ticks: list[Row], durations: list[int], period_ns: int, falls_behind: bool) -> Figures:
+    """The controlled ticks, or all others."""
     lost, duration = sum(tick["skipped"] for tick in ticks), sum(durations)
     if falls_behind:
         behind = (duration + period_ns // 2) // period_ns - len(ticks)
         lost = max(lost, behind)
-    return {
-        "ticks": len(ticks),
-        "lost_periods": lost,
-        "periods": len(ticks) + lost,
-        "late_wakes": sum(tick["started_ns"] - tick["waited_for_ns"] >= period_ns for tick in ticks),
-        "overruns": sum(ended_ns(tick) > tick["planned_ns"] + period_ns for tick in ticks),
-        "missed_replies": sum(tick["missed"] for tick in ticks),
-        "duration_ns": duration,
-    }
+    more = {"lost_periods": lost, "periods": len(ticks) + lost, "duration_ns": duration}
+    return {**counts(ticks, period_ns), **more}
 
 
 def ended_ns(tick: Row) -> int:
@@ -292,7 +299,8 @@ def run(
     lost = lost_time(all_lost)
     most = min(lost["time_ns"]["unaccounted"], steal_ns)
     # The sensor's clock decides how many periods there are.
-    inside = counts(inner, inner_gaps, period_ns, not sensor_paced)
+    mark_off_cpu(ticks)
+    inside = part_of_run(inner, inner_gaps, period_ns, not sensor_paced)
     rate = (
         len(inner) * 1e9 / inside["duration_ns"] if inside["duration_ns"]
         else (len(ticks) - 1) * 1e9 / (starts[-1] - starts[0])
@@ -300,19 +308,10 @@ def run(
     causes, worst, costs = late(inner, all_lost, threshold_ns, period_ns)
     started = [(tick["started_ns"], tick["due_ns"], tick["skipped"], tick["started_ns"]) for tick in inner]
     run_figures = {
-        "ticks": len(ticks),
+        **counts(ticks, period_ns),
         "rate_hz": rate,
         "controlled": inside,
-        "outside": counts(outer, outer_gaps, period_ns, False),
-        "skipped": sum(tick["skipped"] for tick in ticks),
-        "late_wakes": sum(latency(tick) >= period_ns for tick in ticks),
-        "overruns": sum(ended_ns(tick) > tick["planned_ns"] + period_ns for tick in ticks),
-        "ticks_without_frame": sum(tick["without_frame"] for tick in ticks),
-        "missed_replies": sum(tick["missed"] for tick in ticks),
-        "late_replies": sum(tick["late"] for tick in ticks),
-        "unexpected_frames": sum(tick["unexpected"] for tick in ticks),
-        "imu_missed": sum(tick["imu_missed"] for tick in ticks),
-        "missed_while_off_cpu": missed_while_off_cpu(ticks),
+        "outside": part_of_run(outer, outer_gaps, period_ns, False),
         "lost_time": lost,
         "steal_at_most_ns": most,
         "unexplained_ns": lost["time_ns"]["unaccounted"] - most,

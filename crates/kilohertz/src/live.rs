@@ -116,7 +116,7 @@ impl Live {
             return Some(format!("{CLEAR}{seconds:>6.1} s of virtual time  {}", last.phase.name()));
         }
         let (Summary { p99, .. }, Summary { max, .. }) =
-            (self.tally.wake_latency.summary(), self.tally.cycle.summary());
+            (self.tally.times.wake_latency.summary(), self.tally.times.cycle.summary());
         let rate_hz = self.tally.counter.rate_hz();
         Some(
             format!(

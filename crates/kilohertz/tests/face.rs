@@ -53,10 +53,10 @@ fn a_run_in_virtual_time_repeats_exactly() {
         let finished = leg().each_tick(swing).observer(knee.clone()).virtual_time().start().unwrap().finish();
         let summary = finished.unwrap().summary;
         assert_eq!(summary.verdict.headline, "held 1000 Hz of virtual time");
-        assert_eq!((summary.missed_replies, summary.controlled.lost_periods), (0, 0));
+        assert_eq!((summary.all.missed_replies, summary.controlled.lost_periods), (0, 0));
         assert!(summary.ended_well, "{}", summary.end);
         let [ticks, position] = [0, 1].map(|at: usize| knee.0[at].load(Ordering::Relaxed));
-        (ticks, position, summary.ticks, format!("{:?}", summary.cycle_ns))
+        (ticks, position, summary.all.ticks, format!("{:?}", summary.times.cycle))
     };
     let first = run();
     assert_eq!(first.0, first.2, "the observer is told of every tick");
@@ -67,7 +67,12 @@ fn a_run_in_virtual_time_repeats_exactly() {
 #[test]
 fn nothing_in_virtual_time_takes_this_computers() {
     let summary = leg().virtual_time().start().unwrap().finish().unwrap().summary;
-    let own = [&summary.wake_latency_ns, &summary.loop_compute_ns, &summary.cpu_ns, &summary.control_ns];
+    let own = [
+        &summary.times.wake_latency,
+        &summary.times.loop_compute,
+        &summary.times.cpu,
+        &summary.times.control,
+    ];
     assert!(own.iter().all(|part| part.max == 0));
     let table = summary.to_string();
     assert!(!table.contains("wake latency") && !table.contains("loop thread"), "{table}");
@@ -140,7 +145,7 @@ fn a_log_of_virtual_time_ends_when_its_run_does() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("leg.tlog");
     let finished = leg().log(&log).virtual_time().start().unwrap().finish().unwrap();
-    let seconds = finished.summary.ticks as f64 * 1e-3;
+    let seconds = finished.summary.all.ticks as f64 * 1e-3;
     assert!((span(&log) - seconds).abs() < 0.1, "{} s of {seconds} s", span(&log));
 }
 
@@ -181,7 +186,7 @@ fn a_run_is_stopped_from_outside() {
     }
     run.stop();
     // Not after an hour: who runs the tests would notice.
-    assert!(run.finish().unwrap().summary.ticks > 0);
+    assert!(run.finish().unwrap().summary.all.ticks > 0);
 }
 
 /// Wants a joint that is not there.
@@ -217,6 +222,6 @@ fn the_quadruped_came_down_where_one_frame_in_a_hundred_was_lost() {
     let robot = Robot::parse(&lossy, "lossy.toml").expect("a right file").no_log().virtual_time();
     let finished = robot.duration(Duration::from_secs(10)).start().unwrap().finish();
     let summary = finished.unwrap().summary;
-    assert!(summary.missed_replies > 1000, "{}", summary.missed_replies);
+    assert!(summary.all.missed_replies > 1000, "{}", summary.all.missed_replies);
     assert!(summary.ended_well, "{}", summary.end);
 }

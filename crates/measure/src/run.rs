@@ -29,10 +29,12 @@ use khz_robot::supervisor::Cause;
 use khz_rt::late::{Causes, Lost, Window, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_run::costs::LateGroup;
+use khz_run::figures::{TIMES, Time, Times};
 use khz_run::late::{LEARNING, PARTS};
-use khz_run::tally::{Pace, Stretch, Tally};
+use khz_run::tally::{Counts, Pace, Stretch, Tally};
 use khz_run::verdict::{Facts, Stops, judge};
 use serde::Serialize;
+use std::ops::Deref;
 use std::path::PathBuf;
 
 /// What marks JSON as the result of a run.
@@ -56,8 +58,9 @@ pub struct RunSummary {
     /// What that is made of.
     #[serde(skip)]
     facts: Facts,
-    /// Ticks run.
-    pub ticks: u64,
+    /// The counts of all ticks.
+    #[serde(flatten)]
+    pub all: Stretch,
     /// Ticks per second of the controlled time; of the whole run where there is none.
     pub rate_hz: f64,
     /// The configured rate.
@@ -66,27 +69,9 @@ pub struct RunSummary {
     pub controlled: Ticks,
     /// All other ticks: the start, and coming down.
     pub outside: Ticks,
-    /// Replies missed, by all servos together.
-    pub missed_replies: u64,
-    /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
-    pub missed_while_off_cpu: u64,
-    /// Replies to older queries.
-    pub late_replies: u64,
-    /// Frames that were no reply to a query.
-    pub unexpected_frames: u64,
-    /// IMU readings missed.
-    pub imu_missed: u64,
     /// The robot has an IMU.
     #[serde(skip)]
     pub has_imu: bool,
-    /// Ticks that ended after the next should have begun.
-    pub overruns: u64,
-    /// Periods without a tick, as the overrun policy counts them.
-    pub skipped: u64,
-    /// Ticks that started a period or more after the time the loop waited for.
-    pub late_wakes: u64,
-    /// Ticks the timer started because the frame that paces the loop did not come.
-    pub ticks_without_frame: u64,
     /// Frames that pace the loop but came too early to start a tick.
     pub early_frames: u64,
     /// Commands that were changed to keep a joint within its limits: cut, slowed down, or turned away from a limit.
@@ -101,21 +86,9 @@ pub struct RunSummary {
     pub steal_at_most_ns: i64,
     /// The rest of it.
     pub unexplained_ns: i64,
-    /// From the time the loop waited for to the start of the tick. This and the following are of the controlled ticks.
-    pub wake_latency_ns: Summary,
-    /// From each planned time to the start of the first tick at or after it: a period without a tick counts, too.
-    pub start_delay_ns: Summary,
-    /// From the start of a tick to the start of the next.
-    pub period_ns: Summary,
-    /// From the start of a tick to its last reply.
-    pub cycle_ns: Summary,
-    /// Loop compute time by the clock, time preempted meanwhile included: encoding, decoding, state, supervisor, handing
-    /// over to the recorder; neither the links (nor the devices emulated behind them) nor the controller.
-    pub loop_compute_ns: Summary,
-    /// CPU time of the loop's thread from the start of a tick to its end; waiting for replies by spinning is in it.
-    pub cpu_ns: Summary,
-    /// Time in the controller, of the ticks in which it computed commands.
-    pub control_ns: Summary,
+    /// Its times, of the controlled ticks if their definitions say nothing else.
+    #[serde(flatten)]
+    pub times: Times<Summary>,
     /// What a controller on its own thread (`loop.mode = "pipelined"`) did; `null` without one.
     pub pipelined: Option<Pipelined>,
     /// Of `control_ns`, by the sections the controller names, or the modules it is a chain of. `max_at` is a tick's number.
@@ -161,38 +134,29 @@ pub struct RunSummary {
 /// Some of the ticks of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ticks {
-    /// Ticks run.
-    pub ticks: u64,
+    /// Their counts.
+    #[serde(flatten)]
+    pub counts: Stretch,
     /// Planned periods: with a tick and without.
     pub periods: u64,
     /// Of these, without a tick.
     pub lost_periods: u64,
-    /// Ticks that started a period or more after the time the loop waited for.
-    pub late_wakes: u64,
-    /// Ticks that ended after the next should have begun.
-    pub overruns: u64,
-    /// Replies missed.
-    pub missed_replies: u64,
-    /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
-    #[serde(skip)]
-    pub missed_while_off_cpu: u64,
     /// From the start of the tick before the first to the start of the last.
     pub duration_ns: i64,
 }
 
 impl Ticks {
-    fn of(stretch: &Stretch, pace: Pace) -> Self {
-        let lost_periods = stretch.lost_periods(pace);
-        Self {
-            ticks: stretch.ticks,
-            periods: stretch.ticks + lost_periods,
-            lost_periods,
-            late_wakes: stretch.late_wakes,
-            overruns: stretch.overruns,
-            missed_replies: stretch.missed_replies,
-            missed_while_off_cpu: stretch.missed_while_off_cpu,
-            duration_ns: stretch.span_ns,
-        }
+    fn of(counts: Stretch, pace: Pace) -> Self {
+        let lost_periods = counts.lost_periods(pace);
+        Self { counts, periods: counts.ticks + lost_periods, lost_periods, duration_ns: counts.span_ns }
+    }
+}
+
+impl Deref for Ticks {
+    type Target = Stretch;
+
+    fn deref(&self) -> &Stretch {
+        &self.counts
     }
 }
 
@@ -286,7 +250,7 @@ impl RunSummary {
         let steal = &outcome.usage.steal_ns;
         let steal_loop_cpu_ns = config.timing.cpu.and_then(|cpu| steal.get(cpu as usize)).copied();
         let steal_ns = outcome.usage.steal_total_ns();
-        let (lost, all, servos) = (tally.lost, tally.all(), servos(config, landed));
+        let (lost, servos) = (tally.lost, servos(config, landed));
         let names: Vec<String> = servos.iter().map(|servo| servo.name.clone()).collect();
         let known = Known {
             config: Some(config),
@@ -307,25 +271,16 @@ impl RunSummary {
             clock: config.timing.clock,
             verdict: Verdict::default(),
             facts,
-            ticks: all.ticks,
+            all: tally.all(),
             rate_hz: tally.counter.rate_hz(),
             target_rate_hz: config.timing.rate_hz,
-            controlled: Ticks::of(&controlled, pace),
+            controlled: Ticks::of(controlled, pace),
             // Its stretches do not follow each other, so what fell between them is no lost period.
             outside: Ticks {
                 duration_ns: tally.outside().span_ns,
-                ..Ticks::of(&Stretch { span_ns: 0, ..tally.outside() }, pace)
+                ..Ticks::of(Stretch { span_ns: 0, ..tally.outside() }, pace)
             },
-            missed_replies: all.missed_replies,
-            missed_while_off_cpu: all.missed_while_off_cpu,
-            late_replies: all.late_replies,
-            unexpected_frames: all.unexpected_frames,
-            imu_missed: all.imu_missed,
             has_imu: config.imu.is_some(),
-            overruns: all.overruns,
-            skipped: all.skipped,
-            late_wakes: all.late_wakes,
-            ticks_without_frame: all.without_frame,
             early_frames: stats.early_frames,
             changed_commands: outcome.machine.supervisor().clamped(),
             lost_time: lost,
@@ -333,13 +288,7 @@ impl RunSummary {
             steal_loop_cpu_ns,
             steal_at_most_ns,
             unexplained_ns: lost.time_ns.unaccounted - steal_at_most_ns,
-            wake_latency_ns: tally.wake_latency.summary(),
-            start_delay_ns: tally.start_delay.summary(),
-            period_ns: tally.period.summary(),
-            cycle_ns: tally.cycle.summary(),
-            loop_compute_ns: tally.loop_compute.summary(),
-            cpu_ns: tally.cpu.summary(),
-            control_ns: tally.control.summary(),
+            times: tally.times.summaries(),
             pipelined: pipelined(stats),
             modules: outcome.modules.clone(),
             parts: parts(config, landed),
@@ -370,6 +319,17 @@ impl RunSummary {
         lost_lines(&self.lost_time, self.steal_loop_cpu_ns.unwrap_or(self.steal_ns))
     }
 
+    /// Its counts, under control and outside.
+    pub fn counts(&self) -> Counts {
+        Counts { controlled: self.controlled.counts, outside: self.outside.counts }
+    }
+
+    /// The times this run has: in virtual time only the devices took any, and none of it was this computer's.
+    pub fn times(&self) -> impl Iterator<Item = (&'static Time, &Summary)> {
+        let times = TIMES.iter().filter(|time| self.clock == Clock::Real || time.is_of_devices);
+        times.map(|time| (time, (time.within)(&self.times)))
+    }
+
     /// Further replies to one query, of all servos.
     pub fn duplicates(&self) -> u64 {
         self.servos.iter().map(|servo| servo.duplicates).sum()
@@ -378,7 +338,7 @@ impl RunSummary {
     /// Checks what is required of it; what is not met comes first in the verdict. A run that was to last for `asked_ns` and ended
     /// before meets nothing, unless a duration is required.
     pub fn require(&mut self, requirements: &Requirements<Self>, asked_ns: Option<i64>) {
-        let Ticks { ticks, duration_ns, .. } = self.controlled;
+        let (ticks, duration_ns) = (self.controlled.ticks, self.controlled.duration_ns);
         let is_over = self.events.iter().any(|event| event.cause == Cause::TimeOver.to_string());
         let early = asked_ns.filter(|_| !is_over).map(|asked_ns| {
             let [lasted, asked] = [duration_ns, asked_ns].map(|ns| duration(ns as f64));

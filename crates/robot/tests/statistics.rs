@@ -85,14 +85,19 @@ fn frozen() -> VirtualTime {
 fn a_frozen_loop_shows_the_whole_freeze_as_wake_latency_under_every_policy() {
     for overrun in [Overrun::Skip, Overrun::RunLateOnce, Overrun::RePhase] {
         let Played { stats, .. } = play(overrun, frozen(), Slow::default());
-        let wake = stats.wake_latency.summary();
+        let wake = stats.times.wake_latency.summary();
         assert_eq!(wake.max, 7_100_000, "{overrun}");
-        let late =
-            stats.wake_latency.buckets().filter(|(ns, _)| *ns > 50_000).map(|(_, count)| count).sum::<u64>();
+        let late = stats
+            .times
+            .wake_latency
+            .buckets()
+            .filter(|(ns, _)| *ns > 50_000)
+            .map(|(_, count)| count)
+            .sum::<u64>();
         assert_eq!((late, stats.all().late_wakes, stats.controlled().late_wakes), (6, 5, 5), "{overrun}");
-        assert_eq!(stats.period.summary().max, 8_100_000, "{overrun}");
+        assert_eq!(stats.times.period.summary().max, 8_100_000, "{overrun}");
         assert_eq!((stats.all().skipped, stats.controlled().lost_periods(PACE)), (35, 35), "{overrun}");
-        assert_eq!(stats.wake_latency.count(), stats.controlled().ticks);
+        assert_eq!(stats.times.wake_latency.count(), stats.controlled().ticks);
     }
 }
 
@@ -106,21 +111,21 @@ fn every_planned_period_counts_with_its_delay() {
         (Overrun::RePhase, 0, 100_000),
     ] {
         let Played { stats, .. } = play(overrun, frozen(), Slow::default());
-        assert_eq!(stats.start_delay.count(), stats.controlled().ticks + 35, "{overrun}");
+        assert_eq!(stats.times.start_delay.count(), stats.controlled().ticks + 35, "{overrun}");
         let freeze = |rest_ns: i64| (0..8).map(move |n| rest_ns + n * PERIOD_NS);
         let mut expected = Histogram::new();
         let late = freeze(100_000).chain((0..4).flat_map(|_| freeze(others_ns))).chain([short_ns]);
         late.for_each(|ns| expected.record(ns, 0));
-        let in_time = stats.start_delay.count() - expected.count();
+        let in_time = stats.times.start_delay.count() - expected.count();
         (0..in_time).for_each(|_| expected.record(0, 0));
         let without_time = |histogram: &Histogram| Summary { max_at: 0, ..histogram.summary() };
-        assert_eq!(without_time(&stats.start_delay), without_time(&expected), "{overrun}");
+        assert_eq!(without_time(&stats.times.start_delay), without_time(&expected), "{overrun}");
         assert_eq!(
-            stats.wake_latency.summary().p99,
+            stats.times.wake_latency.summary().p99,
             0,
             "{overrun}: of the ticks that ran nearly all were in time"
         );
-        assert!(stats.start_delay.summary().p99 > 4_000_000, "{overrun}");
+        assert!(stats.times.start_delay.summary().p99 > 4_000_000, "{overrun}");
     }
 }
 
@@ -130,7 +135,7 @@ fn a_loop_that_stops_on_a_late_wake_shows_it_and_comes_down_at_once() {
     let time = VirtualTime::new(0).frozen([freeze]);
     let Played { stats, starts, .. } = play(Overrun::Stop, time, Slow::default());
     assert_eq!((stats.all().late_wakes, stats.all().skipped), (1, 7));
-    assert_eq!(stats.wake_latency.summary().max, 7_100_000);
+    assert_eq!(stats.times.wake_latency.summary().max, 7_100_000);
     let late = starts.iter().find(|(_, _, skipped)| *skipped > 0);
     assert_eq!(late, Some(&(501 * PERIOD_NS, 508 * PERIOD_NS + 100_000, 7)));
 }
@@ -146,10 +151,11 @@ fn an_overrun_costs_the_periods_it_took_and_the_phase_or_none_of_it() {
             (stats.all().late_wakes, stats.controlled().lost_periods(PACE)),
             (0, lost.max(stats.all().skipped))
         );
-        let delayed = stats.start_delay.buckets().filter(|(ns, _)| *ns > 0).map(|(_, n)| n).sum::<u64>();
+        let delayed =
+            stats.times.start_delay.buckets().filter(|(ns, _)| *ns > 0).map(|(_, n)| n).sum::<u64>();
         // Under `skip` the next tick starts in time for the period it waits for.
         assert_eq!(delayed, 3, "{overrun}");
-        assert_eq!(stats.control.summary().max, 2_500_000);
+        assert_eq!(stats.times.control.summary().max, 2_500_000);
     }
 }
 
@@ -175,15 +181,18 @@ fn figures_are_of_the_controlled_time_and_the_rest_is_counted_apart() {
         (stats.all().late_wakes, stats.outside().late_wakes, stats.controlled().late_wakes),
         (1, 1, 0)
     );
-    assert_eq!((stats.wake_latency.summary().max, stats.wake_latency_outside.summary().max), (0, 3_200_000));
+    assert_eq!(
+        (stats.times.wake_latency.summary().max, stats.wake_latency_outside.summary().max),
+        (0, 3_200_000)
+    );
     assert_eq!(stats.all().ticks, stats.controlled().ticks + stats.outside().ticks);
     assert!((stats.counter.rate_hz() - 1000.0).abs() < 1e-9);
-    for count in [stats.start_delay.count(), stats.period.count(), stats.cycle.count()] {
+    for count in [stats.times.start_delay.count(), stats.times.period.count(), stats.times.cycle.count()] {
         assert_eq!(count, stats.controlled().ticks);
     }
     // The controller also ran in the first active tick, whose waiting was part of the start, but not in the last, in which
     // the supervisor took over.
-    assert_eq!(stats.control.count(), stats.controlled().ticks);
+    assert_eq!(stats.times.control.count(), stats.controlled().ticks);
     let part = |name: &str| stats.parts().into_iter().find(|part| part.name == name).unwrap().time.count;
     assert_eq!((part("wake"), part("control")), (stats.controlled().ticks, stats.controlled().ticks - 1));
 }

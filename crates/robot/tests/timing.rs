@@ -273,7 +273,7 @@ fn a_loop_paced_by_a_sensor_follows_its_clock() {
     let frame_ns = |n: i64| 700_000 + n * 990_000;
     let (stats, starts) = paced((0..3000).map(frame_ns));
     assert_eq!(
-        (stats.all().without_frame, stats.all().missed_replies, stats.all().unexpected_frames),
+        (stats.all().ticks_without_frame, stats.all().missed_replies, stats.all().unexpected_frames),
         (0, 0, 0)
     );
     assert!(starts.0.len() > 1000);
@@ -281,7 +281,7 @@ fn a_loop_paced_by_a_sensor_follows_its_clock() {
         assert_eq!(start, (frame_ns(n as i64), false), "tick {n}");
     }
     // Virtual time goes on in steps of half a microsecond.
-    assert!(stats.wake_latency.summary().max < 1_000);
+    assert!(stats.times.wake_latency.summary().max < 1_000);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn a_silent_sensor_leaves_a_loop_of_the_same_rate_and_is_taken_up_again() {
     // The first comes when the patience is over, the others a period after it each.
     assert_eq!(without.first(), Some(&500_300_000));
     assert!(without.windows(2).all(|pair| pair[1] - pair[0] == PERIOD_NS), "{without:?}");
-    assert_eq!((stats.all().without_frame, without.len()), (200, 200));
+    assert_eq!((stats.all().ticks_without_frame, without.len()), (200, 200));
     assert_eq!((stats.all().skipped, stats.all().overruns, stats.all().missed_replies), (0, 0, 0));
     let again = starts.0.iter().find(|(at_ns, _)| *at_ns >= 700_000_000);
     assert_eq!(again, Some(&(700_000_000, false)));
@@ -304,7 +304,7 @@ fn a_silent_sensor_leaves_a_loop_of_the_same_rate_and_is_taken_up_again() {
 fn a_loop_paced_by_a_slow_sensor_loses_no_period() {
     for every_ns in [960_000, 1_000_050, 1_001_000, 1_010_000, 1_040_000] {
         let (stats, _) = paced((1..20_000).map(|n| n * every_ns));
-        assert_eq!((stats.all().skipped, stats.all().without_frame), (0, 0), "every {every_ns} ns");
+        assert_eq!((stats.all().skipped, stats.all().ticks_without_frame), (0, 0), "every {every_ns} ns");
         assert_eq!(
             stats.controlled().lost_periods(Pace { by_sensor: true, ..PACE }),
             0,
@@ -318,13 +318,19 @@ fn a_tick_whose_pace_frame_did_not_come_has_waited_for_it() {
     // Each tenth frame is missing: its tick starts when the patience is over.
     let (stats, _) = paced((1..3000).filter(|n| n % 10 != 0).map(|n| n * PERIOD_NS));
     let delayed = |from_ns: i64| {
-        stats.start_delay.buckets().filter(|(ns, _)| *ns >= from_ns).map(|(_, count)| count).sum::<u64>()
+        stats
+            .times
+            .start_delay
+            .buckets()
+            .filter(|(ns, _)| *ns >= from_ns)
+            .map(|(_, count)| count)
+            .sum::<u64>()
     };
     let tenth = stats.controlled().ticks / 10;
     assert!((tenth - 1..=tenth + 1).contains(&delayed(299_000)), "{} of {tenth}", delayed(299_000));
-    assert_eq!(stats.start_delay.summary().max / 1000, 300);
+    assert_eq!(stats.times.start_delay.summary().max / 1000, 300);
     // The loop woke about when it wanted to: at the end of its patience.
-    assert!(stats.wake_latency.summary().max < 50_000);
+    assert!(stats.times.wake_latency.summary().max < 50_000);
     assert_eq!((stats.all().skipped, stats.all().overruns), (0, 0));
 }
 
@@ -340,7 +346,11 @@ fn a_paced_loop_that_was_frozen_does_not_show_its_lost_periods_as_frames_that_ca
             (10, early),
             "stamped when read: {stamped_when_read}"
         );
-        assert_eq!(stats.start_delay.summary().max, 10_400_000, "stamped when read: {stamped_when_read}");
+        assert_eq!(
+            stats.times.start_delay.summary().max,
+            10_400_000,
+            "stamped when read: {stamped_when_read}"
+        );
     }
 }
 
@@ -352,12 +362,12 @@ fn pacing_frames_that_come_too_often_do_not_speed_the_robot_up() {
         assert!((950.0..=1051.0).contains(&rate_hz), "frames every {every_us} µs: {rate_hz} Hz");
         // Of frames a tenth too fast one is left out now and then, and the timer bridges the gap.
         assert_eq!(
-            (stats.all().without_frame > 0, stats.all().skipped),
+            (stats.all().ticks_without_frame > 0, stats.all().skipped),
             (every_us == 900, 0),
             "every {every_us} µs"
         );
         let frames = starts.0.iter().rfind(|(_, without)| !without).unwrap().0 / (every_us * 1000);
-        let started = stats.all().ticks - stats.all().without_frame;
+        let started = stats.all().ticks - stats.all().ticks_without_frame;
         assert!(
             (0..=1).contains(&(stats.early_frames + started).abs_diff(frames as u64)),
             "every {every_us} µs"

@@ -1,10 +1,12 @@
 //! What a run was like, counted tick by tick. `docs/metrics.md` defines every figure.
 
 use crate::costs::{Costly, Costs, LateGroup};
+use crate::figures::Seen;
+pub use crate::figures::{Stretch, Times};
 use crate::late::{Judge, Judged, PARTS, parts};
 use crate::record::Tick;
 use khz_rt::late::{Causes, LateLog, LateTick, Lost};
-use khz_rt::{Cause, DISTURBED_NS, Histogram, RunningMedian, SectionSummary};
+use khz_rt::{DISTURBED_NS, Histogram, RunningMedian, SectionSummary};
 use std::ops::AddAssign;
 
 /// Late ticks kept.
@@ -19,59 +21,6 @@ pub struct Pace {
     pub period_ns: i64,
     /// Ticks start by a sensor's frames, and so by its clock.
     pub by_sensor: bool,
-}
-
-/// Some of the ticks of a run, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stretch {
-    /// Ticks run.
-    pub ticks: u64,
-    /// Periods without a tick before one of these.
-    pub skipped: u64,
-    /// Ticks that started a period or more after the time the loop waited for.
-    pub late_wakes: u64,
-    /// Ticks that ended after the next one should have started.
-    pub overruns: u64,
-    /// Ticks that ended later than usual.
-    pub late: u64,
-    /// Ticks the timer started because the frame that paces the loop did not come.
-    pub without_frame: u64,
-    /// Replies missed, by all servos together.
-    pub missed_replies: u64,
-    /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
-    pub missed_while_off_cpu: u64,
-    /// Of the others, in controlled ticks whose encoding left less of the bus cycle than that, by the loop's own computing.
-    pub missed_while_computing: u64,
-    /// Replies to older queries, and further replies to one query.
-    pub late_replies: u64,
-    /// Frames that were no reply to a query.
-    pub unexpected_frames: u64,
-    /// IMU readings missed.
-    pub imu_missed: u64,
-    /// From the start of the tick before each to the start of it, summed.
-    pub span_ns: i64,
-    /// The longest wake latency.
-    pub worst_wake_ns: i64,
-}
-
-impl AddAssign for Stretch {
-    #[inline]
-    fn add_assign(&mut self, more: Self) {
-        self.ticks += more.ticks;
-        self.skipped += more.skipped;
-        self.late_wakes += more.late_wakes;
-        self.overruns += more.overruns;
-        self.late += more.late;
-        self.without_frame += more.without_frame;
-        self.missed_replies += more.missed_replies;
-        self.missed_while_off_cpu += more.missed_while_off_cpu;
-        self.missed_while_computing += more.missed_while_computing;
-        self.late_replies += more.late_replies;
-        self.unexpected_frames += more.unexpected_frames;
-        self.imu_missed += more.imu_missed;
-        self.span_ns = self.span_ns.saturating_add(more.span_ns);
-        self.worst_wake_ns = self.worst_wake_ns.max(more.worst_wake_ns);
-    }
 }
 
 impl Stretch {
@@ -192,24 +141,7 @@ impl Counter {
         let is_controlled = tick.controlled && in_a_row.is_some();
         let late_wake = pace.period_ns > 0 && tick.wake_latency_ns >= pace.period_ns;
         let (judged, costly) = if is_controlled { self.judge(tick, late_wake) } else { (None, None) };
-        let computed = encoded && judged.is_some_and(|judged| judged.cause == Cause::Compute);
-        let missed_replies = u64::from(tick.missed);
-        let one = Stretch {
-            ticks: 1,
-            skipped: tick.skipped.into(),
-            late_wakes: late_wake.into(),
-            overruns: tick.overrun.into(),
-            late: judged.is_some_and(|judged| judged.is_late).into(),
-            without_frame: tick.without_frame.into(),
-            missed_replies,
-            missed_while_off_cpu: if off_cpu { missed_replies } else { 0 },
-            missed_while_computing: if computed { missed_replies } else { 0 },
-            late_replies: tick.late.into(),
-            unexpected_frames: tick.unexpected.into(),
-            imu_missed: tick.imu_missed.into(),
-            span_ns,
-            worst_wake_ns: tick.wake_latency_ns,
-        };
+        let one = Stretch::one(&Seen { tick, late_wake, off_cpu, encoded, judged: judged.as_ref(), span_ns });
         self.counts.add(one, is_controlled);
         Counted { one, span_ns, off_cpu, judged, costly }
     }
@@ -292,22 +224,10 @@ impl Counter {
 pub struct Tally {
     /// The counts.
     pub counter: Counter,
-    /// From the time the loop waited for to the start, per controlled tick.
-    pub wake_latency: Histogram,
-    /// The same of the other ticks.
+    /// The times: of the controlled ticks, if their definitions say nothing else.
+    pub times: Times<Histogram>,
+    /// The wake latency of the other ticks.
     pub wake_latency_outside: Histogram,
-    /// From each planned time to the start of the first tick at or after it: a period without a tick counts, too.
-    pub start_delay: Histogram,
-    /// From start to start.
-    pub period: Histogram,
-    /// From the start of a tick to its last reply.
-    pub cycle: Histogram,
-    /// Loop compute time per tick, by the clock.
-    pub loop_compute: Histogram,
-    /// CPU time of the thread per tick, waiting for replies by spinning included.
-    pub cpu: Histogram,
-    /// Time in the controller, per tick in which it computed commands.
-    pub control: Histogram,
     /// Controlled ticks that lost time, and to what.
     pub lost: Lost,
     parts: [Histogram; PARTS.len()],
@@ -323,14 +243,8 @@ impl Tally {
     pub fn new(late_ns: i64) -> Self {
         Self {
             counter: Counter::new(late_ns),
-            wake_latency: Histogram::new(),
+            times: Times::new(),
             wake_latency_outside: Histogram::new(),
-            start_delay: Histogram::new(),
-            period: Histogram::new(),
-            cycle: Histogram::new(),
-            loop_compute: Histogram::new(),
-            cpu: Histogram::new(),
-            control: Histogram::new(),
             lost: Lost::default(),
             parts: std::array::from_fn(|_| Histogram::new()),
             worst: LateLog::new(late_ns, MOST_LATE),
@@ -366,7 +280,7 @@ impl Tally {
         let counted = self.counter.count(tick, pace);
         let at_ns = tick.started_ns;
         if tick.controller_ran {
-            self.control.record(tick.control_ns, at_ns);
+            self.times.control.record(tick.control_ns, at_ns);
         }
         let is_excused = counted.off_cpu || counted.one.missed_while_computing > 0;
         self.misses_count = counted.judged.is_some() && !is_excused;
@@ -381,12 +295,13 @@ impl Tally {
         let (at_ns, skipped) = (tick.started_ns, u64::from(tick.skipped));
         let missed_ns = pace.period_ns.saturating_mul(tick.skipped.into());
         let delay_ns = at_ns.saturating_sub(tick.due_ns).saturating_sub(missed_ns);
-        self.start_delay.record_corrected(delay_ns, pace.period_ns, skipped, at_ns);
-        self.period.record(span_ns, at_ns);
-        self.wake_latency.record(tick.wake_latency_ns, at_ns);
-        self.cycle.record(tick.cycle_ns, at_ns);
-        self.loop_compute.record(tick.loop_compute_ns, at_ns);
-        self.cpu.record(tick.cpu_ns, at_ns);
+        let times = &mut self.times;
+        times.start_delay.record_corrected(delay_ns, pace.period_ns, skipped, at_ns);
+        times.period.record(span_ns, at_ns);
+        times.wake_latency.record(tick.wake_latency_ns, at_ns);
+        times.cycle.record(tick.cycle_ns, at_ns);
+        times.loop_compute.record(tick.loop_compute_ns, at_ns);
+        times.cpu.record(tick.cpu_ns, at_ns);
         self.lost.record(&tick.disturbance());
         for (histogram, ns) in self.parts.iter_mut().zip(parts(tick)) {
             if let Some(ns) = ns {
@@ -433,6 +348,7 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::late::tests::{PERIOD_NS, usual, woke_late};
+    use khz_rt::Cause;
 
     const PACE: Pace = Pace { period_ns: PERIOD_NS, by_sensor: false };
 

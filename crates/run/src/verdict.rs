@@ -88,7 +88,7 @@ impl Facts {
             lost,
             late_wakes: controlled.late_wakes,
             overruns: controlled.overruns,
-            without_frame: all.without_frame,
+            without_frame: all.ticks_without_frame,
             missed_replies: controlled.missed_replies,
             missed_while_off_cpu: controlled.missed_while_off_cpu,
             missed_while_computing: controlled.missed_while_computing,

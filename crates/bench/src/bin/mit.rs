@@ -70,7 +70,7 @@ fn cycle_to_wire(bench: &Bench, name: &str, robot: &str, later_ns: i64) -> Resul
     let turnaround_ns = config.world().buses[0].turnaround_ns + later_ns;
     let seen = watched::run(&config, turnaround_ns, bench.rounds(10) as i64)?;
     let stats = &seen.outcome.stats;
-    let (own, cycle) = (stats.loop_compute.summary(), stats.cycle.summary());
+    let (own, cycle) = (stats.times.loop_compute.summary(), stats.times.cycle.summary());
     bench.ratio(&format!("{name}_cycle_to_wire_bound_p50"), seen.ratios.median(), 1.03);
     bench.figure(&format!("{name}_missed_clean"), seen.missed_clean as f64, "replies", 0.0);
     let under_control = stats.controlled().missed_replies as f64;

@@ -15,8 +15,8 @@ fn main() -> Result<()> {
         watched::run(&RobotConfig::quadruped(), BusConfig::CAN_FD.turnaround_ns, seconds)?;
 
     let stats = &outcome.stats;
-    let own = stats.loop_compute.summary();
-    let cycle = stats.cycle.summary();
+    let own = stats.times.loop_compute.summary();
+    let cycle = stats.times.cycle.summary();
     bench.figure("tick_loop_compute_p50", own.p50 as f64 / 1e3, "us", 15.0);
     bench.figure("tick_loop_compute_p99", own.p99 as f64 / 1e3, "us", 15.0);
     bench.ratio("tick_cycle_to_wire_bound_p50", ratios.median(), 1.1);

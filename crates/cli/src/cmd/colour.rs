@@ -5,6 +5,7 @@
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use khz_run::figures::COUNTS;
 use std::borrow::Cow;
 
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -26,9 +27,6 @@ const BEGINNINGS: [(&str, Style); 11] = [
     ("fit for 1 kHz", GOOD),
     ("not fit for 1 kHz", BAD),
 ];
-
-/// Labels of counts that are 0 when all is well.
-const COUNTS: [&str; 3] = ["lost periods ", "missed replies ", "overruns "];
 
 /// Whether what is written to `stream` may have colours.
 pub fn is_wanted(stream: &impl RawStream) -> bool {
@@ -55,8 +53,9 @@ fn paint_line(line: &str) -> Cow<'_, str> {
 
 /// The length of label and count, if the line has a count that should be 0.
 fn wrong_count(line: &str) -> Option<usize> {
-    let label = COUNTS.iter().find(|label| line.starts_with(*label))?;
-    let count = line[label.len()..].trim_start();
+    let labels = std::iter::once("lost periods").chain(COUNTS.iter().map(|count| count.label));
+    let mut rest = labels.filter_map(|label| line.strip_prefix(label));
+    let count = rest.find(|rest| rest.starts_with(' '))?.trim_start();
     let digits = count.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(count.len());
     (digits > 0 && &count[..digits] != "0").then(|| line.len() - count.len() + digits)
 }

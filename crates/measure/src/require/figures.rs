@@ -8,6 +8,7 @@ use khz_page::{has_percentile, share};
 use khz_robot::config::Clock;
 use khz_rt::Summary;
 use khz_rt::late::Causes;
+use khz_run::figures::{COUNTS, Needs, TIMES};
 
 /// What can be required of a run. Of the controlled ticks, if nothing else is said.
 #[must_use]
@@ -20,29 +21,27 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
         Of::at_most("lost_share", Percent, |run| {
             was_controlled(run).and(Ok(share(run.controlled.lost_periods, run.controlled.periods)))
         }),
-        Of::at_most("overruns", Count, |run| of_computer(run).and(controlled(run, run.controlled.overruns))),
         Of::at_most("late", Count, late),
-        Of::at_most("missed", Count, |run| controlled(run, run.controlled.missed_replies)),
-        Of::at_most("late_replies", Count, |run| controlled(run, run.late_replies)),
-        Of::at_most("unexpected", Count, |run| controlled(run, run.unexpected_frames)),
-        Of::at_most("imu_missed", Count, |run| match run.has_imu {
-            true => controlled(run, run.imu_missed),
-            false => Err("the robot has no IMU"),
-        }),
         Of::at_most("log_dropped", Count, |run| match run.log {
             Some(_) => controlled(run, run.log_dropped),
             None => Err("no log was written"),
         }),
     ];
-    figures.extend(Of::percentiles("wake", |run, q| timing(run, &run.wake_latency_ns, q)));
-    figures.extend(Of::percentiles("start_delay", |run, q| timing(run, &run.start_delay_ns, q)));
-    figures.extend(Of::percentiles("period", |run, q| timing(run, &run.period_ns, q)));
-    figures.extend(Of::percentiles("cycle", |run, q| timing(run, &run.cycle_ns, q)));
-    figures.extend(Of::percentiles("compute", |run, q| timing(run, &run.loop_compute_ns, q)));
+    for count in COUNTS {
+        let one = |name| {
+            Of::at_most(name, Count, |run| {
+                has(run, count.needs).and(controlled(run, count.told(&run.counts())))
+            })
+        };
+        figures.extend(count.required.map(one));
+    }
+    for time in TIMES {
+        let percentiles = |name| Of::percentiles(name, |run, q| timing(run, (time.within)(&run.times), q));
+        figures.extend(time.required.into_iter().flat_map(percentiles));
+    }
     figures.extend(Of::percentiles("elsewhere", |run, q| at(&pipelined(run)?.elsewhere_ns, q)));
     figures.extend(Of::percentiles("command_age", |run, q| at(&pipelined(run)?.command_age_ns, q)));
     figures.push(Of::at_most("no_decision", Count, |run| Ok(pipelined(run)?.without_decision as f64)));
-    figures.extend(Of::percentiles("control", |run, q| timing(run, &run.control_ns, q)));
     figures
 }
 
@@ -73,6 +72,15 @@ fn controlled(run: &RunSummary, count: u64) -> Value {
 
 fn was_controlled(run: &RunSummary) -> Value {
     if run.controlled.ticks > 0 { Ok(0.0) } else { Err("the robot was never controlled") }
+}
+
+/// Whether a run can be judged by a figure that needs this.
+fn has(run: &RunSummary, needs: Needs) -> Value {
+    match needs {
+        Needs::Clock => of_computer(run),
+        Needs::Imu if !run.has_imu => Err("the robot has no IMU"),
+        Needs::Imu | Needs::Nothing => Ok(0.0),
+    }
 }
 
 fn late(run: &RunSummary) -> Value {

@@ -45,7 +45,7 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
     let base = Facts::of(&tally.counter.counts, pace, tally.counter.rate_hz(), tally.counter.late_groups());
     let missed_replies = tally.all().missed_replies;
     let asked_for_more = config.is_none_or(|config| config.timing.policy != Policy::Other);
-    let wake = tally.wake_latency.summary();
+    let wake = tally.times.wake_latency.summary();
     Facts {
         target_hz: config.map_or(base.target_hz, |config| config.timing.rate_hz),
         virtual_time: known.virtual_time,

@@ -3,15 +3,15 @@
 use super::facts::{Known, Unlogged, ending, facts};
 use super::over_time::OverTime;
 use super::page::{Device, RunData};
-use super::page_data::late_counts;
-use super::page_data::{computer, page_event};
-use super::{EventSummary, late_ticks, pace};
+use super::page_data::{computer, count_tiles, late_counts, page_event, time_tile};
+use super::{EventSummary, Ticks, late_ticks, pace};
 use crate::run::page::PartTimes;
-use khz_page::{Distribution, Figure, Level, Measured, Verdict, grouped};
+use khz_page::{Distribution, Figure, Measured, Verdict, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::supervisor::Phase;
 use khz_rt::{Histogram, Passport};
+use khz_run::figures::TIMES;
 use khz_run::record;
 use khz_run::tally::{Pace, Tally};
 use khz_run::verdict::{Facts, judge};
@@ -273,8 +273,8 @@ impl Replay {
         let data = RunData {
             title: format!("{name}: {} servos{hz}", self.over_time.joints.len()),
             subtitle: format!("{} ticks, from the log", grouped(self.tally.all().ticks)),
-            figures: self.figures(&facts),
-            start_delay: Distribution::from_ns(self.tally.start_delay.values()),
+            figures: self.figures(),
+            start_delay: Distribution::from_ns(self.tally.times.start_delay.values()),
             parts: if is_real { self.parts() } else { Vec::new() },
             late_counts: late_counts(&late),
             late_groups: facts.late,
@@ -297,9 +297,9 @@ impl Replay {
         let values = |histogram: &Histogram| Distribution::from_ns(histogram.values());
         FromLog {
             data: RunData {
-                wake: Measured::new(over_time.wake, values(&self.tally.wake_latency)),
-                cycle: Measured::new(over_time.cycle, values(&self.tally.cycle)),
-                cpu: Measured::new(over_time.cpu, values(&self.tally.loop_compute)),
+                wake: Measured::new(over_time.wake, values(&self.tally.times.wake_latency)),
+                cycle: Measured::new(over_time.cycle, values(&self.tally.times.cycle)),
+                cpu: Measured::new(over_time.cpu, values(&self.tally.times.loop_compute)),
                 phases: over_time.phases,
                 joints: over_time.joints,
                 details: over_time.details.finish(),
@@ -369,36 +369,16 @@ impl Replay {
         Facts { warnings, ..facts(&known, &Unlogged::default()) }
     }
 
-    fn figures(&self, facts: &Facts) -> Vec<Figure> {
-        let count = |label: &str, count: u64| {
-            let level = if count == 0 { Level::Good } else { Level::Warning };
-            Figure { level, ..Figure::new(label, grouped(count)) }
+    fn figures(&self) -> Vec<Figure> {
+        let (counts, pace) = (self.tally.counter.counts, self.known_pace());
+        let ticks = Ticks::of(counts.controlled, pace);
+        let asked = match pace.period_ns {
+            period_ns if period_ns > 0 => format!("asked for {:.0} Hz", 1e9 / period_ns as f64),
+            _ => String::new(),
         };
-        let mut figures = vec![
-            Figure::new("rate", format!("{:.2} Hz", facts.rate_hz)),
-            count("lost periods", facts.lost).note(format!("of {}", grouped(facts.periods))),
-            count("missed replies", facts.missed_replies).note(format!(
-                "{} while off CPU; {} outside control",
-                facts.missed_while_off_cpu, facts.outside.missed_replies
-            )),
-            count("late replies", facts.late_replies),
-            count("unexpected frames", facts.unexpected_frames).note("no reply to a query"),
-            count("missed IMU readings", facts.imu_missed),
-            count("overruns", facts.overruns).note(format!("{} outside control", facts.outside.overruns)),
-        ];
-        let tally = &self.tally;
-        for (label, values) in [
-            ("bus cycle", &tally.cycle),
-            ("wake latency", &tally.wake_latency),
-            ("loop compute time", &tally.loop_compute),
-        ] {
-            let summary = values.summary();
-            let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
-            if summary.count > 0 && (label == "bus cycle" || self.clock == Clock::Real) {
-                let tail = format!("p99 {}, max {}", us(summary.p99), us(summary.max));
-                figures.push(Figure::new(label, us(summary.p50)).note(tail));
-            }
-        }
+        let mut figures = count_tiles(&counts, self.tally.counter.rate_hz(), asked, &ticks);
+        let times = TIMES.iter().filter(|time| time.is_of_devices || self.clock == Clock::Real);
+        figures.extend(times.map(|time| time_tile(time.label, &(time.values)(&self.tally.times).summary())));
         figures
     }
 

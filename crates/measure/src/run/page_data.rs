@@ -2,7 +2,7 @@
 
 use super::over_time::OverTime;
 use super::page::{Device, Event, Fact, Grant, RunData};
-use super::{EventSummary, LateTicks, RunSummary};
+use super::{EventSummary, LateTicks, RunSummary, Ticks};
 use crate::late::tally as causes;
 use crate::require::amended;
 use khz_page::{Distribution, Figure, Level, Measured, counted, duration, grouped};
@@ -10,7 +10,9 @@ use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
 use khz_rt::{Passport, Report, Summary};
+use khz_run::figures::{Count, Of};
 use khz_run::late::LEARNING;
+use khz_run::tally::Counts;
 
 /// Everything the page of a run shows. `text` is the robot file. Of every file of the log, damage costs only what lies
 /// behind it, and the verdict says so.
@@ -26,19 +28,22 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
             config.timing.rate_hz
         ),
         subtitle: match summary.clock {
-            Clock::Real => format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
+            Clock::Real => format!("{} ticks on {}", summary.all.ticks, summary.passport.cpu),
             Clock::Virtual => {
-                format!("{} ticks of virtual time: nothing here tells of a computer's timing", summary.ticks)
+                format!(
+                    "{} ticks of virtual time: nothing here tells of a computer's timing",
+                    summary.all.ticks
+                )
             }
         },
         verdict: amended(summary.judged(&over_time.unread), &summary.required),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
         bus_deadline_ns: config.timing.bus_deadline_ns(),
-        wake: Measured::new(over_time.wake, Distribution::from_ns(tally.wake_latency.values())),
-        cycle: Measured::new(over_time.cycle, Distribution::from_ns(tally.cycle.values())),
-        cpu: Measured::new(over_time.cpu, Distribution::from_ns(tally.loop_compute.values())),
-        start_delay: Distribution::from_ns(tally.start_delay.values()),
+        wake: Measured::new(over_time.wake, Distribution::from_ns(tally.times.wake_latency.values())),
+        cycle: Measured::new(over_time.cycle, Distribution::from_ns(tally.times.cycle.values())),
+        cpu: Measured::new(over_time.cpu, Distribution::from_ns(tally.times.loop_compute.values())),
+        start_delay: Distribution::from_ns(tally.times.start_delay.values()),
         phases: over_time.phases,
         parts: if summary.clock == Clock::Real { summary.all_parts() } else { Vec::new() },
         late_groups: summary.late.by_cause.clone(),
@@ -98,8 +103,16 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
 
 /// In virtual time nothing of this computer's was measured, so it is not shown.
 fn figures(summary: &RunSummary) -> Vec<Figure> {
-    let mut figures = counts(summary);
-    figures.push(measured("bus cycle", &summary.cycle_ns));
+    let asked = format!("asked for {} Hz", summary.target_rate_hz);
+    let mut figures = count_tiles(&summary.counts(), summary.rate_hz, asked, &summary.controlled);
+    let changed = grouped(summary.changed_commands);
+    figures.push(judged(
+        "commands changed",
+        changed,
+        "to keep the joints within their limits".to_owned(),
+        summary.changed_commands == 0,
+    ));
+    figures.extend(summary.times().map(|(time, s)| time_tile(time.label, s)));
     match summary.clock {
         Clock::Real => figures.extend(of_computer(summary)),
         Clock::Virtual => {
@@ -114,7 +127,8 @@ fn judged(label: &str, value: String, note: String, good: bool) -> Figure {
     Figure { note, level: if good { Level::Good } else { Level::Warning }, ..Figure::new(label, value) }
 }
 
-fn measured(label: &str, s: &Summary) -> Figure {
+/// A tile for a time.
+pub(super) fn time_tile(label: &str, s: &Summary) -> Figure {
     let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
     match s.count {
         0 => Figure::new(label, "–").note("no value"),
@@ -123,71 +137,32 @@ fn measured(label: &str, s: &Summary) -> Figure {
     }
 }
 
-/// Counts of the controlled ticks; what happened outside stands beside them.
-fn counts(summary: &RunSummary) -> Vec<Figure> {
-    let (ticks, outside) = (&summary.controlled, &summary.outside);
-    vec![
-        judged(
-            "rate",
-            format!("{:.2} Hz", summary.rate_hz),
-            format!("asked for {} Hz", summary.target_rate_hz),
-            ticks.lost_periods == 0 && ticks.periods > 0,
-        ),
+/// Tiles for rate and counts; what happened outside control stands beside the controlled ticks' own.
+pub(super) fn count_tiles(counts: &Counts, rate_hz: f64, asked: String, ticks: &Ticks) -> Vec<Figure> {
+    let held = ticks.lost_periods == 0 && ticks.periods > 0;
+    let mut tiles = vec![
+        judged("rate", format!("{rate_hz:.2} Hz"), asked, held),
         judged(
             "lost periods",
             grouped(ticks.lost_periods),
-            format!("of {}; {} late wakes", grouped(ticks.periods), grouped(ticks.late_wakes)),
-            ticks.lost_periods == 0 && ticks.late_wakes == 0,
+            format!("of {}", grouped(ticks.periods)),
+            ticks.lost_periods == 0,
         ),
-        judged(
-            "missed replies",
-            grouped(ticks.missed_replies),
-            format!(
-                "{} while off CPU; {} outside control",
-                ticks.missed_while_off_cpu, outside.missed_replies
-            ),
-            ticks.missed_replies == 0,
-        ),
-        judged(
-            "late replies",
-            grouped(summary.late_replies),
-            format!("{} of them duplicates", grouped(summary.duplicates())),
-            summary.late_replies == 0,
-        ),
-        judged(
-            "unexpected frames",
-            grouped(summary.unexpected_frames),
-            "no reply to a query".to_owned(),
-            summary.unexpected_frames == 0,
-        ),
-        judged(
-            "missed IMU readings",
-            grouped(summary.imu_missed),
-            format!("of {} ticks", grouped(summary.ticks)),
-            summary.imu_missed == 0,
-        ),
-        judged(
-            "commands changed",
-            grouped(summary.changed_commands),
-            "to keep the joints within their limits".to_owned(),
-            summary.changed_commands == 0,
-        ),
-        judged(
-            "overruns",
-            grouped(ticks.overruns),
-            format!("{} outside control", outside.overruns),
-            ticks.overruns == 0,
-        ),
-    ]
+    ];
+    tiles.extend(Count::to_show(counts).map(|(count, told)| {
+        let note = match count.of {
+            Of::Controlled => format!("{} outside control", grouped((count.within)(&counts.outside))),
+            Of::Run => "of the whole run".to_owned(),
+        };
+        judged(count.label, grouped(told), note, told == 0)
+    }));
+    tiles
 }
 
 /// What was measured of this computer.
 fn of_computer(summary: &RunSummary) -> Vec<Figure> {
     let lost = &summary.lost_time;
     vec![
-        measured("wake latency", &summary.wake_latency_ns),
-        measured("start delay, all planned periods", &summary.start_delay_ns),
-        measured("loop compute time", &summary.loop_compute_ns),
         judged(
             "preempted ticks",
             grouped(lost.causes.preempted),

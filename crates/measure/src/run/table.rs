@@ -7,6 +7,7 @@ use khz_robot::config::Clock;
 use khz_robot::launch::LiveSummary;
 use khz_robot::recorder::SinkSummary;
 use khz_rt::{Grade, Summary};
+use khz_run::figures::{Count, Of};
 use std::fmt;
 
 impl RunSummary {
@@ -28,14 +29,7 @@ fn table(summary: &RunSummary, budget: bool) -> String {
     lines.push(String::new());
     match summary.clock {
         Clock::Real => lines.extend(measured(summary, budget)),
-        // Only the devices took time, and none of it was this computer's.
-        Clock::Virtual => lines.extend([head()].into_iter().chain(
-            [("period", &summary.period_ns), ("bus cycle", &summary.cycle_ns)].map(|(name, s)| row(name, s)),
-        )),
-    }
-    if summary.changed_commands > 0 {
-        let count = grouped(summary.changed_commands);
-        lines.push(format!("commands changed{count:>10}    (to keep the joints within their limits)"));
+        Clock::Virtual => lines.extend(times(summary)),
     }
     if summary.clock == Clock::Real {
         lines.extend(loop_thread(summary));
@@ -48,31 +42,50 @@ fn table(summary: &RunSummary, budget: bool) -> String {
 fn counts(summary: &RunSummary) -> Vec<String> {
     let ticks = &summary.controlled;
     let [lost, unaccounted] = summary.lost_lines();
+    let note = |parts: &[(u64, &str)]| {
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, what)| format!("{} {what}", grouped(*count))).collect();
+        if parts.is_empty() { String::new() } else { format!("    ({})", parts.join("; ")) }
+    };
+    // The number ends where it does for a short label.
+    let row = |label: &str, count: u64, note: String| {
+        let width = 26usize.saturating_sub(label.chars().count().max(16));
+        format!("{label:<16}{:>width$}{note}", grouped(count))
+    };
     let mut lines = vec![
         summary.verdict.text.clone(),
-        format!("{}: {} ticks, {}", summary.robot, summary.ticks, summary.end),
+        format!("{}: {} ticks, {}", summary.robot, summary.all.ticks, summary.end),
         format!("rate            {:>10.3} Hz", summary.rate_hz),
-        format!(
-            "lost periods    {:>10}    (of {} controlled; {} outside; {} late wakes)",
-            grouped(ticks.lost_periods),
-            grouped(ticks.periods),
-            grouped(summary.outside.lost_periods),
-            grouped(summary.late_wakes)
-        ),
-        format!(
-            "missed replies  {:>10}    ({} while off CPU), late {} ({} of them duplicates), unexpected frames {}, IMU {}",
-            summary.missed_replies,
-            summary.missed_while_off_cpu,
-            summary.late_replies,
-            summary.duplicates(),
-            summary.unexpected_frames,
-            summary.imu_missed
-        ),
-        format!(
-            "overruns        {:>10}    ({} periods skipped, {} ticks without their pacing frame, {} such frames too early)",
-            summary.overruns, summary.skipped, summary.ticks_without_frame, summary.early_frames
+        row(
+            "lost periods",
+            ticks.lost_periods,
+            format!(
+                "    (of {} under control{})",
+                grouped(ticks.periods),
+                match summary.outside.lost_periods {
+                    0 => String::new(),
+                    lost => format!("; {} outside", grouped(lost)),
+                }
+            ),
         ),
     ];
+    lines.extend(Count::to_show(&summary.counts()).map(|(count, told)| {
+        let outside = match count.of {
+            Of::Controlled => (count.within)(&summary.outside),
+            Of::Run => 0,
+        };
+        row(count.label, told, note(&[(outside, "outside control")]))
+    }));
+    lines.extend(
+        [
+            ("duplicate replies", summary.duplicates(), "among the late ones"),
+            ("early frames", summary.early_frames, "of those that pace the loop"),
+            ("commands changed", summary.changed_commands, "to keep the joints within their limits"),
+        ]
+        .into_iter()
+        .filter(|(_, count, _)| *count > 0)
+        .map(|(label, count, what)| row(label, count, format!("    ({what})"))),
+    );
     if summary.clock == Clock::Real {
         lines.push(format!("lost time, ticks{lost}"));
         lines.push(format!("unaccounted     {unaccounted}"));
@@ -84,19 +97,14 @@ fn head() -> String {
     format!("{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}", "", "p50", "p90", "p99", "p99.9", "max")
 }
 
+/// A row for each time.
+fn times(summary: &RunSummary) -> Vec<String> {
+    [head()].into_iter().chain(summary.times().map(|(time, s)| row(time.label, s))).collect()
+}
+
 /// What this computer took.
 fn measured(summary: &RunSummary, budget: bool) -> Vec<String> {
-    let durations: [(&str, &Summary); 7] = [
-        ("wake latency", &summary.wake_latency_ns),
-        ("start delay", &summary.start_delay_ns),
-        ("period", &summary.period_ns),
-        ("bus cycle", &summary.cycle_ns),
-        ("loop compute", &summary.loop_compute_ns),
-        ("CPU time", &summary.cpu_ns),
-        ("controller", &summary.control_ns),
-    ];
-    let mut lines = vec![head()];
-    lines.extend(durations.map(|(name, s)| row(name, s)));
+    let mut lines = times(summary);
     if let Some(pipelined) = &summary.pipelined {
         lines.push(row("its own thread", &pipelined.elsewhere_ns));
         lines.push(row("command age", &pipelined.command_age_ns));

@@ -419,8 +419,11 @@
     const last = host.extent()[1], level = host.level();
     const all = [];
     if (counts.ticks) {
-      all.push(count("late ticks", news.late.count), count("lost periods", counts.lost_periods), count("overruns", counts.overruns));
-      if (signalOf.has("tick.missed")) all.push(count("missed replies", counts.missed));
+      all.push(count("late ticks", news.late.count));
+      for (const { key, label, count: number } of counts.shown) {
+        // A record without the field says nothing of it.
+        if (key !== "missed_replies" || signalOf.has("tick.missed")) all.push(count(label, number));
+      }
       all.push(figure("ticks", grouped(counts.ticks)));
     }
     const extreme = (suffix, worst, unit, digits) => {

@@ -7,6 +7,8 @@ use crate::peer::Peer;
 use crate::store::{
     Change, Event, LateTick, List, MAX_BUCKETS, MAX_WINDOW_SIGNALS, Signal, SignalKind, Store,
 };
+use khz_run::figures::Count;
+use khz_run::tally::Counts;
 use khz_tlog::{Type, Value as Sample};
 use serde_json::{Value, json};
 
@@ -45,7 +47,6 @@ pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
     let (ticks, losses) = (store.ticks(), store.losses());
     let (level, text) = verdict(&store, run.is_over);
     let counts = ticks.counts();
-    let (all, controlled) = (counts.all(), counts.controlled);
     let values =
         store.parameters().iter().map(|parameter| (parameter.name.clone(), parameter.json(parameter.value)));
     json!({
@@ -62,16 +63,9 @@ pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
         "rate_hz": ticks.rate_hz(),
         "period_ns": ticks.period_ns(),
         "counts": {
-            "ticks": all.ticks,
+            "ticks": counts.all().ticks,
             "unrecorded": ticks.unrecorded(),
-            "skipped": controlled.skipped,
-            "lost_periods": ticks.lost_periods(&counts),
-            "overruns": controlled.overruns,
-            "late_wakes": controlled.late_wakes,
-            "missed": controlled.missed_replies,
-            "late_replies": all.late_replies,
-            "unexpected": all.unexpected_frames,
-            "imu_missed": all.imu_missed,
+            "shown": shown(&counts, ticks.lost_periods(&counts)),
         },
         "parameters": values.collect::<serde_json::Map<_, _>>(),
         "you": me.by,
@@ -90,6 +84,13 @@ pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
             "messages": me.lost(),
         },
     })
+}
+
+/// The counts that a page shows, by key and label.
+fn shown(counts: &Counts, lost_periods: u64) -> Vec<Value> {
+    let tile = |key, label, count| json!({ "key": key, "label": label, "count": count });
+    let lost = tile("lost_periods", "lost periods", lost_periods);
+    [lost].into_iter().chain(Count::to_show(counts).map(|(of, told)| tile(of.key, of.label, told))).collect()
 }
 
 /// The newest input of a person who steers: when a tick took it, and what the page shows of it.

@@ -1,0 +1,349 @@
+//! The figures of a run, each declared once: what counts a tick, its key in JSON, its label in tables and on pages, what may
+//! be required of it, and its definition, which `docs/metrics.md` and Python's help show.
+//!
+//! A new count is an entry here; a new time is one here and a line in [`Tally`](crate::tally::Tally) that records it.
+//! Whoever tells of a run (text, JSON, page, `--require`, live view, fleet) goes through [`COUNTS`] and [`TIMES`].
+
+use crate::late::Judged;
+use crate::record::Tick;
+use crate::tally::Counts;
+use khz_rt::{Cause, Histogram, Summary};
+use serde::{Deserialize, Serialize};
+use std::ops::AddAssign;
+
+/// The ticks that count where one number is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// The controlled ones; what happened outside stands beside it.
+    Controlled,
+    /// Those of the whole run.
+    Run,
+}
+
+/// Where a count is shown to people. All of it is bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Always.
+    Always,
+    /// If there is any.
+    IfAny,
+    /// In JSON alone.
+    InJson,
+}
+
+/// What a run must have before it can be judged by a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing but ticks.
+    Nothing,
+    /// A clock: virtual time measures nothing of this computer.
+    Clock,
+    /// An IMU.
+    Imu,
+}
+
+/// A count of a run.
+#[derive(Clone, Copy)]
+pub struct Count {
+    /// Its key in JSON.
+    pub key: &'static str,
+    /// What people read.
+    pub label: &'static str,
+    /// Its definition.
+    pub definition: &'static str,
+    /// Which ticks it is of.
+    pub of: Of,
+    /// Where it is shown.
+    pub shown: Shown,
+    /// Its name in `--require`: no more than a limit.
+    pub required: Option<&'static str>,
+    /// What it needs for that.
+    pub needs: Needs,
+    /// Its value in some ticks.
+    pub within: fn(&Stretch) -> u64,
+}
+
+impl Count {
+    /// Its value where one number is told.
+    pub fn told(&self, counts: &Counts) -> u64 {
+        match self.of {
+            Of::Controlled => (self.within)(&counts.controlled),
+            Of::Run => (self.within)(&counts.all()),
+        }
+    }
+
+    /// Those that people see of such counts, each with its number.
+    pub fn to_show(counts: &Counts) -> impl Iterator<Item = (&'static Self, u64)> + use<> {
+        let counts = *counts;
+        let told =
+            COUNTS.iter().map(move |count| (count, count.told(&counts), (count.within)(&counts.all())));
+        told.filter(|(count, _, any)| match count.shown {
+            Shown::Always => true,
+            Shown::IfAny => *any > 0,
+            Shown::InJson => false,
+        })
+        .map(|(count, told, _)| (count, told))
+    }
+}
+
+/// What is known of a tick that is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The tick.
+    pub tick: &'a Tick,
+    /// It started a period or more late.
+    pub late_wake: bool,
+    /// Something took so much of its bus cycle that replies could not come in time.
+    pub off_cpu: bool,
+    /// Otherwise encoding did.
+    pub encoded: bool,
+    /// The judgement, if it was controlled.
+    pub judged: Option<&'a Judged>,
+    /// From the start of the tick before; 0 if that was not seen.
+    pub span_ns: i64,
+}
+
+macro_rules! counts {
+    ($(
+        $(#[doc = $line:literal])+
+        $key:ident: $label:literal of $of:ident, $shown:ident
+        $(, required $required:literal)? $(, needs $needs:ident)?
+        = $count:expr;
+    )+) => {
+        /// Some of the ticks of a run, counted.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Stretch {
+            $($(#[doc = $line])+ pub $key: u64,)+
+            /// Ticks that ended later than usual.
+            #[serde(skip)]
+            pub late: u64,
+            /// Replies missed in controlled ticks whose encoding left less of the bus cycle than they usually take.
+            #[serde(skip)]
+            pub missed_while_computing: u64,
+            /// From the start of the tick before each to the start of it, summed.
+            #[serde(skip)]
+            pub span_ns: i64,
+            /// The longest wake latency.
+            #[serde(skip)]
+            pub worst_wake_ns: i64,
+        }
+
+        /// Every count that has a key.
+        pub const COUNTS: &[Count] = &[$(Count {
+            key: stringify!($key),
+            label: $label,
+            definition: concat!($($line),+),
+            of: Of::$of,
+            shown: Shown::$shown,
+            required: counts!(@required $($required)?),
+            needs: counts!(@needs $($needs)?),
+            within: |stretch| stretch.$key,
+        }),+];
+
+        impl AddAssign for Stretch {
+            #[inline]
+            fn add_assign(&mut self, more: Self) {
+                $(self.$key += more.$key;)+
+                self.late += more.late;
+                self.missed_while_computing += more.missed_while_computing;
+                self.span_ns = self.span_ns.saturating_add(more.span_ns);
+                self.worst_wake_ns = self.worst_wake_ns.max(more.worst_wake_ns);
+            }
+        }
+
+        impl Stretch {
+            /// One tick.
+            #[inline]
+            pub fn one(seen: &Seen<'_>) -> Self {
+                let computed = seen.encoded && seen.judged.is_some_and(|judged| judged.cause == Cause::Compute);
+                Self {
+                    $($key: {
+                        let count: fn(&Seen<'_>) -> u64 = $count;
+                        count(seen)
+                    },)+
+                    late: seen.judged.is_some_and(|judged| judged.is_late).into(),
+                    missed_while_computing: if computed { seen.tick.missed.into() } else { 0 },
+                    span_ns: seen.span_ns,
+                    worst_wake_ns: seen.tick.wake_latency_ns,
+                }
+            }
+        }
+    };
+    (@required) => { None };
+    (@required $name:literal) => { Some($name) };
+    (@needs) => { Needs::Nothing };
+    (@needs $needs:ident) => { Needs::$needs };
+}
+
+counts! {
+    /// ticks run, all phases
+    ticks: "ticks" of Run, InJson = |_| 1;
+    /// sum of `skipped`, under every overrun policy. Under `re_phase` it counts the planned times of the old phase that
+    /// passed
+    skipped: "periods skipped" of Controlled, InJson = |seen| seen.tick.skipped.into();
+    /// ticks with `wake_latency_ns` ≥ one period
+    late_wakes: "late wakes" of Controlled, IfAny = |seen| seen.late_wake.into();
+    /// ticks with `overrun`: the end of the tick, `started_ns` + `cycle_ns` + `decide_ns`, was after `planned_ns` + period
+    overruns: "overruns" of Controlled, Always, required "overruns", needs Clock = |seen| seen.tick.overrun.into();
+    /// ticks with `without_frame`
+    ticks_without_frame: "ticks without frame" of Run, IfAny = |seen| seen.tick.without_frame.into();
+    /// sum of `missed`
+    missed_replies: "missed replies" of Controlled, Always, required "missed" = |seen| seen.tick.missed.into();
+    /// sum of `missed` over the ticks that had less CPU time within the bus cycle than all replies usually take:
+    /// `away_in_cycle_ns` ≥ 50 µs and `cycle_ns` − `away_in_cycle_ns` < the usual time. *Usual* is a running median (computed
+    /// as for late ticks, from the first value on) of `cycle_ns` − `imu_ns` over all earlier ticks with `missed` = 0; until
+    /// there is one, no reply counts here. Time off the CPU that leaves the usual time excuses nothing; nor does time the
+    /// witness could not see, such as steal that the guest kernel does not account for. No other disturbance counts here: the
+    /// bus deadline counts from the actual start and is later by what encoding takes beyond 20 µs (up to half of what it
+    /// leaves of the period), and the controller runs after the cycle. Where encoding takes more than that, so that
+    /// `cycle_ns` − `encode_ns` < the usual time in a controlled tick that is late by its own computing, `verdict` blames
+    /// the missed replies on computing
+    missed_while_off_cpu: "…while off the CPU" of Controlled, IfAny
+        = |seen| if seen.off_cpu { seen.tick.missed.into() } else { 0 };
+    /// sum of `late`: replies to older queries, and further replies to one query
+    late_replies: "late replies" of Run, IfAny, required "late_replies" = |seen| seen.tick.late.into();
+    /// sum of `unexpected`: frames that were no reply to a query
+    unexpected_frames: "unexpected frames" of Run, IfAny, required "unexpected" = |seen| seen.tick.unexpected.into();
+    /// sum of `imu_missed`: ticks without a reading of the IMU
+    imu_missed: "missed IMU readings" of Run, IfAny, required "imu_missed", needs Imu
+        = |seen| seen.tick.imu_missed.into();
+}
+
+/// A time of a run, one value a tick.
+#[derive(Clone, Copy)]
+pub struct Time {
+    /// Its key in JSON.
+    pub key: &'static str,
+    /// What people read.
+    pub label: &'static str,
+    /// Its unit, and whether it is wall clock or CPU time.
+    pub unit: &'static str,
+    /// Its definition.
+    pub definition: &'static str,
+    /// What is not in it.
+    pub leaves_out: &'static str,
+    /// What others call it.
+    pub elsewhere: &'static str,
+    /// Its name in `--require`, without the percentile: no more than a limit.
+    pub required: Option<&'static str>,
+    /// Tables and pages show it: the devices alone take it, also in virtual time.
+    pub is_of_devices: bool,
+    /// Its figures.
+    pub within: fn(&Times<Summary>) -> &Summary,
+    /// Its values.
+    pub values: fn(&Times<Histogram>) -> &Histogram,
+}
+
+macro_rules! times {
+    ($(
+        $(#[doc = $line:literal])+
+        $name:ident $key:literal: $label:literal $unit:literal $(, required $required:literal)? $(, of $devices:ident)?
+        $(, leaves_out $leaves_out:literal)? $(, elsewhere $elsewhere:literal)?;
+    )+) => {
+        /// One of something for each time of a run: its values, or its figures.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+        pub struct Times<T> {
+            $($(#[doc = $line])+ #[serde(rename = $key)] pub $name: T,)+
+        }
+
+        /// Every time of a run.
+        pub const TIMES: &[Time] = &[$(Time {
+            key: $key,
+            label: $label,
+            unit: $unit,
+            definition: concat!($($line),+),
+            leaves_out: concat!($($leaves_out)?),
+            elsewhere: concat!($($elsewhere)?),
+            required: counts!(@required $($required)?),
+            is_of_devices: times!(@devices $($devices)?),
+            within: |times| &times.$name,
+            values: |times| &times.$name,
+        }),+];
+
+        impl Times<Histogram> {
+            /// No values. Allocates.
+            pub fn new() -> Self {
+                Self { $($name: Histogram::new()),+ }
+            }
+
+            /// The figures of each. Allocates.
+            pub fn summaries(&self) -> Times<Summary> {
+                Times { $($name: self.$name.summary()),+ }
+            }
+        }
+    };
+    (@devices) => { false };
+    (@devices devices) => { true };
+}
+
+times! {
+    /// `started_ns − waited_for_ns`, of ticks that ran
+    wake_latency "wake_latency_ns": "wake latency" "ns", required "wake",
+        leaves_out "periods without a tick: see start delay",
+        elsewhere "cyclictest, rtla timerlat (user). Both sleep: compare them with `wake = \"sleep\"`, not with `hybrid` or \
+                   `spin`, which poll the clock until the deadline";
+    /// for *every planned time*: from it to the start of the first tick at or after it. A tick gives `skipped` + 1 values:
+    /// `started_ns − due_ns − i·period`, i = 0 … `skipped`
+    start_delay "start_delay_ns": "start delay" "ns", required "start_delay",
+        leaves_out "nothing",
+        elsewhere "HdrHistogram's corrected recording (`recordValueWithExpectedInterval`), with the number of lost periods \
+                   known instead of estimated; sockperf and wrk2 do the same for replies";
+    /// start to start: `started_ns` minus that of the previous tick
+    period "period_ns": "period" "ns", required "period", of devices,
+        leaves_out "the tick before the first controlled one supplies a start, not a value";
+    /// from `started_ns` to the last reply decoded, or to the bus deadline: `encode_ns` + `send_ns` + `collect_ns`
+    cycle "cycle_ns": "bus cycle" "ns", required "cycle", of devices,
+        leaves_out "the controller";
+    /// encoding, decoding, state, supervisor, and handing the previous tick to the recorder, the statistics and the live
+    /// view. *Includes preemption during that time*
+    loop_compute "loop_compute_ns": "loop compute" "ns, wall clock", required "compute",
+        leaves_out "links, emulated devices, controller, reading the thread's counters";
+    /// CPU time of the thread from the start of the tick to its end, before the hand-over to the observers; includes spinning
+    /// for replies
+    cpu "cpu_ns": "CPU time" "ns, `CLOCK_THREAD_CPUTIME_ID`",
+        leaves_out "time preempted, blocked or asleep. Includes steal where the guest kernel does not account for it, so it \
+                    may exceed the tick's wall time minus `away_ns`";
+    /// time in the controller, for *all* ticks with `controller_ran` in any phase; `parts[control]` is that of the controlled
+    /// ticks. (Includes the first active tick; excludes a tick in which the supervisor took over)
+    control "control_ns": "controller" "ns, wall clock", required "control",
+        leaves_out "ticks without a controller";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_key_label_and_requirement_is_there_once() {
+        let keys: Vec<&str> =
+            COUNTS.iter().map(|count| count.key).chain(TIMES.iter().map(|time| time.key)).collect();
+        let labels = COUNTS.iter().map(|count| count.label).chain(TIMES.iter().map(|time| time.label));
+        let required = COUNTS.iter().filter_map(|count| count.required);
+        let required: Vec<&str> = required.chain(TIMES.iter().filter_map(|time| time.required)).collect();
+        assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
+        assert_eq!(labels.collect::<BTreeSet<_>>().len(), keys.len());
+        assert_eq!(required.iter().collect::<BTreeSet<_>>().len(), required.len());
+    }
+
+    #[test]
+    fn json_has_every_count_and_time_under_its_key() {
+        let told = |value: serde_json::Value| match value {
+            serde_json::Value::Object(map) => map.keys().cloned().collect::<BTreeSet<_>>(),
+            other => panic!("{other}"),
+        };
+        let stretch = serde_json::to_value(Stretch::default()).unwrap_or_default();
+        assert_eq!(told(stretch), COUNTS.iter().map(|count| count.key.to_owned()).collect());
+        let times = serde_json::to_value(Times::<Histogram>::new().summaries()).unwrap_or_default();
+        assert_eq!(told(times), TIMES.iter().map(|time| time.key.to_owned()).collect());
+    }
+
+    #[test]
+    fn what_is_wrong_outside_control_is_shown_too() {
+        let outside = Stretch { late_wakes: 2, ..Stretch::default() };
+        let shown = Count::to_show(&Counts { outside, ..Counts::default() });
+        let labels: Vec<_> = shown.map(|(count, number)| (count.label, number)).collect();
+        assert_eq!(labels, [("late wakes", 0), ("overruns", 0), ("missed replies", 0)]);
+    }
+}
