@@ -4,7 +4,7 @@ use crate::arrays::Recording;
 use crate::controller::{CController, Functions, Release, Start, Update, User};
 use crate::door::{Problem, Status, Text, c_string, door, there};
 use crate::run::Run;
-use khz_robot::config::QUADRUPED;
+use khz_robot::config::{QUADRUPED, RobotFile};
 use khz_robot::parameters::settings::ParametersConfig;
 use khz_robot::parameters::settle;
 use khz_tlog::{Field as LogField, Type};
@@ -85,6 +85,7 @@ impl Robot {
         let config = &self.config;
         let mut robot = kilohertz::Robot::parse(&self.text, &self.name)?.configure(|own| {
             own.log.clone_from(&config.log);
+            own.file.clone_from(&config.file);
             own.timing.clock = config.timing.clock;
             own.emulation.seed = config.emulation.seed;
         });
@@ -133,7 +134,9 @@ extern "C" fn khz_robot_load(path: Text<'_>) -> Option<Box<Robot>> {
         let path = path.get("path")?;
         let text = std::fs::read_to_string(path)
             .map_err(|source| kilohertz::Error::File { path: path.into(), source })?;
-        Robot::parse(&text, path).map(Some)
+        let mut robot = Robot::parse(&text, path)?;
+        robot.config.file = RobotFile::At(path.to_owned());
+        Ok(Some(robot))
     })
 }
 
@@ -144,7 +147,11 @@ extern "C" fn khz_robot_parse(text: Text<'_>, name: Text<'_>) -> Option<Box<Robo
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_quadruped() -> Option<Box<Robot>> {
-    door(|| Robot::parse(QUADRUPED, "quadruped.toml").map(Some))
+    door(|| {
+        let mut robot = Robot::parse(QUADRUPED, "quadruped.toml")?;
+        robot.config.file = RobotFile::BuiltIn;
+        Ok(Some(robot))
+    })
 }
 
 #[unsafe(no_mangle)]

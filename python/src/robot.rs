@@ -13,7 +13,7 @@ use crate::times::nanoseconds;
 use khz_measure::run::page::RunData;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::assemble::{Links, open_links};
-use khz_robot::config::{Clock, QUADRUPED};
+use khz_robot::config::{Clock, QUADRUPED, RobotFile};
 use khz_robot::launch::{Landed, Launch, LaunchOptions};
 use khz_robot::live::Console;
 use khz_robot::parameters::LiveParameters;
@@ -52,7 +52,9 @@ impl Robot {
         let text = std::fs::read_to_string(&path).map_err(|error| {
             PyOSError::new_err((error.raw_os_error(), error.to_string(), path.display().to_string()))
         })?;
-        Self::parse(text, &path.display().to_string())
+        let name = path.display().to_string();
+        let Self { config, text } = Self::parse(text, &name)?;
+        Ok(Self { config: RobotConfig { file: RobotFile::At(name), ..config }, text })
     }
 
     /// The robot of a text; `name` is what messages call it.
@@ -65,8 +67,8 @@ impl Robot {
 
     /// The emulated quadruped: 12 servos on 4 buses, and an IMU.
     #[staticmethod]
-    fn quadruped() -> PyResult<Self> {
-        Self::parse(QUADRUPED.to_owned(), "quadruped.toml")
+    fn quadruped() -> Self {
+        Self { config: RobotConfig::quadruped(), text: QUADRUPED.to_owned() }
     }
 
     /// Its name.

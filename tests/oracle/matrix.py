@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ def run(player: pathlib.Path, folder: pathlib.Path, cases: dict[str, Make], seed
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     lines, each = [json.loads(line) for line in done.stdout.splitlines()], 1 + reports
     assert len(lines) == each * len(runs), f"{runs[len(lines) // each]}: {done.stderr}"
+    # Each lies in a folder of its own.
+    lines = [json.loads(re.sub(r"\S+/robot\.toml", "robot.toml", json.dumps(line))) for line in lines]
     return [judge(*run, truth, *lines[each * n : each * (n + 1)]) for n, (run, truth) in enumerate(zip(runs, truths))]
 
 
@@ -63,6 +66,8 @@ def judge(name: str, seed: int, truth: Truth, told: Figures, report: Figures | N
     claim = read(verdict, [servo["name"] for servo in told.get("servos", [])])
     wrong = differences(claim, truth, told)
     report = report or verdict
+    # A log does not know where its robot file lies.
+    report["text"] = report["text"].replace(" FILE", " robot.toml")
     if (report["text"], report["level"]) != (verdict["text"], verdict["level"]):
         wrong.append("log")
     return Judged(name, seed, truth, verdict["text"], report["text"], claim, wrong)

@@ -91,7 +91,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn one(robot: &str, script: &str, log: &str) -> Result<String, Box<dyn Error>> {
-    let mut config = RobotConfig::parse(&std::fs::read_to_string(robot)?, robot)?;
+    let mut config = RobotConfig::load(robot)?;
     log.clone_into(&mut config.log.path);
     let script = serde_json::from_str(&std::fs::read_to_string(script)?)?;
     let landed = play(&config, &std::fs::read_to_string(robot)?, script)?;

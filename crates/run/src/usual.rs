@@ -1,5 +1,6 @@
 //! What a tick usually takes. A loop that is always too slow has no late ticks: late is what exceeds the usual.
 
+use crate::verdict::{BUDGET, PARTS};
 use khz_page::duration;
 use khz_rt::Cause;
 
@@ -52,8 +53,8 @@ impl Usual {
     /// What to do about it.
     pub const fn remedy(&self) -> &'static str {
         match self.most {
-            Cause::Controller => "`khz run --budget` shows its time part by part",
-            Cause::Bus => "`khz budget FILE` shows what the buses need",
+            Cause::Controller => PARTS,
+            Cause::Bus => BUDGET,
             _ => "lower the rate",
         }
     }

@@ -72,6 +72,8 @@ pub struct Facts {
     pub broken: Option<Broken>,
     /// What went wrong and did not, as sentences.
     pub warnings: Vec<String>,
+    /// The robot file, which the commands in the verdict name.
+    pub file: RobotFile,
 }
 
 impl Facts {
@@ -105,6 +107,35 @@ impl Facts {
             ..Self::default()
         }
     }
+}
+
+/// Where a robot comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RobotFile {
+    /// From a text, or from a log: who reads a command replaces `FILE` in it.
+    #[default]
+    Unknown,
+    /// It is the robot that commands are about if no file is named.
+    BuiltIn,
+    /// From a file, as it was named.
+    At(String),
+}
+
+impl RobotFile {
+    /// A text in which commands say `FILE` for the robot file.
+    fn named_in(&self, text: &str) -> String {
+        match self {
+            Self::Unknown => text.to_owned(),
+            Self::BuiltIn => text.replace(" FILE", ""),
+            Self::At(path) => text.replace(" FILE", &format!(" {}", quoted(path))),
+        }
+    }
+}
+
+/// A path as a shell takes it for one word.
+fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:=".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
 /// Time that was taken from the process as a whole, ns.
@@ -152,9 +183,13 @@ const BAD_SHARE: f64 = 0.01;
 /// From this share of changed commands on the robot does not do what its controller wants.
 const CHANGED_SHARE: f64 = 0.1;
 
-const DOCTOR: &str = "run `khz doctor`";
-const SCAN: &str = "check power, wiring and ids with `khz bus scan`";
-const BUDGET: &str = "`khz budget FILE` shows what the buses need";
+/// What to do about a machine.
+pub const DOCTOR: &str = "run `khz doctor`";
+/// What to do about replies that do not come.
+pub const SCAN: &str = "check power, wiring and ids with `khz bus scan FILE`";
+pub(crate) const PARTS: &str = "`khz run FILE --budget` shows its time part by part";
+/// What to do about replies that come too late.
+pub const BUDGET: &str = "`khz budget FILE` shows what the buses need";
 
 /// The verdict on these facts. Whoever lost a period gets no good one.
 #[must_use]
@@ -174,7 +209,7 @@ pub fn judge(facts: &Facts) -> Verdict {
         held: held(facts) && facts.broken.is_none() && facts.stopped.is_none(),
         headline: headline(facts),
         cause: cause(facts),
-        remedy: remedy(facts),
+        remedy: remedy(facts).map(|remedy| facts.file.named_in(&remedy)),
         reasons: reasons.into_iter().map(|(_, reason)| reason).chain(set_up(facts)).collect(),
         text: String::new(),
     };
@@ -198,7 +233,8 @@ fn besides(facts: &Facts, verdict: &Verdict) -> Option<String> {
     let first = wrong.next()?;
     let more = wrong.count();
     let more = and_more(more);
-    let remedy = bus_remedy(facts).map_or(String::new(), |remedy| format!("; {remedy}"));
+    let remedy =
+        bus_remedy(facts).map_or(String::new(), |remedy| format!("; {}", facts.file.named_in(remedy)));
     Some(format!(" Besides, {}{more}{remedy}.", first.trim_end_matches('.')))
 }
 
@@ -638,7 +674,7 @@ fn remedy(facts: &Facts) -> Option<String> {
     }
     match led.map(|group| group.cause) {
         _ if set_up(facts).is_some() => Some(DOCTOR.into()),
-        Some(Cause::Controller) => Some("`khz run --budget` shows its time part by part".into()),
+        Some(Cause::Controller) => Some(PARTS.into()),
         Some(Cause::Bus) => Some(BUDGET.into()),
         Some(Cause::Blocked) => Some("keep locks, files and sleeps out of the tick".into()),
         Some(_) => Some(DOCTOR.into()),
@@ -694,6 +730,25 @@ mod tests {
     }
 
     #[test]
+    fn commands_name_the_robot_file() {
+        let with = |file| {
+            judge(&Facts {
+                missed_replies: 5,
+                file,
+                late: vec![late(Cause::Controller, 12)],
+                lost: 12,
+                ..facts()
+            })
+        };
+        let verdict = with(RobotFile::At("my robots/it's.toml".into()));
+        let file = r"'my robots/it'\''s.toml'";
+        assert_eq!(verdict.remedy, Some(format!("`khz run {file} --budget` shows its time part by part")));
+        assert!(verdict.text.ends_with(&format!("`khz bus scan {file}`.")), "{}", verdict.text);
+        let built_in = with(RobotFile::BuiltIn);
+        assert!(built_in.text.contains("`khz run --budget`"), "{}", built_in.text);
+    }
+
+    #[test]
     fn a_run_that_held_its_rate_is_good() {
         let verdict = judge(&facts());
         assert_eq!(
@@ -742,7 +797,7 @@ mod tests {
             (
                 Cause::Controller,
                 "the controller took too long",
-                "`khz run --budget` shows its time part by part.",
+                "`khz run FILE --budget` shows its time part by part.",
             ),
             (Cause::Compute, "computing took too long", "run `khz doctor`."),
         ] {
@@ -767,7 +822,7 @@ mod tests {
             ..facts()
         };
         let said = "Did not hold 200 Hz: lost 247 of 494 periods (50.00 %), mostly because the controller usually takes 6 ms of \
-                    a period of 5 ms; `khz run --budget` shows its time part by part.";
+                    a period of 5 ms; `khz run FILE --budget` shows its time part by part.";
         assert_eq!(judge(&slow).text, said);
         // Not beyond the period by itself.
         let verdict = judge(&Facts { usual: usual(4_700_000), ..slow.clone() });
@@ -809,7 +864,7 @@ mod tests {
             judge(&Facts { missed_replies: 929, worst_servo: servo, duplicates: 2, ..lost.clone() });
         let did_not = "Did not hold 1000 Hz: lost 49 of 10,000 periods (0.49 %), mostly because other threads had its CPU (49 of 49 \
                        lost periods, worst 3.2 ms); run `khz doctor`.";
-        let besides = "Besides, 929 replies were missed by knee (and 1 more problem); check power, wiring and ids with `khz bus scan`.";
+        let besides = "Besides, 929 replies were missed by knee (and 1 more problem); check power, wiring and ids with `khz bus scan FILE`.";
         assert_eq!(verdict.text, format!("{did_not} {besides}"));
         let verdict = judge(&Facts { imu_missed: 7, ..lost });
         assert_eq!(verdict.text, format!("{did_not} Besides, 7 IMU readings were missed."));
@@ -867,7 +922,7 @@ mod tests {
             (verdict.level, verdict.headline.as_str()),
             (Level::Bad, "held 1000 Hz, missed 5 replies")
         );
-        let said = "Held 1000 Hz, but 5 replies were missed (most often by knee: 4); check power, wiring and ids with `khz bus scan`.";
+        let said = "Held 1000 Hz, but 5 replies were missed (most often by knee: 4); check power, wiring and ids with `khz bus scan FILE`.";
         assert_eq!(verdict.text, said);
         let verdict =
             judge(&Facts { outside: Outside { missed_replies: 5, ..Outside::default() }, ..facts() });
@@ -908,7 +963,7 @@ mod tests {
         let verdict = judge(&Facts { duplicates: 94, imu_missed: 950, ..facts() });
         assert_eq!(verdict.level, Level::Warning);
         assert!(
-            verdict.text.ends_with("; check power, wiring and ids with `khz bus scan`."),
+            verdict.text.ends_with("; check power, wiring and ids with `khz bus scan FILE`."),
             "{}",
             verdict.text
         );
@@ -941,7 +996,7 @@ mod tests {
         // Some came late, and most never.
         let lost = judge(&Facts { late_replies: 300, ..slow });
         assert!(
-            lost.headline.ends_with("missed 3,988 replies") && lost.text.ends_with("`khz bus scan`."),
+            lost.headline.ends_with("missed 3,988 replies") && lost.text.ends_with("`khz bus scan FILE`."),
             "{lost:?}"
         );
     }
@@ -957,7 +1012,7 @@ mod tests {
         let said = "Came down after 30 ms: 24 replies missed in a row; 48 replies were late: the bus cycle needs 922 µs, its deadline \
                     leaves 780 µs; it held 1000 Hz until then; `khz budget FILE` shows what the buses need.";
         assert_eq!(down(48), said);
-        assert!(down(3).ends_with("`khz bus scan`."), "{}", down(3));
+        assert!(down(3).ends_with("`khz bus scan FILE`."), "{}", down(3));
     }
 
     #[test]
@@ -993,7 +1048,7 @@ mod tests {
         assert_eq!(never(2_800_000, 144), said);
         // Nothing came at all, or the bus hardly lacks time.
         for wired in [never(2_800_000, 0), never(922_000, 144)] {
-            assert!(wired.ends_with("`khz bus scan`."), "{wired}");
+            assert!(wired.ends_with("`khz bus scan FILE`."), "{wired}");
         }
     }
 

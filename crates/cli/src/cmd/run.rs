@@ -8,7 +8,7 @@ use khz_measure::jitter::duration_ns;
 use khz_measure::require::{Requirements, of_run};
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::RobotConfig;
-use khz_robot::config::{Clock, QUADRUPED};
+use khz_robot::config::{Clock, QUADRUPED, RobotFile};
 use khz_robot::launch::{Landed, Launch, LaunchOptions};
 use khz_robot::session::SessionError;
 use khz_robot::tick::Failure;
@@ -152,7 +152,7 @@ fn read(path: Option<&Path>) -> Result<(String, RobotConfig)> {
         format!("cannot read the robot file {name}{address}")
     })?;
     let config = RobotConfig::parse(&text, &name)?;
-    Ok((text, config))
+    Ok((text, RobotConfig { file: RobotFile::At(name), ..config }))
 }
 
 /// The live view in a process of its own, and the way to it.

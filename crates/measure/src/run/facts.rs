@@ -8,7 +8,7 @@ use khz_robot::supervisor::Phase;
 use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
 use khz_run::tally::{Pace, Tally};
-use khz_run::verdict::{Broken, Facts, Stops};
+use khz_run::verdict::{BUDGET, Broken, DOCTOR, Facts, RobotFile, SCAN, Stops};
 
 /// What a run and its log both know.
 pub(super) struct Known<'a> {
@@ -63,6 +63,7 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         broken: (!known.ended_well).then(|| broken(known.events, known.end)),
         late_replies: base.late_replies.saturating_sub(unlogged.duplicates),
         duplicates: unlogged.duplicates,
+        file: config.map_or(RobotFile::Unknown, |config| config.file.clone()),
         ..base
     }
 }
@@ -135,9 +136,9 @@ fn left_on(events: &[EventSummary]) -> String {
 
 /// What to do about what brought a robot down, by how the supervisor calls it: a log has no more of it.
 fn remedy(cause: &str) -> Option<&'static str> {
-    const SCAN: &str = "check power, wiring and ids with `khz bus scan`";
     const SERVO: &str =
         "see its voltage, temperature and torque in the report, and end the cause before a new run";
+    const CONTROLLER: &str = "see its parts with `khz run FILE --budget`, and what it printed";
     const COMMAND: &str = "see the commands in the report, and correct the controller";
     const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
     const REMEDIES: [(&str, &str); 35] = [
@@ -145,14 +146,14 @@ fn remedy(cause: &str) -> Option<&'static str> {
         ("the servo is still on", CUT_POWER),
         ("position jumped", SERVO),
         ("so nothing can react to it", "update the servo's firmware, or do without the value in `query`"),
-        ("replies come too late", "`khz budget FILE` shows what the buses need"),
+        ("replies come too late", BUDGET),
         (
             "the controller was preempted",
             "leave a CPU free of real-time loops: pin them with `loop.cpu`, or run fewer on this computer",
         ),
-        ("the loop was held up", "run `khz doctor`"),
-        ("overran", "run `khz doctor`"),
-        ("overruns in a row", "run `khz doctor`"),
+        ("the loop was held up", DOCTOR),
+        ("overran", DOCTOR),
+        ("overruns in a row", DOCTOR),
         ("heartbeat", "check the operator's connection"),
         ("servo fault", SERVO),
         ("the servo's own watchdog", SERVO),
@@ -165,9 +166,9 @@ fn remedy(cause: &str) -> Option<&'static str> {
         ("no reply during start-up", SCAN),
         ("two replies to one query", SCAN),
         (" ms old", SCAN),
-        ("the controller failed", "see its parts with `khz run --budget`, and what it printed"),
-        ("the controller panicked", "see its parts with `khz run --budget`, and what it printed"),
-        ("the controller took too long", "see its parts with `khz run --budget`, and what it printed"),
+        ("the controller failed", CONTROLLER),
+        ("the controller panicked", CONTROLLER),
+        ("the controller took too long", CONTROLLER),
         ("IMU", "check the IMU's power and connection"),
         ("the body leans", "see the IMU in the report"),
         ("a command is", COMMAND),

@@ -62,6 +62,7 @@ pub use khz_link::socketcan::SocketcanLink;
 pub use khz_link::udp::UdpLink;
 pub use khz_record::{Compression, LogConfig};
 pub use khz_rt::{Overrun, Policy, Wake};
+pub use khz_run::verdict::RobotFile;
 pub use khz_settings::{ConfigError, Key, Problem, Word};
 pub use reference::reference;
 pub use schema::schema;
@@ -109,6 +110,8 @@ pub struct RobotConfig {
     pub body: Option<RobotBody>,
     /// What is suspicious but no error, ready to be shown.
     pub warnings: Vec<String>,
+    /// Where it comes from: sentences about a run name it in the commands they print.
+    pub file: RobotFile,
 }
 
 impl Default for RobotConfig {
@@ -130,6 +133,7 @@ impl Default for RobotConfig {
             emulation: EmulationConfig::default(),
             body: None,
             warnings: Vec::new(),
+            file: RobotFile::Unknown,
         }
     }
 }
@@ -143,7 +147,9 @@ impl RobotConfig {
     /// # Errors
     /// The file cannot be read, or something in it is wrong; see [`ConfigError`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
-        Self::parse(&read_text(path.as_ref())?, &path.as_ref().display().to_string())
+        let name = path.as_ref().display().to_string();
+        let robot = Self::parse(&read_text(path.as_ref())?, &name)?;
+        Ok(Self { file: RobotFile::At(name), ..robot })
     }
 
     /// Reads a robot from text; `name` is what messages call it.
@@ -173,7 +179,7 @@ impl RobotConfig {
     /// Never: a test reads the same text.
     pub fn quadruped() -> Self {
         match Self::parse(QUADRUPED, "robots/quadruped.toml") {
-            Ok(robot) => robot,
+            Ok(robot) => Self { file: RobotFile::BuiltIn, ..robot },
             Err(error) => panic!("{error}"),
         }
     }
@@ -285,7 +291,7 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         log: reader.table(root, "log"),
         emulation: reader.table(root, "emulation"),
         body: read_body(root, reader),
-        warnings: Vec::new(),
+        ..RobotConfig::default()
     }
 }
 

@@ -138,7 +138,7 @@ mod tests {
             let again = robot.checked().unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             assert_eq!(
                 again,
-                RobotConfig { warnings: again.warnings.clone(), ..robot },
+                RobotConfig { warnings: again.warnings.clone(), file: again.file.clone(), ..robot },
                 "{}",
                 file.display()
             );

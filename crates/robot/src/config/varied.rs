@@ -71,7 +71,8 @@ mod tests {
         for what in Variable::ALL {
             let mut robot = RobotConfig::quadruped();
             robot.vary(*what, 0.5).unwrap();
-            let written = RobotConfig { warnings: robot.warnings.clone(), ..robot.checked().unwrap() };
+            let (warnings, file) = (robot.warnings.clone(), robot.file.clone());
+            let written = RobotConfig { warnings, file, ..robot.checked().unwrap() };
             assert_eq!(written, robot);
             assert_ne!(written, RobotConfig::quadruped(), "{what}");
         }

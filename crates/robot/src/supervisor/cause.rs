@@ -470,8 +470,7 @@ impl fmt::Display for Cause {
             Self::Stale { age_ns, .. } => write!(f, "state {:.1} ms old", ms(age_ns)),
             Self::NotSeen { late: false, .. } => f.write_str("no reply during start-up"),
             Self::NotSeen { late: true, .. } => f.write_str(
-                "replies come too late during start-up: raise `loop.bus_deadline_us` or lower `loop.rate_hz`; `khz check` \
-                 predicts the cycle",
+                "replies come too late during start-up: raise `loop.bus_deadline_us` or lower `loop.rate_hz`",
             ),
             Self::DuplicateReplies { .. } => {
                 f.write_str(
