@@ -221,6 +221,7 @@ def counts(ticks: list[Row], period_ns: int) -> Figures:
         "skipped": sum(tick["skipped"] for tick in ticks),
         "late_wakes": sum(tick["started_ns"] - tick["waited_for_ns"] >= period_ns for tick in ticks),
         "overruns": sum(ended_ns(tick) > tick["planned_ns"] + period_ns for tick in ticks),
+        "page_faults": sum(tick["minor_faults"] + tick["major_faults"] for tick in ticks),
         "ticks_without_frame": sum(tick["without_frame"] for tick in ticks),
         "missed_replies": sum(tick["missed"] for tick in ticks),
         "missed_while_off_cpu": sum(tick["missed"] for tick in ticks if tick["off_cpu"]),

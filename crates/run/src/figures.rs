@@ -186,6 +186,10 @@ counts! {
     late_wakes: "late wakes" of Controlled, IfAny = |seen| seen.late_wake.into();
     /// ticks with `overrun`: the end of the tick, `started_ns` + `cycle_ns` + `decide_ns`, was after `planned_ns` + period
     overruns: "overruns" of Controlled, Always, required "overruns", needs Clock = |seen| seen.tick.overrun.into();
+    /// sum of `minor_faults` and `major_faults`: memory that was not there when it was touched. With memory locked and kept there is
+    /// none but what the controller asks the kernel for
+    page_faults: "page faults" of Controlled, InJson, required "page_faults", needs Clock
+        = |seen| u64::from(seen.tick.minor_faults) + u64::from(seen.tick.major_faults);
     /// ticks with `without_frame`
     ticks_without_frame: "ticks without frame" of Run, IfAny = |seen| seen.tick.without_frame.into();
     /// sum of `missed`
