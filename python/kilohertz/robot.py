@@ -92,13 +92,22 @@ def parameters(**declared: Parameter) -> Callable[[_Function], _Function]:
     return declare
 
 
+class LateTicks(dict[str, Any]):
+    """`summary["late"]`, a dictionary as any other; printed it is one line, and not every late tick with all its parts."""
+
+    def __repr__(self) -> str:
+        causes = [f"{group['cause']} {group['ticks']:,}" for group in self["by_cause"] if group["ticks"]]
+        late = sum(group["ticks"] for group in self["by_cause"])
+        return f"<{late:,} of {self['judged']:,} ticks late{': ' if causes else ''}{', '.join(causes)}; keys: {', '.join(self)}>"
+
+
 class Summary(dict[str, Any]):
     __doc__ = """A run in figures, as `khz run --json` prints them; every key is also an attribute.
 
     `verdict`, `rate_hz`, `controlled` and `outside` (the counts below of those ticks, `periods`, `lost_periods`), `lost_time`, `grade`,
     `end`, `log`, `log_dropped`, `log_error` (None, or why the log is not whole), `sinks`, `events`, `servos`; of a Python
-    controller the distributions `python_ns` (in it) and `overhead_ns` (ours around it). `trunk` has the `position` (m) in which
-    the trunk of an emulated robot ended, None without one. Of a chain `modules` lists each module's `name` and `time` in ns.
+    controller the distributions `python_ns` (in it) and `overhead_ns` (ours around it). `trunk` has the `position` (m) of the
+    trunk of an emulated robot at the very end, when the robot has come down after its control; None without one. Of a chain `modules` lists each module's `name` and `time` in ns.
     Counts, and distributions (in ns, with `p50 p90 p99 p999 max`), as `docs/metrics.md` defines them:
 
     """ + "\n".join(f"    `{key}`: {definition}" for key, definition in _native.FIGURES.items())
@@ -129,7 +138,8 @@ class Summary(dict[str, Any]):
     def __str__(self) -> str:
         """The verdict in one sentence, then what it is of and where its files are."""
         changed = f"{self.changed_commands:,} commands changed to keep limits; " if self.changed_commands else ""
-        files = "; ".join(str(file) for file in (self["log"], self["report"]) if file)
+        more = f" and {len(self['log_files']) - 1} more files" if len(self["log_files"]) > 1 else ""
+        files = "; ".join(str(file) for file in (self["log"] and self["log"] + more, self["report"]) if file)
         return f"{self.verdict['text']}\n{self.ticks:,} ticks; {changed}{self.end}; {files or 'no log'}"
 
     def _repr_html_(self) -> str:
@@ -481,6 +491,7 @@ def _bring_down(native: _native.Run) -> None:
 
 def _summary(run: _native.Run, text: str, report: bool) -> Summary:
     summary = Summary(json.loads(text))
+    summary["late"] = LateTicks(summary["late"])
     summary._run = run
     if report and summary["log"]:
         try:

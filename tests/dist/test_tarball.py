@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import subprocess
 import tarfile
 
 import pytest
@@ -41,6 +42,15 @@ def test_every_robot_is_accepted(unpacked: pathlib.Path, tmp_path: pathlib.Path)
     assert len(robots) >= 8
     for robot in robots:
         run(unpacked / "bin/khz", "check", robot, cwd=tmp_path)
+
+
+def test_that_it_cannot_open_mujoco_is_told_with_what_can(unpacked: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    robot = unpacked / "share/doc/khz/robots/quadruped_mujoco.toml"
+    done = subprocess.run(
+        [unpacked / "bin/khz", "check", robot], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "this khz is the static program, which cannot open libraries such as MuJoCo" in done.stderr
+    assert "not installed" not in done.stderr
 
 
 def test_manual_completions_and_licences_are_there(unpacked: pathlib.Path) -> None:

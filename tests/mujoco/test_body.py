@@ -3,6 +3,7 @@
 import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -91,8 +92,8 @@ def test_a_model_that_does_not_fit_is_refused_with_what_is_wrong(
     assert "no joint `joint`; its joints are `hinge`" in refused("", PENDULUM.replace("joint name=\"joint\"", "joint name=\"hinge\""))
     assert "axiz" in refused("", PENDULUM.replace("axis", "axiz"))
     assert "no keyframe `raised`" in refused("", PENDULUM.replace("raised", "lowered"))
-    assert "some of its joints have no name" in refused("", PENDULUM.replace("</body>", '<body><joint axis="1 0 0"/>\
-<geom size="0.01"/></body></body>'))
+    unnamed = PENDULUM.replace("joint name=\"joint\"", "joint")
+    assert "its joints are `` and 1 without a name, which no servo can drive" in refused("", unnamed)
     assert "its timestep is 0 s" in refused("", PENDULUM.replace("0.00025", "0"))
     floating = PENDULUM.replace('<body name="arm">', '<body><freejoint name="trunk"/><geom size="0.1"/><body name="arm">')
     floating = floating.replace("</worldbody>", "</body></worldbody>").replace('qpos="0.3"', 'qpos="0 0 1 1 0 0 0 0.3"')
@@ -102,9 +103,16 @@ def test_a_model_that_does_not_fit_is_refused_with_what_is_wrong(
     assert done.returncode == 2
 
 
-def positions(run_khz: Run, folder: pathlib.Path, seconds: int) -> list[tuple[float, float, float]]:
+def positions(
+    run_khz: Run, folder: pathlib.Path, seconds: int, model: str = PENDULUM, more: str = ""
+) -> list[tuple[float, float, float]]:
     """Time, angle and speed of the pendulum, whose servo has no gains."""
-    run_khz("run", pendulum(folder), "--virtual", "--duration", f"{seconds}s", "--log", str(folder / "run.tlog"))
+    path = pendulum(folder, more)
+    (folder / "pendulum.xml").write_text(model)
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    (folder / "run.tlog").unlink(missing_ok=True)
+    done = run_khz("run", path, "--virtual", "--duration", f"{seconds}s", "--log", str(folder / "run.tlog"))
+    assert done.returncode == 0, done.stderr
     run_khz("log", "export", str(folder / "run.tlog"), "--format", "csv", "--output", str(folder / "out"))
     rows = (folder / "out/servo.csv").read_text().splitlines()
     names = rows[0].split(",")
@@ -138,6 +146,30 @@ def test_a_pendulum_swings_with_its_period_and_keeps_its_energy(
     assert max(energies) / min(energies) - 1 < 0.01
 
 
+@pytest.mark.parametrize("more", ["", "friction = 0.5"])
+@pytest.mark.parametrize("step", ["0.00025", "0.001"])
+def test_the_actuators_of_a_model_are_off(
+    run_khz: Run, tmp_path: pathlib.Path, more: str, step: str
+) -> None:
+    """A `position` actuator pulls to 0 with a control of 0, which is all that it would get."""
+    model = PENDULUM.replace("0.00025", step)
+    pulled = model.replace("</mujoco>", '<actuator><position joint="joint" kp="50"/></actuator></mujoco>')
+    alone, beside = [
+        [(angle, speed) for _, angle, speed in positions(run_khz, tmp_path, 1, made, more)] for made in (model, pulled)
+    ]
+    assert len(alone) > 900 and beside == alone
+
+
+def test_joints_without_a_name_are_no_reason_to_refuse_a_model(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    """Models of makers have an unnamed `<freejoint/>`; beside one that no servo drives, the pendulum is the same."""
+    alone = positions(run_khz, tmp_path, 1)
+    block = '<body pos="9 0 0"><freejoint/><geom size="0.1" contype="0" conaffinity="0"/></body><body name="arm">'
+    # Its positions are before those of the pendulum.
+    beside = PENDULUM.replace('<body name="arm">', block).replace('qpos="0.3"', 'qpos="9 0 0 1 0 0 0 0.3"')
+    same = positions(run_khz, tmp_path, 1, beside)
+    assert max(abs(ours - theirs) for (_, ours, _), (_, theirs, _) in zip(same, alone, strict=True)) < 1e-6
+
+
 def test_the_quadruped_stands_and_squats(run_khz: Run, tmp_path: pathlib.Path) -> None:
     robot = str(ROOT / "robots/quadruped_mujoco.toml")
     done = run_khz("run", robot, "--virtual", "--duration", "6s")
@@ -157,10 +189,6 @@ def test_check_says_whether_the_body_can_be_simulated(
     done = run_khz("check", pendulum(tmp_path))
     assert done.returncode == 0 and f"MuJoCo {mujoco.__version__}, " in done.stdout, done.stdout
     assert "[body]" not in done.stderr
-    motor = '<actuator><position name="pull" joint="joint"/></actuator></mujoco>'
-    (tmp_path / "pendulum.xml").write_text(PENDULUM.replace("</mujoco>", motor))
-    done = run_khz("check", str(tmp_path / "robot.toml"))
-    assert done.returncode == 0 and "the actuators `pull`: nothing drives them" in done.stderr
     monkeypatch.setenv("KHZ_MUJOCO", str(tmp_path / "nowhere"))
     done = run_khz("check", str(tmp_path / "robot.toml"))
     assert done.returncode == 0 and "nowhere" in done.stderr and "cannot be simulated here" in done.stdout

@@ -1,4 +1,4 @@
-"""Models that `khz body` writes, and recorded commands on the robot of a model."""
+"""Models that `khz body` writes, robot files that `khz new` makes of models, and recorded commands on the robot of a model."""
 
 import csv
 import json
@@ -63,6 +63,40 @@ def test_the_quadruped_that_is_written_stands_and_squats(run_khz: Run, tmp_path:
     body = ["[body]", 'kind = "mujoco"', 'model = "model.xml"', 'keyframe = "start"']
     (tmp_path / "robot.toml").write_text("\n".join([*lines[:start], *body, *lines[end:]]))
     done = run_khz("run", str(tmp_path / "robot.toml"), "--virtual", "--duration", "6s", "--no-report")
+    assert done.returncode == 0 and "finished" in done.stdout, done.stdout + done.stderr
+
+
+ARM = """
+<mujoco model="arm">
+  <compiler angle="degree" autolimits="true"/>
+  <default><default class="joint"><position kp="40" kv="2" forcerange="-15 15"/><joint range="-90 90"/></default></default>
+  <worldbody>
+    <body childclass="joint">
+      <joint name="shoulder joint" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.01" mass="0.5" contype="0" conaffinity="0"/>
+    </body>
+  </worldbody>
+  <actuator><position class="joint" name="shoulder" joint="shoulder joint"/></actuator>
+  <keyframe><key name="raised" qpos="0.5"/></keyframe>
+</mujoco>
+"""
+
+
+def test_a_robot_file_is_made_of_a_model_and_runs(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/arm.xml").write_text(ARM)
+    done = run_khz("new", "--mjcf", "models/arm.xml")
+    assert done.returncode == 0, done.stderr
+    checked = run_khz("check", "robot.toml")
+    assert checked.returncode == 0 and checked.stderr == "", checked.stderr
+    values = json.loads(run_khz("check", "robot.toml", "--json").stdout)["values"]
+    (servo,) = values["servo"]
+    assert (servo["name"], servo["model_joint"]) == ("shoulder_joint", "shoulder joint")
+    assert (servo["device"]["kp"], servo["device"]["kd"], servo["limits"]["torque"]) == (40.0, 2.0, 15.0)
+    low, high = servo["limits"]["position"]
+    assert abs(low + math.pi / 2) < 1e-4 and abs(high - math.pi / 2) < 1e-4
+    assert (values["body"]["model"], values["body"]["keyframe"]) == ("models/arm.xml", "raised")
+    done = run_khz("run", "robot.toml", "--virtual", "--duration", "1s", "--no-report")
     assert done.returncode == 0 and "finished" in done.stdout, done.stdout + done.stderr
 
 

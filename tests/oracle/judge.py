@@ -33,6 +33,7 @@ NOT_FROM_THE_LOG = {
     "live": "requests of people: tested in Rust",
     "sinks": "where samples went besides the log: tested in Rust",
     "log": "a path",
+    "log_files": "paths",
     "report": "a path",
     "python_ns": "of Python controllers: not in the log",
     "overhead_ns": "of Python controllers: not in the log",

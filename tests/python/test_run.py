@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import gc
+import json
 import os
 import pathlib
 import pickle
@@ -265,10 +266,22 @@ def test_everything_says_what_it_is(tmp_path: pathlib.Path) -> None:
         state, command = connection.arrays()
         assert repr(state) == "<State: tick 0, 0.000 s, of servo_1, servo_2, servo_3>"
         assert repr(command) == "<Command: for servo_1, servo_2, servo_3>"
-    robot().run(duration=0.2, log=tmp_path / "run.tlog", virtual_time=True)
+    summary = robot().run(duration=0.2, log=tmp_path / "run.tlog", virtual_time=True)
+    assert " ticks late" in repr(summary["late"]) and len(repr(summary["late"])) < 200
+    assert json.loads(json.dumps(summary["late"]))["worst"] == summary["late"]["worst"]
     with kilohertz.open_log(tmp_path / "run.tlog") as log:
         assert repr(log).startswith(f"<Log {tmp_path}/run.tlog: tick, servo, command")
         assert repr(log["servo"]).startswith("<Record servo: servo_1.position, servo_1.velocity")
+
+
+def test_all_files_of_a_log_are_named(tmp_path: pathlib.Path) -> None:
+    text = (ROOT / "robots/pan_tilt.toml").read_text()
+    assert "[log]\n" in text
+    rotating = kilohertz.Robot.parse(text.replace("[log]\n", "[log]\nrotate_s = 1.0\n"))
+    summary = rotating.run(duration=3.0, log=tmp_path / "run.tlog", virtual_time=True)
+    names = ["run.tlog", *(f"run-{number}.tlog" for number in range(1, len(summary.log_files)))]
+    assert len(names) > 2 and summary.log_files == [str(tmp_path / name) for name in names]
+    assert f"{summary.log} and {len(names) - 1} more files" in str(summary)
 
 
 PIPELINED = """

@@ -91,7 +91,8 @@ fn what_a_killed_process_recorded_is_soon_in_its_log_and_can_be_repaired() {
             .args([&mended, &log])
             .output()
             .unwrap();
-        assert!(repair.status.success(), "{}", String::from_utf8_lossy(&repair.stderr));
+        // 1 where its last block is torn.
+        assert!(matches!(repair.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&repair.stderr));
         assert!(Reader::open(std::fs::File::open(&mended).unwrap()).unwrap().is_finished());
         assert_eq!(numbers(&mended), found);
     }

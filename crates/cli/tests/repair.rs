@@ -26,7 +26,7 @@ fn log(samples: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_repair_that_keeps_nothing_of_a_damaged_log_fails() {
+fn a_repair_of_a_log_that_has_lost_samples_says_so_by_its_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.tlog");
     let codes = |log: &[u8]| {
@@ -38,9 +38,14 @@ fn a_repair_that_keeps_nothing_of_a_damaged_log_fails() {
     lost.extend([0x77; 100]);
     assert_eq!(codes(&lost), (Some(1), Some(1)));
     assert_eq!(codes(&log(0)), (Some(0), Some(0)));
+    // Without an index, and whole.
+    assert_eq!(codes(&log(50)), (Some(0), Some(0)));
     let mut first_schema = log(50);
     first_schema[9] ^= 1;
-    assert_eq!(codes(&first_schema), (Some(0), Some(0)));
+    assert_eq!(codes(&first_schema), (Some(1), Some(1)));
+    let cut = log(50);
+    assert_eq!(codes(&cut[..cut.len() - 1]), (Some(1), Some(1)));
+    std::fs::write(&path, &first_schema).unwrap();
     let output = stdout(&repair(folder.path(), &["in.tlog"]));
     assert!(output.contains("50 samples from in.tlog"), "{output}");
 }

@@ -136,6 +136,12 @@ impl Bus {
         room
     }
 
+    /// Whether a reply of a servo waits for the wire or is on it.
+    pub fn is_replying(&self, servo: usize) -> bool {
+        let mut all = self.replies.iter().chain(&self.on_wire);
+        all.any(|transmission| transmission.sender == Sender::Servo(servo))
+    }
+
     /// When a frame that a servo says at this time can be with the host at the earliest.
     pub fn earliest_ns(&self, said_ns: i64) -> i64 {
         said_ns.max(self.next_free_ns()) + self.shortest_ns

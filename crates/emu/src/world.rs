@@ -14,7 +14,7 @@ use crate::twin::Twin;
 use crate::{cubemars, damiao, robstride};
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_servo::Mounting;
-use khz_wire::{Frame, Request};
+use khz_wire::{Address, Frame, Request};
 use std::collections::VecDeque;
 
 /// Body and control loops move on by this much at a time.
@@ -318,14 +318,17 @@ impl World {
                 probe.took(servo, &sent.frame, at_ns);
             }
             let (twin, liar) = (&mut self.servos[servo], &mut self.liars[servo]);
+            let is_busy = matches!(wire, WireKind::Rs485 { .. }) && channel.bus.is_replying(servo);
+            let muted = is_busy.then(|| unanswered(&sent.frame));
+            let request = muted.as_ref().unwrap_or(&sent.frame);
             if !liar.is_honest() {
-                let heard = liar.hears(&sent.frame, &**twin);
+                let heard = liar.hears(request, &**twin);
                 let Some(reply) = twin.answer(&heard, wire) else { continue };
                 let (said, delay_ns) = (liar.says(&reply), twin.delay_ns() + liar.delay_ns());
                 for _ in 0..liar.times() {
                     channel.counters.errors += u64::from(!channel.bus.reply(servo, &said, at_ns, delay_ns));
                 }
-            } else if let Some(reply) = twin.answer(&sent.frame, wire)
+            } else if let Some(reply) = twin.answer(request, wire)
                 && !channel.bus.reply(servo, &reply, at_ns, twin.delay_ns())
             {
                 channel.counters.errors += 1;
@@ -394,6 +397,13 @@ impl World {
         let first_ns = channel.speakers.iter().filter_map(|&servo| self.servos[servo].unasked_ns()).min()?;
         Some(channel.bus.earliest_ns(self.stepped_ns? + first_ns))
     }
+}
+
+/// A request as a serial server takes it that is still replying to an earlier one (mjlib's `write_outstanding_`).
+fn unanswered(request: &Frame) -> Frame {
+    let mut unanswered = *request;
+    unanswered.id = Address { reply: false, ..Address::from_id(request.id) }.id();
+    unanswered
 }
 
 /// The first of two moments that may not come.

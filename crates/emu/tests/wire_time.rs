@@ -65,6 +65,21 @@ fn serial_frames_take_ten_bits_a_byte_and_carry_no_padding() {
     assert_eq!(received.at_ns, sent_ns + line.bytes_ns(13) + 75_000 + line.bytes_ns(29));
 }
 
+/// As mjlib's `MicroServer`: it has no reply to put the values into, and takes the arguments of reads for subframes.
+#[test]
+fn a_serial_servo_executes_the_reads_of_a_request_that_comes_before_it_has_replied() {
+    // Register 1 as int8; then a write of ten values that are not there. From its second byte on: write mode = 10.
+    const READ: &str = "1101000a";
+    let mut bench = Bench::new(BusConfig::RS485, 1);
+    bench.send(1, true, READ);
+    bench.wait_ms(1);
+    assert_eq!((bench.received().len(), bench.state().0), (1, 0));
+    bench.send(1, true, READ);
+    bench.send(1, true, READ);
+    bench.wait_ms(20);
+    assert_eq!((bench.received().len(), bench.state().0), (1, 10));
+}
+
 #[test]
 fn two_who_talk_at_once_on_rs485_destroy_both_frames() {
     let mut bench = Bench::new(BusConfig::RS485, 2);

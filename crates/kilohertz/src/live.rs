@@ -2,6 +2,7 @@
 //! the wake latency, worst cycle, and why ticks overran.
 
 use khz_robot::config::Clock;
+use khz_robot::launch::Launch;
 use khz_robot::session::Session;
 use khz_robot::viewer::Viewer;
 use khz_rt::Summary;
@@ -19,16 +20,23 @@ const LOOKS: u32 = 20;
 /// Back to the beginning of the line, and nothing on it.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// Shows the live line on stderr, if that is a terminal, until the loop is over. Blocks.
-pub fn watch(session: &mut Session) {
+/// Shows on stderr until the loop is over what goes wrong with the log and, if that is a terminal, the live line. Blocks.
+pub fn watch(launch: &mut Launch) {
     let screen = std::io::stderr().is_terminal().then(Screen::open);
-    let mut live = Live::new(session);
-    while !session.is_over() {
+    let (mut live, mut warning) = (Live::new(&launch.session), None);
+    while !launch.session.is_over() {
         thread::sleep(INTERVAL);
-        while let Some(tick) = session.live() {
+        while let Some(tick) = launch.session.live() {
             live.take(&tick);
         }
-        if let (Some(screen), Some(line)) = (&screen, live.line()) {
+        warning = launch.trouble_with_log().map(|trouble| format!("warning: {trouble}\n")).or(warning);
+        let Some(screen) = &screen else {
+            warning.take().iter().for_each(|warning| show(warning));
+            continue;
+        };
+        // Until the terminal has taken it.
+        warning.take_if(|warning| screen.show(format!("{CLEAR}{warning}")));
+        if let Some(line) = live.line() {
             screen.show(line);
         }
     }
@@ -65,9 +73,9 @@ impl Screen {
         Self { lines, thread: thread::spawn(move || write(waiting)) }
     }
 
-    /// Shows a line, unless the terminal has not taken the one before yet.
-    fn show(&self, line: String) {
-        let _ = self.lines.try_send(line);
+    /// Shows a line, unless the terminal has not taken the one before yet: whether it is shown.
+    fn show(&self, line: String) -> bool {
+        self.lines.try_send(line).is_ok()
     }
 
     /// Clears the line. A thread that waits for the terminal is left behind.

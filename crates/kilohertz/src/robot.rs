@@ -273,7 +273,7 @@ impl Robot {
         let mut run = self.start()?;
         let view = run.view.take();
         view.iter().for_each(live::tell_view);
-        live::watch(&mut run.launch.session);
+        live::watch(&mut run.launch);
         let mut finished = run.finish()?;
         finished.unsent().iter().for_each(|line| live::show(&format!("{line}\n")));
         if let Some(log) = finished.summary.log.clone()

@@ -127,6 +127,8 @@ pub struct RunSummary {
     pub live: LiveSummary,
     /// The log, its first file if there are several.
     pub log: Option<PathBuf>,
+    /// All its files, oldest first.
+    pub log_files: Vec<PathBuf>,
     /// The page.
     pub report: Option<PathBuf>,
 }
@@ -308,6 +310,7 @@ impl RunSummary {
             sinks: recording.as_ref().map_or_else(Vec::new, |recording| recording.sinks.clone()),
             live: landed.live,
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
+            log_files: recording.as_ref().map_or_else(Vec::new, |recording| recording.paths.clone()),
             report: None,
         };
         summary.verdict = summary.judged(&[]);

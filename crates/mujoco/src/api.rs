@@ -32,8 +32,6 @@ pub enum Object {
     Joint = 3,
     /// A site.
     Site = 6,
-    /// An actuator.
-    Actuator = 19,
     /// A sensor.
     Sensor = 20,
     /// A keyframe.
@@ -52,6 +50,12 @@ pub enum MujocoError {
     /// The variable names what is not there.
     #[error("{VARIABLE} is {0}, where there is no libmujoco.so")]
     Named(PathBuf),
+    /// This program opens no libraries at all.
+    #[error(
+        "this khz is the static program, which cannot open libraries such as MuJoCo: use the one of \
+         `pip install kilohertz`, of the Debian package or of your own build"
+    )]
+    Static,
     /// A version that was never tried.
     #[error(
         "{path} is MuJoCo {version}: versions 3.0 to 4.0 can be used; run `pip install 'mujoco>=3,<4.1'`"
@@ -158,6 +162,7 @@ impl Api {
     }
 
     fn open_once() -> Result<Self, MujocoError> {
+        opens_libraries(cfg!(target_feature = "crt-static"))?;
         let path = find::library().map_err(MujocoError::Named)?;
         if find::is_cut_off(&path) {
             return Err(MujocoError::Unfit { path, what: "the file is cut off".to_owned() });
@@ -200,6 +205,11 @@ impl Api {
     fn bits(&self, part: Part) -> c_int {
         part.bit(NEW.contains(&self.version))
     }
+}
+
+/// Linked statically there is no loader in the process: musl's `dlopen` always fails, with a text that names no cause.
+fn opens_libraries(is_static: bool) -> Result<(), MujocoError> {
+    if is_static { Err(MujocoError::Static) } else { Ok(()) }
 }
 
 /// 337 is 3.3.7, 3017000 is 3.17.0.
@@ -310,6 +320,21 @@ impl Loaded {
         if saved == 1 { Ok(()) } else { Err(wrong(one_line(&text))) }
     }
 
+    /// The model that was loaded last as MJCF.
+    ///
+    /// # Errors
+    /// What MuJoCo or the system says.
+    pub fn saved(&self) -> Result<String, MujocoError> {
+        let unread = |error: std::io::Error| MujocoError::Model {
+            path: std::env::temp_dir(),
+            what: format!("cannot keep a model there: {error}"),
+        };
+        let folder = tempfile::tempdir().map_err(unread)?;
+        let path = folder.path().join("model.xml");
+        self.save(&path)?;
+        std::fs::read_to_string(&path).map_err(unread)
+    }
+
     /// How many numbers a part of the state has.
     pub fn size(&self, part: Part) -> usize {
         // SAFETY: the model is valid and the bit is one this version knows.
@@ -386,16 +411,17 @@ impl Loaded {
         times[1][0] - times[0][0]
     }
 
+    /// The name of an object; `None` if it has none, and beyond the last.
+    pub fn name(&self, object: Object, number: i32) -> Option<String> {
+        // SAFETY: the model is valid; numbers beyond the last give null.
+        let name = unsafe { (self.api.functions.mj_id2name)(self.model.as_ptr(), object as c_int, number) };
+        // SAFETY: what is not null is a text of the model that ends with 0.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    }
+
     /// The names of the first objects of this type, up to one that has none.
     pub fn names(&self, object: Object) -> Vec<String> {
-        let name = |number| {
-            // SAFETY: the model is valid; numbers beyond the last give null.
-            let name =
-                unsafe { (self.api.functions.mj_id2name)(self.model.as_ptr(), object as c_int, number) };
-            // SAFETY: what is not null is a text of the model that ends with 0.
-            (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
-        };
-        (0..).map_while(name).collect()
+        (0..).map_while(|number| self.name(object, number)).collect()
     }
 
     /// kg.
@@ -492,6 +518,13 @@ fn one_line(text: &[c_char; TEXT]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_static_program_says_that_it_cannot_and_what_can() {
+        assert_eq!(opens_libraries(false), Ok(()));
+        let said = opens_libraries(true).unwrap_err().to_string();
+        assert!(said.contains("the static program") && said.contains("pip install kilohertz"), "{said}");
+    }
 
     #[test]
     fn versions_are_counted_in_two_ways() {

@@ -158,12 +158,6 @@ impl Mujoco {
         self.model.mass()
     }
 
-    /// The actuators of the model. Nothing drives them: servos apply their torque at the joints. One with a bias, such as
-    /// `position`, pulls all the same.
-    pub fn actuators(&self) -> Vec<String> {
-        self.model.names(Object::Actuator)
-    }
-
     /// Positions of all joints of the model, as MuJoCo orders them.
     pub fn positions(&self) -> &[f64] {
         &self.position
@@ -348,14 +342,16 @@ fn imu_site(model: &Loaded, name: &str) -> Result<Id, String> {
 }
 
 fn place(layout: &Layout, name: &str) -> Result<Place, String> {
-    let known = || {
-        let scalars = layout.joints.iter().filter(|joint| joint.kind == Kind::Scalar);
-        scalars.map(|joint| joint.name.as_str()).collect::<Vec<_>>().join("`, `")
-    };
     let joint = layout.joint(name).ok_or_else(|| {
+        let scalars = layout.joints.iter().filter(|joint| joint.kind == Kind::Scalar);
+        let (named, unnamed): (Vec<_>, Vec<_>) = scalars.map(|joint| joint.name.as_deref()).partition(Option::is_some);
+        let unnamed = match unnamed.len() {
+            0 => String::new(),
+            more => format!(" and {more} without a name, which no servo can drive"),
+        };
         format!(
-            "it has no joint `{name}`; its joints are `{}`: name its joint in the servo's `model_joint`",
-            known()
+            "it has no joint `{name}`; its joints are `{}`{unnamed}: name its joint in the servo's `model_joint`",
+            named.into_iter().flatten().collect::<Vec<_>>().join("`, `")
         )
     })?;
     if joint.kind != Kind::Scalar {

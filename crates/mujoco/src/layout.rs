@@ -11,6 +11,9 @@ use crate::state::Part;
 const PROBE: f64 = 1.0;
 const PROBE_S: f64 = 1e-3;
 
+/// The model has more or fewer joints than its velocities show.
+const INSEPARABLE: &str = "its joints cannot be told apart in its state: report this with the model";
+
 /// Where the joints are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -21,8 +24,8 @@ pub struct Layout {
 /// A joint of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joint {
-    /// Its name.
-    pub name: String,
+    /// Its name, if it has one.
+    pub name: Option<String>,
     /// What it is.
     pub kind: Kind,
     /// Its first position.
@@ -65,17 +68,14 @@ impl Layout {
             positions.iter().zip(&start).filter(|(moved, start)| moved != start).count()
         };
         let blocks = blocks(model.size(Part::Velocity), start.len(), moved)?;
-        let names = model.names(Object::Joint);
-        // An unnamed joint at the end would leave three slides and a ball looking like a free joint.
-        if names.len() != count(model)? {
-            return Err("some of its joints have no name: give every joint a name".to_owned());
-        }
+        // Not up to the last that has a name: three slides and a ball would look like a free joint.
+        let names = (0..count(model)?).map(|number| model.name(Object::Joint, number)).collect();
         Ok(Self { joints: joints(&blocks, names)? })
     }
 
     /// The joint of this name.
     pub fn joint(&self, name: &str) -> Option<&Joint> {
-        self.joints.iter().find(|joint| joint.name == name)
+        self.joints.iter().find(|joint| joint.name.as_deref() == Some(name))
     }
 
     /// The body that nothing holds and that the joint at `velocity` belongs to: joints are in the order of the model's
@@ -86,16 +86,15 @@ impl Layout {
 }
 
 /// How many joints the model has, named or not.
-fn count(model: &Loaded) -> Result<usize, String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("there is no folder to look at it: {error}"))?;
-    let path = folder.path().join("model.xml");
-    model.save(&path).map_err(|error| error.to_string())?;
-    let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+fn count(model: &Loaded) -> Result<i32, String> {
+    let text = model.saved().map_err(|error| error.to_string())?;
     let document = roxmltree::Document::parse(&text).map_err(|error| error.to_string())?;
     let is_world = |node: &roxmltree::Node<'_, '_>| node.has_tag_name("worldbody");
     let is_joint =
         |node: &roxmltree::Node<'_, '_>| ["joint", "freejoint"].iter().any(|tag| node.has_tag_name(*tag));
-    Ok(document.descendants().filter(is_world).flat_map(|world| world.descendants().filter(is_joint)).count())
+    let worlds = document.descendants().filter(is_world);
+    let joints = worlds.flat_map(|world| world.descendants().filter(is_joint)).count();
+    i32::try_from(joints).map_err(|error| error.to_string())
 }
 
 /// `moved` says how many positions a velocity moves.
@@ -110,15 +109,11 @@ fn blocks(velocities: usize, positions: usize, moved: impl Fn(usize) -> usize) -
             (position, velocity) = (position + 4, velocity + 3);
         }
     }
-    if position == positions && velocity == velocities {
-        Ok(blocks)
-    } else {
-        Err("its joints cannot be told apart: give every joint of the model a name".to_owned())
-    }
+    if position == positions && velocity == velocities { Ok(blocks) } else { Err(INSEPARABLE.to_owned()) }
 }
 
 /// Names the blocks: three scalars before a rotation may be a free joint with it.
-fn joints(blocks: &[Block], names: Vec<String>) -> Result<Vec<Joint>, String> {
+fn joints(blocks: &[Block], names: Vec<Option<String>>) -> Result<Vec<Joint>, String> {
     let rotations = blocks.iter().filter(|block| matches!(block, Block::Rotation(..))).count();
     // Each free joint takes three scalars with its rotation.
     let free =
@@ -131,7 +126,7 @@ fn joints(blocks: &[Block], names: Vec<String>) -> Result<Vec<Joint>, String> {
                         hinges"
                 .to_owned());
         }
-        _ => return Err("some of its joints have no name: give every joint a name".to_owned()),
+        _ => return Err(INSEPARABLE.to_owned()),
     };
     let mut found: Vec<(Kind, usize, usize)> = Vec::new();
     for block in blocks {
@@ -141,9 +136,7 @@ fn joints(blocks: &[Block], names: Vec<String>) -> Result<Vec<Joint>, String> {
             Block::Rotation(position, velocity) => {
                 let slides = found.len().checked_sub(3).map(|from| found.split_off(from));
                 if !slides.is_some_and(|slides| slides.iter().all(|(kind, ..)| *kind == Kind::Scalar)) {
-                    return Err(
-                        "its joints cannot be told apart: give every joint of the model a name".to_owned()
-                    );
+                    return Err(INSEPARABLE.to_owned());
                 }
                 found.push((Kind::Free, position - 3, velocity - 3));
             }
@@ -157,8 +150,8 @@ fn joints(blocks: &[Block], names: Vec<String>) -> Result<Vec<Joint>, String> {
 mod tests {
     use super::*;
 
-    fn names(count: usize) -> Vec<String> {
-        (0..count).map(|number| format!("j{number}")).collect()
+    fn names(count: usize) -> Vec<Option<String>> {
+        (0..count).map(|number| Some(format!("j{number}"))).collect()
     }
 
     #[test]
@@ -179,10 +172,21 @@ mod tests {
     }
 
     #[test]
-    fn a_ball_beside_a_free_joint_and_joints_without_names_are_refused() {
+    fn an_unnamed_free_joint_is_found() {
+        let moved = |velocity: usize| if (3..6).contains(&velocity) { 4 } else { 1 };
+        let blocks = blocks(7, 8, moved).unwrap();
+        let joints = joints(&blocks, vec![None, Some("knee".to_owned())]).unwrap();
+        let layout = Layout { joints };
+        assert_eq!(layout.joint("knee").map(|joint| (joint.position, joint.velocity)), Some((7, 6)));
+        let trunk = layout.trunk_of(6).unwrap();
+        assert_eq!((trunk.name.as_deref(), trunk.kind, trunk.position), (None, Kind::Free, 0));
+    }
+
+    #[test]
+    fn a_ball_beside_a_free_joint_and_a_wrong_count_are_refused() {
         let moved = |velocity: usize| if velocity >= 3 { 4 } else { 1 };
         let blocks = blocks(9, 11, moved).unwrap();
         assert!(joints(&blocks, names(2)).unwrap_err().contains("ball"));
-        assert!(joints(&blocks, names(1)).unwrap_err().contains("no name"));
+        assert!(joints(&blocks, names(1)).unwrap_err().contains("cannot be told apart"));
     }
 }

@@ -14,3 +14,12 @@ mod wrapper;
 
 pub use api::{Api, MujocoError};
 pub use body::{Mujoco, Plan};
+use std::path::Path;
+
+/// A model as MuJoCo writes it: one MJCF file in radians, with every default and each actuator as a `general`.
+///
+/// # Errors
+/// MuJoCo is not installed, or cannot load it.
+pub fn saved(model: &Path) -> Result<String, MujocoError> {
+    api::Loaded::load(Api::open()?, model)?.saved()
+}

@@ -11,6 +11,8 @@ pub enum Part {
     Velocity,
     /// Where the solver begins.
     WarmStart,
+    /// What the model's own actuators are told, one number each.
+    Control,
     /// Forces and torques at the joints.
     Applied,
 }
@@ -24,6 +26,8 @@ impl Part {
             (Self::Velocity, _) => 4,
             (Self::WarmStart, false) => 16,
             (Self::WarmStart, true) => 32,
+            (Self::Control, false) => 32,
+            (Self::Control, true) => 64,
             (Self::Applied, false) => 64,
             (Self::Applied, true) => 128,
         }

@@ -1,10 +1,11 @@
-//! A model with another step or friction than its own.
+//! A model with another step or friction than its own, and without its own actuators: servos move its joints.
 //!
 //! These are no state and cannot be set by a function, so the model is loaded once more within another: an `include` and
 //! an `option` behind it. Paths in a model count from the file that is loaded, which is why the wrapper lies in a folder of
 //! links to everything beside the model, within folders of links to everything beside those (`meshdir="../assets"`).
 
 use crate::api::{Api, Loaded, MujocoError};
+use crate::state::Part;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -17,7 +18,7 @@ const TURNING: &str = "0.005 0.0001 0.0001";
 const ABOVE: usize = 3;
 
 /// Loads a model whose step divides `longest_s`, and is its own if that is no longer. `friction` replaces that of all its
-/// contacts.
+/// contacts. Its actuators are off.
 ///
 /// # Errors
 /// MuJoCo cannot load it, or there is no folder for the wrapper.
@@ -36,7 +37,8 @@ pub fn load(
     // As many whole steps as come nearest to the model's own, but not longer.
     let steps = (longest_s / own_s - 1e-6).ceil().max(1.0);
     let wanted_s = longest_s / steps;
-    if (wanted_s - own_s).abs() < 1e-9 && friction.is_none() {
+    let has_actuators = model.size(Part::Control) > 0;
+    if (wanted_s - own_s).abs() < 1e-9 && friction.is_none() && !has_actuators {
         model.reset(None);
         return Ok(model);
     }
@@ -44,7 +46,7 @@ pub fn load(
         Wrong::Mujoco(error) => error,
         Wrong::Io(error) => MujocoError::Model {
             path: path.to_owned(),
-            what: format!("cannot write a copy with another step or friction: {error}"),
+            what: format!("cannot write a copy with another step or friction, or without actuators: {error}"),
         },
     })
 }
@@ -60,13 +62,13 @@ impl From<io::Error> for Wrong {
     }
 }
 
-/// What the wrapper changes.
+/// What the wrapper changes. An actuator such as `position` pulls its joint to 0 although nobody commands it.
 fn option(step_s: f64, friction: Option<f64>) -> String {
-    let Some(friction) = friction else { return format!("<option timestep=\"{step_s}\"/>") };
-    format!(
-        "<option timestep=\"{step_s}\" o_friction=\"{friction} {friction} {TURNING}\">\
-         <flag override=\"enable\"/></option>"
-    )
+    let (friction, override_) = match friction {
+        Some(sliding) => (format!(" o_friction=\"{sliding} {sliding} {TURNING}\""), " override=\"enable\""),
+        None => (String::new(), ""),
+    };
+    format!("<option timestep=\"{step_s}\"{friction}><flag actuation=\"disable\"{override_}/></option>")
 }
 
 /// Makes a folder within `into` that looks like `folder`, as do the folders above it, and returns it.

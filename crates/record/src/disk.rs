@@ -29,7 +29,30 @@ pub trait Disk: Send {
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
-/// A file being written.
+/// Why a file cannot be written on, inside an [`io::Error`]: somebody else has removed or cut it. Another can be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Gone {
+    /// It has no name any more.
+    #[error("the file was removed meanwhile, and what was written is lost")]
+    Removed,
+    /// It is shorter than what was written.
+    #[error("the file was cut to {len} of {written} bytes meanwhile")]
+    Cut {
+        /// Its bytes.
+        len: u64,
+        /// Those that were written.
+        written: u64,
+    },
+}
+
+impl Gone {
+    /// If it is one.
+    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+/// A file being written. [`Write::write`] says, too, when it is [`Gone`].
 pub trait Output: Write + Send {
     /// Forces what was written onto the disk.
     ///
@@ -40,7 +63,7 @@ pub trait Output: Write + Send {
     /// Called once after the last write. Returns the file's length.
     ///
     /// # Errors
-    /// What the system says, or if the file is not whole any more: removed or cut by somebody else.
+    /// What the system says, or that the file is [`Gone`].
     fn close(&mut self) -> io::Result<u64>;
 }
 
@@ -86,11 +109,10 @@ impl Reserved {
     fn check(&self) -> io::Result<()> {
         let about = self.file.metadata()?;
         if self.has_links && about.nlink() == 0 {
-            return Err(io::Error::other("the file was removed meanwhile, and what was written is lost"));
+            return Err(io::Error::other(Gone::Removed));
         }
         if about.len() < self.written {
-            let (len, written) = (about.len(), self.written);
-            return Err(io::Error::other(format!("the file was cut to {len} of {written} bytes meanwhile")));
+            return Err(io::Error::other(Gone::Cut { len: about.len(), written: self.written }));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The log on the disk, with the time told from outside.
 
-use crate::disk::{Disk, Output};
+use crate::disk::{Disk, Gone, Output};
 use crate::error::RecorderError;
 use crate::plan::{Plan, Sync};
 use crate::records::{Counts, Declared, RecordId};
@@ -10,8 +10,8 @@ use crate::summary::{RecordSummary, Summary};
 use khz_tlog::{Options, Sink as _, Type, Width, Writer};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is reported instead of an error of the disk.
 pub(super) const PANICKED: &str = "the recorder panicked, which is a bug in kilohertz";
@@ -24,6 +24,7 @@ pub(super) const OWN_RECORD: &str = "recorder";
 const FLUSH_NS: i64 = 100_000_000;
 /// How often the room on the disk is looked at.
 const ROOM_NS: i64 = 1_000_000_000;
+const GOES_ON: &str = "recording goes on in";
 /// How much is written at once.
 const BUFFER: usize = 256 << 10;
 /// After a full disk, writing goes on only with this much more room, so that it does not begin a file per second.
@@ -36,6 +37,8 @@ enum Store {
     Open(Box<Log>),
     /// The disk has too little room; more is waited for.
     Full,
+    /// Somebody removed or cut the file; the next is begun in the next turn.
+    Gone,
     /// Writing failed permanently.
     Failed,
     /// No log is wanted.
@@ -72,10 +75,28 @@ pub(super) struct LogFile<D> {
     written: Vec<u64>,
     /// Samples in hand that have not left the process: in the log's batches, or waiting to be written at once.
     in_hand: Vec<u64>,
+    /// Samples written to this file.
+    in_file: Vec<u64>,
     /// Samples that came out of the rings and are not in a file.
     lost: u64,
     paths: Vec<PathBuf>,
     error: Option<String>,
+    news: News,
+}
+
+/// What went wrong with the log, for whoever shows it while it is written.
+#[derive(Clone, Default)]
+pub(super) struct News(Arc<Mutex<Option<String>>>);
+
+impl News {
+    fn put(&self, error: &str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_owned());
+    }
+
+    /// The last, once.
+    pub fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl<D: Disk> LogFile<D> {
@@ -109,11 +130,13 @@ impl<D: Disk> LogFile<D> {
             next_file: 0,
             finished_bytes: 0,
             in_hand: vec![0; records.len()],
+            in_file: vec![0; records.len()],
             written: vec![0; records.len()],
             records,
             lost: 0,
             paths: Vec::new(),
             error: None,
+            news: News::default(),
         };
         if !plan.has_log {
             file.store = Store::Unwanted;
@@ -127,6 +150,11 @@ impl<D: Disk> LogFile<D> {
     /// What the other sinks have lost so far, in the order of their names.
     pub fn hear_of(&mut self, losses: impl IntoIterator<Item = u64>) {
         self.others.iter_mut().zip(losses).for_each(|((_, lost), now)| *lost = now);
+    }
+
+    /// What goes wrong from now on.
+    pub fn news(&self) -> News {
+        self.news.clone()
     }
 
     /// What was recorded.
@@ -213,6 +241,18 @@ impl<D: Disk> LogFile<D> {
         }
     }
 
+    /// Begins another file after one that somebody removed or cut.
+    fn go_on(&mut self, now_ns: i64) {
+        self.reopen(now_ns);
+        if let (Store::Open(_), Some(error), Some(path)) = (&self.store, &mut self.error, self.paths.last()) {
+            // Only of the first: who removes every file makes no endless text.
+            if !error.contains(GOES_ON) {
+                *error += &format!("; {GOES_ON} {}", path.display());
+            }
+            self.news.put(error);
+        }
+    }
+
     /// Begins the next file under the first name that is free.
     fn open(&mut self, now_ns: i64) -> io::Result<()> {
         let (path, output) = loop {
@@ -238,6 +278,7 @@ impl<D: Disk> LogFile<D> {
         }
         log.flush()?;
         self.store = Store::Open(Box::new(log));
+        self.in_file.fill(0);
         self.opened_ns = self.by_samples(now_ns);
         Ok(())
     }
@@ -276,7 +317,9 @@ impl<D: Disk> LogFile<D> {
 
     /// What was in hand is written.
     fn settle(&mut self) {
-        for (written, in_hand) in self.written.iter_mut().zip(&mut self.in_hand) {
+        let files = self.written.iter_mut().zip(&mut self.in_file);
+        for ((written, in_file), in_hand) in files.zip(&mut self.in_hand) {
+            *in_file += *in_hand;
             *written += std::mem::take(in_hand);
         }
     }
@@ -290,6 +333,17 @@ impl<D: Disk> LogFile<D> {
         }
     }
 
+    /// The file is not there any more, nor what was written to it.
+    fn lose_file(&mut self) {
+        for (written, (in_file, in_hand)) in
+            self.written.iter_mut().zip(self.in_file.iter_mut().zip(&mut self.in_hand))
+        {
+            *written -= *in_file;
+            *in_hand += std::mem::take(in_file);
+        }
+        self.paths.pop();
+    }
+
     /// Does something with the log, if one is open, giving the number of records declared before its own.
     fn attempt(&mut self, action: impl FnOnce(&mut Log, usize) -> io::Result<()>) {
         if let Store::Open(log) = &mut self.store
@@ -300,27 +354,34 @@ impl<D: Disk> LogFile<D> {
     }
 
     fn fail(&mut self, error: &io::Error) {
+        let gone = Gone::of(error);
         let store = match error.kind() {
             io::ErrorKind::StorageFull => Store::Full,
+            _ if gone.is_some() => Store::Gone,
             _ => Store::Failed,
         };
-        self.give_up(store, &error.to_string());
+        self.give_up(store, &error.to_string(), gone == Some(Gone::Removed));
     }
 
     /// After a panic nothing is written any more; samples are still taken and counted.
     pub fn panicked(&mut self) {
-        self.give_up(Store::Failed, PANICKED);
+        self.give_up(Store::Failed, PANICKED, false);
     }
 
     /// Leaves the file as it is. Some of what was in hand may be in it all the same.
-    fn give_up(&mut self, store: Store, error: &str) {
-        self.lose();
+    fn give_up(&mut self, store: Store, error: &str, removed: bool) {
+        let path = self.paths.last().unwrap_or(&self.path).display();
+        let end = if removed { "" } else { "; that file ends there" };
+        let error = self.error.get_or_insert_with(|| format!("writing {path} failed: {error}{end}"));
+        self.news.put(error);
         if let Store::Open(log) = &self.store {
             self.finished_bytes += log.position();
         }
         self.store = store;
-        let path = self.paths.last().unwrap_or(&self.path).display();
-        self.error.get_or_insert_with(|| format!("writing {path} failed: {error}; that file ends there"));
+        if removed {
+            self.lose_file();
+        }
+        self.lose();
     }
 
     /// The type of [`OWN_RECORD`].
@@ -369,7 +430,7 @@ impl<D: Disk> Sink for LogFile<D> {
                     self.fail(&error);
                 }
             }
-            Store::Full | Store::Failed | Store::Unwanted => self.lose(),
+            Store::Full | Store::Gone | Store::Failed | Store::Unwanted => self.lose(),
         }
         Ok(())
     }
@@ -390,6 +451,9 @@ impl<D: Disk> Sink for LogFile<D> {
         {
             self.synced_ns = now_ns;
             self.flush(true);
+        }
+        if matches!(self.store, Store::Gone) && !self.has_most() {
+            self.go_on(now_ns);
         }
         if self.is_rotation_due(now_ns) && !self.has_most() {
             self.close(now_ns);

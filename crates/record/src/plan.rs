@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, Files};
 use crate::error::RecorderError;
-use crate::file::{LOG, OWN_RECORD, PANICKED};
+use crate::file::{LOG, News, OWN_RECORD, PANICKED};
 use crate::lane::{LOOK, Lane};
 use crate::plotjuggler::PLOTJUGGLER;
 use crate::records::{Counts, Declared, MAX_RECORDS, RecordId};
@@ -189,7 +189,7 @@ impl Plan {
     /// As [`start`](Self::start).
     pub fn start_on(self, disk: impl Disk + 'static) -> Result<Recorder, RecorderError> {
         let mut work = Work::begin(self, disk, khz_rt::now_ns())?;
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, news) = (Arc::new(AtomicBool::new(false)), work.news());
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("khz-recorder".into()).spawn(move || {
             let step = || work.step(khz_rt::now_ns());
@@ -198,7 +198,7 @@ impl Plan {
             work.summary()
         });
         let thread = thread.map_err(RecorderError::Thread)?;
-        Ok(Recorder { thread: Some(thread), stop })
+        Ok(Recorder { thread: Some(thread), stop, news })
     }
 }
 
@@ -206,6 +206,7 @@ impl Plan {
 pub struct Recorder {
     thread: Option<JoinHandle<Summary>>,
     stop: Arc<AtomicBool>,
+    news: News,
 }
 
 impl Recorder {
@@ -214,6 +215,12 @@ impl Recorder {
     pub fn finish(mut self) -> Summary {
         let error = || Some(PANICKED.to_owned());
         self.stop().unwrap_or_else(|| Summary { error: error(), ..Summary::default() })
+    }
+
+    /// What has gone wrong with the log since it was asked last: the disk is full, or somebody has removed the file.
+    /// [`Summary::error`] has it at the end.
+    pub fn trouble(&self) -> Option<String> {
+        self.news.take()
     }
 
     fn stop(&mut self) -> Option<Summary> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// What was recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// The files, oldest first.
+    /// The files, oldest first; without those that somebody removed meanwhile.
     pub paths: Vec<PathBuf>,
     /// Their bytes together.
     pub bytes: u64,
@@ -14,7 +14,7 @@ pub struct Summary {
     pub records: Vec<RecordSummary>,
     /// Where the samples went: the log, the stream and PlotJuggler if they are there, and the sinks of the plan in their order.
     pub sinks: Vec<SinkSummary>,
-    /// Why writing ended early, if it did.
+    /// Why writing a file ended early, if one did, and where it went on.
     pub error: Option<String>,
 }
 

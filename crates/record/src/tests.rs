@@ -401,6 +401,52 @@ fn samples_of_several_threads_lie_in_the_order_of_their_time() {
     assert_eq!(ticks(&disk.file("a")), Vec::from_iter(0..100));
 }
 
+/// The run went on without a log, and said so only at its end.
+#[test]
+fn a_log_that_somebody_removes_or_cuts_goes_on_in_another_file() {
+    for cuts in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, next] = ["run.tlog", "run-1.tlog"].map(|name| directory.path().join(name));
+        let log = LogConfig { path: path.display().to_string(), keep_free_mib: 0, ..Default::default() };
+        let mut plan = Plan::new(log).epoch_ns(0);
+        let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+        let mut tap = plan.tap(0);
+        let mut work = Work::begin(plan, Files, 0).unwrap();
+        let news = work.news();
+        let mut run = |ticks: std::ops::Range<u32>| {
+            for n in ticks {
+                assert!(tap.push_value(tick, i64::from(n) * MS, &n));
+                work.step(i64::from(n) * MS);
+            }
+        };
+        run(0..500);
+        assert_eq!(news.take(), None);
+        if cuts {
+            drop(std::fs::File::create(&path).unwrap())
+        } else {
+            std::fs::remove_file(&path).unwrap()
+        }
+        run(500..1000);
+        let told = news.take().unwrap();
+        let what = if cuts { "the file was cut to 0 of" } else { "the file was removed meanwhile" };
+        let goes_on = format!("recording goes on in {}", next.display());
+        assert!(told.contains(what) && told.contains(&goes_on), "{told}");
+        work.finish(1000 * MS);
+        let summary = work.summary();
+        assert_eq!(summary.error, Some(told));
+        let found = ticks(&std::fs::read(&next).unwrap());
+        // All but what was in hand when it was noticed.
+        assert!(found.len() >= 400 && found.last() == Some(&999), "{}", found.len());
+        let RecordSummary { written, dropped, .. } = summary.records[0];
+        assert_eq!(written + dropped, 1000);
+        if cuts {
+            assert_eq!(summary.paths, [path, next]);
+        } else {
+            assert_eq!((summary.paths, written), (vec![next], found.len() as u64));
+        }
+    }
+}
+
 #[test]
 fn a_real_file_is_written_by_a_real_thread() {
     let directory = tempfile::tempdir().unwrap();

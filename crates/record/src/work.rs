@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use crate::error::RecorderError;
-use crate::file::LogFile;
+use crate::file::{LogFile, News};
 use crate::lane::{self, Beside, Lane};
 use crate::plan::Plan;
 use crate::plotjuggler::{PLOTJUGGLER, Plot};
@@ -67,6 +67,11 @@ impl<D: Disk> Work<D> {
         self.others.iter().for_each(Beside::stop);
         guard(&mut self.file, |file| file.finish(now_ns));
         self.uplinks.iter_mut().for_each(|uplink| uplink.finish(now_ns));
+    }
+
+    /// What goes wrong with the log from now on.
+    pub fn news(&self) -> News {
+        self.file.news()
     }
 
     /// What was recorded.

@@ -4,7 +4,8 @@
 //! reply is awaited; ask the IMU while the replies travel; then collect until all are in or the bus deadline
 //! passes. A silent device is *missed*: its last state stays, its age grows, and nobody waits for it beyond
 //! the deadline. On half-duplex buses one query is outstanding per bus, and the next leaves the moment the
-//! reply has been read; the buses run in parallel. Where not all servos of a bus have a turn, those that had none go first in
+//! reply has been read or given up, in the next cycle too: mjlib's servers execute the reads of a request that comes before they
+//! have replied. The buses run in parallel. Where not all servos of a bus have a turn, those that had none go first in
 //! the next cycle. Of each link a fair share of frames is taken at a time, so that one that floods costs the others nothing.
 //!
 //! What is in the frames, and which query a reply answers, is the business of the servos' family ([`khz_servo::Servos`]); the
@@ -350,6 +351,7 @@ impl Cycle {
     }
 
     fn late(&mut self, servo: usize, is_duplicate: bool) {
+        self.lanes[self.devices[servo].lane].heard_late(servo);
         // What answers "switch on" may take longer than a cycle: that is no late reply, as it is no missed one.
         let mut switching_on = self.lanes[self.devices[servo].lane].switching_on();
         if !is_duplicate && switching_on.any(|other| other == servo) {

@@ -219,6 +219,11 @@ impl Launch {
         &self.console
     }
 
+    /// What has gone wrong with the log since it was asked last.
+    pub fn trouble_with_log(&self) -> Option<String> {
+        self.recorder.as_ref()?.trouble()
+    }
+
     /// Blocks until the robot is down and the log is written.
     ///
     /// # Errors

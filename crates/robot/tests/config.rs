@@ -43,6 +43,13 @@ fn thresholds_at_the_edge_of_sense_are_not_warned_of() {
 }
 
 #[test]
+fn a_bus_that_paces_the_loop_is_used() {
+    let text = "[loop]\npace_bus = \"sensor\"\npace_id = 5\n[bus.main]\nlink = \"emulated\"\n[bus.sensor]\nlink = \"emulated\"\n\
+                [[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n";
+    assert_eq!(RobotConfig::parse(text, "paced").unwrap().warnings, [""; 0]);
+}
+
+#[test]
 fn every_malformed_file_gets_its_message() {
     let files = files("tests/malformed");
     assert!(files.len() >= 30, "only {} malformed files", files.len());

@@ -257,6 +257,24 @@ fn half_duplex_asks_the_next_the_moment_the_reply_is_in() {
     assert_eq!(rig.bus.sent(), [(0, 0, 1), (0, 1, 3), (ROUND_TRIP_NS, 0, 2)]);
 }
 
+/// mjlib's servers (`ProcessSubframeRead`) take the arguments of a read for subframes while an earlier reply is under way.
+#[test]
+fn a_half_duplex_bus_waits_for_a_reply_to_the_last_cycle() {
+    let late = Behaviour::Answer { after_ns: 600_000 };
+    for (second, free_ns) in [(late, 1_100_000), (Behaviour::Silent, 1_200_000)] {
+        let slow = |id| DevicePlan { reply_timeout_ns: 700_000, ..device(0, id) };
+        let mut rig = Rig::new(Bus::new(1, true), vec![slow(1), slow(2)]);
+        rig.bus.set(1, Behaviour::Answer { after_ns: 500_000 });
+        rig.bus.set(2, second);
+        assert_eq!(rig.run(0).0, result(1, 1, 0));
+        rig.bus.set(1, PROMPT);
+        rig.bus.set(2, PROMPT);
+        let late = u32::from(second != Behaviour::Silent);
+        assert_eq!(rig.run(1).0, result(2, 0, late));
+        assert_eq!(rig.bus.sent()[2..], [(free_ns, 0, 2), (free_ns + ROUND_TRIP_NS, 0, 1)]);
+    }
+}
+
 #[test]
 fn half_duplex_asks_a_silent_device_last() {
     let mut rig = Rig::new(Bus::new(1, true), (1..=3).map(|id| device(0, id)).collect());

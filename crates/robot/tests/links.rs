@@ -32,6 +32,10 @@ fn a_loop_on_a_serial_adapter_leaves_the_kernel_a_cpu() {
     assert_eq!(receive("", fdcanusb), Receive::Poll);
     assert_eq!(receive("receive = \"spin\"", fdcanusb), Receive::Spin);
     assert_eq!(receive("", "link = \"emulated\""), Receive::Spin);
+    let rs485 = |driver: &str| format!("link = \"rs485\"\npath = \"/dev/ttyAMA0\"\n{driver}");
+    assert_eq!(receive("", &rs485("")), Receive::Poll);
+    // This process looks at the registers itself.
+    assert_eq!(receive("", &rs485("driver = \"pl011\"")), Receive::Spin);
 }
 
 /// Opens the one bus of a robot file with these settings.

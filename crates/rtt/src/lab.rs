@@ -162,8 +162,18 @@ impl Lab {
             let plan = self.plan(network, experiment);
             let results = warm_up(&plan, members.len(), stop).and_then(|()| run_in_controller(plan, stop));
             over.store(true, Ordering::Relaxed);
-            results
+            results.map(|results| Results { limit: Some(self.limit().to_owned()), ..results })
         })
+    }
+
+    /// The devices are there, and nothing is between but what was asked for.
+    fn limit(&self) -> &'static str {
+        if self.ports == Ports::default() {
+            "this computer, on which all devices run, is at its limit: use fewer `--devices`, or leave it more CPU time"
+        } else {
+            "its ports hold up, limit or lose datagrams as they were told to; if it is more than that, this computer is at its \
+             limit: use fewer `--devices`"
+        }
     }
 
     fn plan(&self, network: &Network, experiment: Experiment) -> Plan {
@@ -258,6 +268,13 @@ impl LabResults {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lab_at_its_limit_suspects_no_address() {
+        let slow = Lab { ports: Ports { limit_mbit: Some(1), ..Ports::default() }, ..Lab::default() };
+        assert!(Lab::default().limit().contains("fewer `--devices`"));
+        assert!(slow.limit().contains("its ports hold up"));
+    }
 
     #[test]
     fn labs_that_cannot_be_say_why() {

@@ -68,6 +68,9 @@ pub struct Results {
     /// Answers that came while the sender waited for its next tick.
     #[serde(default)]
     pub unattended: Unattended,
+    /// What lets no more answers through where it is known that the devices are there, and what to do.
+    #[serde(default)]
+    pub limit: Option<String>,
     /// CPU time the hypervisor gave to others meanwhile, over all CPUs, ns.
     pub steal_ns: i64,
     /// The machine.
@@ -170,6 +173,7 @@ impl Results {
             split: plan.stamps.then(|| (&tally.split).into()),
             unexpected: tally.unexpected,
             unattended: tally.unattended,
+            limit: None,
             steal_ns,
             passport: Passport::read(),
             setup: setup.clone(),

@@ -1,5 +1,4 @@
 //! The sender: asks at a fixed rate and writes down what comes back.
-use super::RttError;
 use super::checkpoint::{Began, Checkpoints, Exchange};
 use super::ledger::{Arrival, Heard, Ledger, Turn};
 use super::log::{AskedTick, Tap};
@@ -10,6 +9,7 @@ use super::results::Results;
 use super::sample::{RoundTrip, address_bytes};
 use super::socket::{Came, Socket};
 use super::tally::Parts;
+use super::{Counts, RttError};
 use khz_link::stamps::Stamps;
 use khz_rt::clock::realtime_ns;
 use khz_rt::{Waiter, now_ns};
@@ -45,6 +45,9 @@ pub struct Live {
 
 /// How long answers to the last tick are waited for.
 const GRACE_NS: i64 = 1_000_000_000;
+
+/// After so long without an answer, from devices at which no program listens, more questions tell nothing more.
+const REFUSED_NS: i64 = 1_000_000_000;
 
 /// Runs a plan on the calling thread.
 pub struct Sender {
@@ -160,7 +163,7 @@ impl Sender {
         Ok(self)
     }
 
-    /// Runs the plan to its end, or until told to stop.
+    /// Runs the plan to its end, until told to stop, or until every device has refused for a second and none has answered.
     ///
     /// The calling thread gets the plan's set-up. A tick allocates nothing, unless a broadcast is answered by
     /// a device for the first time.
@@ -190,6 +193,10 @@ impl Sender {
                 self.listen(&mut ledger, turns::until_ns(turn))?;
             }
             turns.finished();
+            if turn.begun_ns - start_ns > REFUSED_NS && self.is_refused(&ledger) {
+                self.notes.push("ended early: every device refused, and none answered".to_owned());
+                break;
+            }
         }
         self.finish(&mut ledger, &turns, live)?;
         let usage = khz_rt::Usage::read().since(&before);
@@ -229,6 +236,12 @@ impl Sender {
             }
         }
         self.collect(ledger, 0, until_ns)
+    }
+
+    /// No program listens at any of the devices. How often a kernel says so is limited, so that one time is enough.
+    fn is_refused(&self, ledger: &Ledger) -> bool {
+        let is_refused = |(_, counts): (SocketAddr, Counts)| counts.refused > 0;
+        self.seen.is_refused() && self.plan.ask != Ask::Broadcast && ledger.counts().all(is_refused)
     }
 
     /// Ends the tick that is open, if one is. What came while the sender waited for the next (`waited`) is taken before.

@@ -420,11 +420,18 @@ fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
         ),
         (facts.imu_missed, format!("{imu} missed.")),
         (facts.without_frame, format!("{unpaced} started by the timer, without a pace frame.")),
-        (
-            facts.early_frames,
-            format!("{early} too early to start a tick: set `loop.rate_hz` to the sensor's rate."),
-        ),
+        (facts.early_frames, format!("{early} too early to start a tick: {}.", early_advice(facts))),
     ])
+}
+
+/// Of a sensor that is faster than the loop, or of one whose frames come bunched: those leave as many ticks without one.
+fn early_advice(facts: &Facts) -> &'static str {
+    let bunched = facts.without_frame as f64 + SENSOR_OFF * facts.periods as f64;
+    if facts.early_frames as f64 > bunched {
+        "set `loop.rate_hz` to the sensor's rate"
+    } else {
+        "they came bunched, so look for what delays them (`khz doctor` knows the delays of adapters)"
+    }
 }
 
 fn occurred<const N: usize>(found: [(u64, String); N]) -> impl Iterator<Item = String> {
@@ -928,6 +935,19 @@ mod tests {
             judge(&Facts { outside: Outside { missed_replies: 5, ..Outside::default() }, ..facts() });
         assert_eq!(verdict.level, Level::Warning);
         assert_eq!(verdict.reasons, ["5 replies were missed during start-up or while coming down."]);
+    }
+
+    #[test]
+    fn bunched_pace_frames_are_no_faster_sensor() {
+        let of = |early_frames, without_frame| {
+            let paced = Facts { sensor_paced: true, periods: 1_000, early_frames, without_frame, ..facts() };
+            judge(&paced).reasons.concat()
+        };
+        assert!(of(300, 0).contains("set `loop.rate_hz` to the sensor's rate"));
+        for (early, without) in [(300, 300), (310, 300), (5, 0)] {
+            let said = of(early, without);
+            assert!(said.contains("bunched") && !said.contains("rate_hz"), "{said}");
+        }
     }
 
     #[test]

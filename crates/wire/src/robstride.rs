@@ -339,7 +339,7 @@ impl Reply {
                 frame(kind::READ_STORED, id.into(), host, [low, high, STORED_U32, 0, a, b, c, d])
             }
             Self::Version { id, host, version: [a, b, c, d] } => {
-                frame(kind::STATE, id.into(), host, [VERSION[0], VERSION[1], 0x56, a, b, c, d, 0])
+                frame(kind::STATE, id.into(), host, [VERSION[0], VERSION[1], 0x56, a, b, c, d, 0x07])
             }
             Self::Faults { id, host, faults, warnings } => {
                 let ([a, b, c, d], [e, f, g, h]) = (faults.to_le_bytes(), warnings.to_le_bytes());

@@ -166,7 +166,7 @@ fn velocities_are_those_of_the_manual_and_not_of_the_package() {
 fn versions_and_fault_reports() {
     let version = Reply::Version { id: 1, host: 0xfd, version: [0, 3, 1, 42] };
     let sent = version.to_frame();
-    assert_eq!((sent.id, sent.payload()), (0x0200_01fd, &[0, 0xc4, 0x56, 0, 3, 1, 42, 0][..]));
+    assert_eq!((sent.id, sent.payload()), (0x0200_01fd, &[0, 0xc4, 0x56, 0, 3, 1, 42, 0x07][..]));
     assert_eq!(Reply::version(&sent), Some((1, [0, 3, 1, 42])));
     assert_eq!(Reply::version(&cut(&sent, 7)), Some((1, [0, 3, 1, 42])));
     (0..7).for_each(|len| assert_eq!(Reply::version(&cut(&sent, len)), None));

@@ -24,7 +24,7 @@ const LARGEST: u64 = 16 << 20;
 /// The file is checked, and its rate and formats are such that the cycle fits, as far as `khz budget` can tell. Nothing that is
 /// there is overwritten without --force.
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("origin").required(true).args(["from", "template", "urdf"])))]
+#[command(group(clap::ArgGroup::new("origin").required(true).args(["from", "template", "urdf", "mjcf"])))]
 pub struct Args {
     /// Where to write the robot file; robot.toml without it
     #[arg(conflicts_with_all = ["rust", "python"])]
@@ -41,6 +41,9 @@ pub struct Args {
     /// Of the joints of a URDF that turn: names, limits and inertia; emulated
     #[arg(long, value_name = "FILE")]
     urdf: Option<PathBuf>,
+    /// Of the joints that the actuators of a MuJoCo model move: gains, limits, IMU and keyframe; emulated, in this model
+    #[arg(long, value_name = "FILE")]
+    mjcf: Option<PathBuf>,
     /// Make a Rust project in this folder, with the robot file in it
     #[arg(long, value_name = "DIR", conflicts_with = "python")]
     rust: Option<PathBuf>,
@@ -113,7 +116,11 @@ fn robot(args: &Args) -> Result<String> {
         }
         return Ok(robot);
     }
-    let Some(link) = &args.from else { bail!("write --from, --template or --urdf") };
+    if let Some(model) = &args.mjcf {
+        let called = seen_from(&robot_path(args), model)?;
+        return draft::model::of_model(model, &called).with_context(|| model.display().to_string());
+    }
+    let Some(link) = &args.from else { bail!("write --from, --template, --urdf or --mjcf") };
     let mut desk = Desk::open(&[link]).map_err(|error| anyhow!(error))?;
     if let Some(family) = args.family {
         desk.expect(family);
@@ -132,6 +139,15 @@ fn robot(args: &Args) -> Result<String> {
         each.twins().iter().for_each(|twins| warn(format_args!("{twins}: give each its own id")));
     }
     draft::of_found(link, &found).map_err(|error| anyhow!(error))
+}
+
+/// What a robot file calls a model: by its place from there if it is in the same folder or below, else by its whole path.
+fn seen_from(robot: &Path, model: &Path) -> Result<String> {
+    let model = model.canonicalize().with_context(|| format!("cannot read {}", model.display()))?;
+    let folder = robot.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().unwrap_or_default();
+    let below = model.strip_prefix(&folder).ok().filter(|_| folder.is_absolute());
+    Ok(below.unwrap_or(&model).display().to_string())
 }
 
 /// A device, or what is no URDF, may have no end.

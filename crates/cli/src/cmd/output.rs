@@ -5,11 +5,20 @@
 
 use anyhow::{Context, Result, bail};
 use khz_robot::recorder::numbered;
+use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, FileType, OpenOptions, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempPath;
+
+/// What a part is called while it is written.
+const PART: [&str; 2] = [".khz-", ".part"];
+
+/// A part that nobody has written to for so long, and that nobody holds, is left from a command that was killed. It is held from
+/// the moment after it was made.
+const STALE: Duration = Duration::from_secs(60);
 
 /// Names tried for a file whose own is taken.
 const NAMES: u32 = 10_000;
@@ -185,7 +194,7 @@ fn folder_of(path: &Path) -> &Path {
 fn part_beside(path: &Path) -> io::Result<(File, TempPath)> {
     let mut builder = tempfile::Builder::new();
     // As for every new file, the user's mask takes away from it.
-    builder.prefix(".khz-").suffix(".part").permissions(Permissions::from_mode(0o666));
+    builder.prefix(PART[0]).suffix(PART[1]).permissions(Permissions::from_mode(0o666));
     let folder = folder_of(path);
     folder.metadata()?;
     // Its message names a path that nobody knows.
@@ -193,8 +202,29 @@ fn part_beside(path: &Path) -> io::Result<(File, TempPath)> {
     Ok(made?.into_parts())
 }
 
+/// Holds a part until this process ends, however it ends: true if nobody else does.
+fn hold(part: &File) -> bool {
+    flock(part, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Removes the parts that killed commands have left in a folder. What cannot be removed stays.
+fn sweep(folder: &Path) {
+    let is_part = |name: &str| name.starts_with(PART[0]) && name.ends_with(PART[1]);
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_part)) {
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let open = || OpenOptions::new().read(true).custom_flags(flags).open(entry.path()).ok();
+        let Some(part) = is_file.then(open).flatten() else { continue };
+        let since = part.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
+        if since.is_some_and(|since| since >= STALE) && hold(&part) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// A file that takes its place once it is whole. It is written beside it, so what fails leaves nothing behind and
-/// destroys nothing. Only a command that is killed leaves its part.
+/// destroys nothing. A command that is killed leaves its part, and the next that writes into that folder removes it.
 pub struct Output {
     out: BufWriter<File>,
     /// Where it is written meanwhile. None: at once to its place, which is no file but a pipe or a device.
@@ -235,7 +265,10 @@ impl Output {
     }
 
     fn beside(place: PathBuf, permissions: Option<Permissions>) -> io::Result<Self> {
+        sweep(folder_of(&place));
         let (file, part) = part_beside(&place)?;
+        // Where there are no locks, nobody else removes it before it is old.
+        hold(&file);
         let replaces = permissions.is_some();
         if let Some(permissions) = permissions {
             file.set_permissions(permissions)?;
@@ -363,6 +396,28 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         drop(create(&path, true).unwrap());
         assert_eq!((text(&path).as_str(), mode(&path) & 0o777), ("", 0o600));
+    }
+
+    /// They stayed for ever.
+    #[test]
+    fn parts_of_killed_commands_are_removed_and_those_of_others_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = |name: &str, age: Duration| {
+            let file = File::create(folder.path().join(name)).unwrap();
+            file.set_modified(std::time::SystemTime::now() - age).unwrap();
+            file
+        };
+        drop(part(".khz-killed.part", 2 * STALE));
+        let held = part(".khz-slow.part", 2 * STALE);
+        assert!(hold(&held));
+        drop(part(".khz-new.part", Duration::ZERO));
+        drop(part(".khz-mine", 2 * STALE));
+        symlink(folder.path().join(".khz-mine"), folder.path().join(".khz-link.part")).unwrap();
+        Output::new(&folder.path().join("whole"), false).unwrap().keep().unwrap();
+        let mut left: Vec<_> =
+            folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, [".khz-link.part", ".khz-mine", ".khz-new.part", ".khz-slow.part", "whole"]);
     }
 
     #[test]

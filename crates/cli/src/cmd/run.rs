@@ -120,7 +120,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let options = LaunchOptions { duration_ns, stop: stop_on_signal()?, live, ..LaunchOptions::default() };
     let mut launch = Launch::start(&config, &text, options)?;
     view.iter().for_each(live::tell_view);
-    live::watch(&mut launch.session);
+    live::watch(&mut launch);
     let landed = match launch.land() {
         Err(SessionError::Setup(error)) => {
             complain(&error.into());

@@ -60,7 +60,7 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         stops: unlogged.stops,
         usual: usual_of_its_own(tally),
         granted: unlogged.granted.filter(|_| asked_for_more),
-        broken: (!known.ended_well).then(|| broken(known.events, known.end)),
+        broken: (!known.ended_well).then(|| broken(config, known.events, known.end)),
         late_replies: base.late_replies.saturating_sub(unlogged.duplicates),
         duplicates: unlogged.duplicates,
         file: config.map_or(RobotFile::Unknown, |config| config.file.clone()),
@@ -94,15 +94,22 @@ fn usual_of_its_own(tally: &Tally) -> Option<Usual> {
 }
 
 /// What brought the robot down.
-fn broken(events: &[EventSummary], end: &str) -> Broken {
+fn broken(config: Option<&RobotConfig>, events: &[EventSummary], end: &str) -> Broken {
     let trouble = events.iter().find(|event| event.is_change() && event.trouble);
     // Trouble may also come while the robot comes down as planned.
     let from_control = events.iter().find(|event| event.is_change() && event.from == Phase::Active.name());
     Broken {
         after_s: from_control.map(|event| event.time_s),
         what: end.to_owned(),
-        remedy: remedy(trouble.map_or(end, |event| &event.cause)),
+        remedy: starved(config, remedy(trouble.map_or(end, |event| &event.cause))),
     }
+}
+
+/// The remedy, or that of replies that come late or not at all because the loop spins for them.
+fn starved(config: Option<&RobotConfig>, remedy: Option<&'static str>) -> Option<&'static str> {
+    let may =
+        config.is_some_and(RobotConfig::may_starve_its_replies) && matches!(remedy, Some(SCAN | BUDGET));
+    if may { Some(POLL) } else { remedy }
 }
 
 /// How a run ended, and whether that was as planned: nothing brought the robot down, and it came under control. `lack`: what
@@ -133,6 +140,10 @@ fn left_on(events: &[EventSummary]) -> String {
         format!("; may still be on, cut the power: {}", names.join(", "))
     }
 }
+
+/// For replies that are missing or too late, where `receive` is `spin`.
+const POLL: &str = "write `receive = \"poll\"` in `[loop]`: a loop that spins can keep the kernel from delivering the bytes of a serial \
+                    port; if that is not it, check power, wiring and ids with `khz bus scan FILE`";
 
 /// What to do about what brought a robot down, by how the supervisor calls it: a log has no more of it.
 fn remedy(cause: &str) -> Option<&'static str> {
@@ -245,6 +256,24 @@ mod tests {
         }
     }
 
+    /// With the defaults the bytes come, as the loop sleeps until the kernel has some.
+    #[test]
+    fn a_loop_that_spins_beside_a_serial_port_is_told_to_poll() {
+        let of = |receive: &str, link: &str, cause: &str| {
+            let servo = "[[servo]]\nname = \"knee\"\nbus = \"legs\"\nid = 1\n";
+            let file = format!("[loop]\nreceive = \"{receive}\"\n[bus.legs]\n{link}\n{servo}");
+            let config = RobotConfig::parse(&file, "leg.toml").unwrap();
+            let down = [event("active", "damping", cause, true)];
+            broken(Some(&config), &down, cause).remedy.unwrap_or_default()
+        };
+        let (serial, missed) = ("link = \"rs485\"\npath = \"/dev/ttyUSB0\"", "5 replies missed in a row");
+        assert!(of("spin", serial, missed).contains("write `receive = \"poll\"` in `[loop]`"));
+        assert!(of("spin", serial, "no reply during start-up").contains("`receive = \"poll\"`"));
+        assert!(!of("poll", serial, missed).contains("receive"));
+        assert!(!of("spin", "link = \"emulated\"", missed).contains("receive"));
+        assert!(!of("spin", serial, "supply at 9.0 V").contains("receive"));
+    }
+
     #[test]
     fn servos_that_may_still_be_on_are_named_at_the_end() {
         let on = |from, servo: &str| EventSummary {
@@ -284,7 +313,7 @@ mod tests {
         ];
         events[0].time_s = 2.0;
         let (end, well) = ending(&events, 9, None);
-        assert!(!well && broken(&events, &end).after_s == Some(2.0), "{end}");
+        assert!(!well && broken(None, &events, &end).after_s == Some(2.0), "{end}");
     }
 
     #[test]
@@ -296,6 +325,7 @@ mod tests {
             end,
             "never under control: no reply during start-up (knee on bus left); stopped by the operator"
         );
-        assert!(!well && broken(&stopped, &end).remedy.is_some_and(|remedy| remedy.contains("khz bus scan")));
+        let remedy = broken(None, &stopped, &end).remedy;
+        assert!(!well && remedy.is_some_and(|remedy| remedy.contains("khz bus scan")));
     }
 }

@@ -9,6 +9,7 @@ use khz_robot::recorder::SinkSummary;
 use khz_rt::{Grade, Summary};
 use khz_run::figures::{Count, Of};
 use std::fmt;
+use std::path::PathBuf;
 
 impl RunSummary {
     /// The table after a run. `budget`: with the measured tick beside its prediction, part by part.
@@ -148,9 +149,9 @@ fn ending(summary: &RunSummary) -> Vec<String> {
     if summary.events_left_out > 0 {
         lines.push(format!("                {} more between these", summary.events_left_out));
     }
-    lines.extend(summary.log.as_ref().map(|log| {
+    lines.extend(files(&summary.log_files).map(|files| {
         let dropped = summary.log_dropped;
-        format!("log             {} ({dropped} samples dropped)", log.display())
+        format!("log             {files} ({dropped} samples dropped)")
     }));
     lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
     // The log is the first and has its line.
@@ -158,6 +159,18 @@ fn ending(summary: &RunSummary) -> Vec<String> {
     lines.extend(unheard(&summary.live));
     lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
     lines
+}
+
+/// The files of a log: the first, and of several how many there are up to the last.
+fn files(paths: &[PathBuf]) -> Option<String> {
+    Some(match paths {
+        [] => return None,
+        [one] => one.display().to_string(),
+        [first, .., last] => {
+            let name = last.file_name().unwrap_or_default().display();
+            format!("{}, {} files up to {name}", first.display(), paths.len())
+        }
+    })
 }
 
 /// What a sink has lost, if anything was wrong with it, and what else it says.
@@ -212,6 +225,13 @@ fn micros(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_rotated_log_the_first_file_is_named_and_how_far_it_goes() {
+        let paths = ["logs/run.tlog", "logs/run-1.tlog", "logs/run-2.tlog"].map(PathBuf::from);
+        let told = [0, 1, 3].map(|count| files(&paths[..count]).unwrap_or_default());
+        assert_eq!(told, ["", "logs/run.tlog", "logs/run.tlog, 3 files up to run-2.tlog"]);
+    }
 
     #[test]
     fn a_distribution_without_a_value_shows_none() {

@@ -288,14 +288,15 @@ fn check_link_count(robot: &RobotConfig, reader: &mut Reader) {
     reader.problems.push(problem);
 }
 
-/// Buses nobody is on. Only looked for when nothing else is wrong: a wrong servo may be the missing one.
+/// Buses nobody is on, and whose frames do not pace the loop. Only looked for when nothing else is wrong: a wrong servo may be the missing one.
 fn check_idle_buses(robot: &RobotConfig, reader: &mut Reader) {
     if !reader.problems.iter().all(|problem| problem.warning) {
         return;
     }
     for bus in &robot.buses {
         let Some(span) = reader.span(&format!("bus.{}", bus.name)) else { continue };
-        if robot.servos.iter().all(|servo| servo.settings.bus != bus.name) {
+        let paces = robot.timing.pace_bus.as_deref() == Some(&bus.name);
+        if !paces && robot.servos.iter().all(|servo| servo.settings.bus != bus.name) {
             let problem =
                 Problem::warning(format!("bus.{}", bus.name), format!("no servo is on bus `{}`", bus.name))
                     .at(span, "not used")

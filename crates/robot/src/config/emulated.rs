@@ -13,15 +13,6 @@ use std::path::PathBuf;
 /// The share of the time that a simulated body may take of a loop in real time.
 const MOST_COST: f64 = 0.6;
 
-/// What simulates a body on this computer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Simulation {
-    /// The simulator and its model.
-    pub told: String,
-    /// What of the model may not do what it seems to.
-    pub warning: Option<String>,
-}
-
 impl RobotConfig {
     /// The emulated machine: one channel per bus in the order of the file, every servo in that order, the IMU.
     ///
@@ -77,16 +68,15 @@ impl RobotConfig {
         ))
     }
 
-    /// What simulates the body here, in a line, and what is suspicious about it; `None` if nothing has to be installed for it.
+    /// The simulator of the body and its model, in a line; `None` if nothing has to be installed for it.
     ///
     /// # Errors
     /// It cannot be simulated on this computer, or the model does not fit the servos.
-    pub fn simulation(&self) -> Option<Result<Simulation, String>> {
+    pub fn simulation(&self) -> Option<Result<String, String>> {
         let body = self.body.as_ref().and_then(RobotBody::mujoco).filter(|_| self.is_emulated())?;
         let simulated = Mujoco::new(&self.mujoco_plan(body));
-        Some(simulated.map_err(|error| error.to_string()).map(|simulated| Simulation {
-            told: format!("MuJoCo {}, {}, {:.3} kg", simulated.version(), body.model, simulated.mass()),
-            warning: idle(&body.model, &simulated.actuators()),
+        Some(simulated.map_err(|error| error.to_string()).map(|simulated| {
+            format!("MuJoCo {}, {}, {:.3} kg", simulated.version(), body.model, simulated.mass())
         }))
     }
 
@@ -157,17 +147,6 @@ fn emulated_family(servo: &ServoConfig) -> FamilyConfig {
             FamilyConfig::Cubemars(CubemarsMotor { reply_id, ranges: drive.ranges, fault_c, watchdog_s: 0.0 })
         }
     }
-}
-
-/// A model made to be driven by its own actuators.
-fn idle(model: &str, actuators: &[String]) -> Option<String> {
-    let names = actuators.join("`, `");
-    (!actuators.is_empty()).then(|| {
-        format!(
-            "{model} has the actuators `{names}`: nothing drives them, the servos apply their torque at the joints; one \
-             that pulls by itself, such as `position`, does so all the same: remove it from the model"
-        )
-    })
 }
 
 #[cfg(test)]

@@ -40,7 +40,6 @@ mod whole;
 
 pub use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 pub use crate::cycle::MAX_LINKS;
-use crate::links::Adapter;
 pub use crate::links::{LinkConfig, LinkKind};
 pub use crate::parameters::settings::{ParameterKind, ParameterSettings, ParametersConfig};
 pub use crate::steer::TeleopConfig;
@@ -50,7 +49,6 @@ pub use crate::supervisor::settings::{
 pub use crate::time::Receive;
 pub use crate::watchdogs::settings::WatchdogSettings;
 pub use bus::*;
-pub use emulated::Simulation;
 pub use khz_emu::{
     BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,
 };
@@ -219,9 +217,18 @@ impl RobotConfig {
 
     /// How the loop waits for replies: as the file says, else by what its links need.
     pub fn receive(&self) -> Receive {
-        let is_serial = |bus: &BusConfig| bus.link.bus().adapter() == Adapter::Usb;
-        let own = if self.buses.iter().any(is_serial) { Receive::Poll } else { Receive::Spin };
+        let own = if self.needs_kernel_thread() { Receive::Poll } else { Receive::Spin };
         self.timing.receive.unwrap_or(own)
+    }
+
+    /// A thread of the kernel delivers the bytes of a bus.
+    fn needs_kernel_thread(&self) -> bool {
+        self.buses.iter().any(|bus| bus.link.bus().by_kernel_thread())
+    }
+
+    /// The loop spins for replies that a thread of the kernel delivers, which it can keep off its CPU.
+    pub fn may_starve_its_replies(&self) -> bool {
+        self.needs_kernel_thread() && self.receive() == Receive::Spin
     }
 
     /// The names of the records in the log of a run.

@@ -57,9 +57,9 @@ section! {
         /// How much later than expected the frame may arrive before the timer starts the tick; without the key half a
         /// period.
         pace_patience_us: Option<f64> = None, "µs", 0.0 => 1_000_000.0;
-        /// How the loop waits for replies. Without the key it polls where a bus is on an fdcanusb or slcan adapter, because a
-        /// thread of the kernel delivers their bytes, which a spinning real-time thread can keep off its CPU; else it spins.
-        /// For emulated devices in this process it always spins.
+        /// How the loop waits for replies. Without the key it polls where a bus is on a serial port (fdcanusb, slcan, rs485 with
+        /// `driver = "tty"`), because a thread of the kernel delivers their bytes, which a spinning real-time thread can keep
+        /// off its CPU; else it spins. For emulated devices in this process it always spins.
         receive: Option<Receive> = None, "";
         /// What happens after a tick that took longer than a period.
         overrun: Overrun = Overrun::Skip, "";

@@ -26,6 +26,8 @@ pub struct Lane {
     outstanding: Option<Turn>,
     /// … and until when its reply is waited for.
     until_ns: i64,
+    /// It was sent in an earlier cycle: its reply comes too late for that one, but the bus is not free before.
+    is_old: bool,
     down: bool,
 }
 
@@ -56,6 +58,7 @@ impl Lane {
             part: 0,
             outstanding: None,
             until_ns: i64::MAX,
+            is_old: false,
             down: false,
         }
     }
@@ -72,7 +75,6 @@ impl Lane {
     pub fn begin(&mut self, commands: &[ServoCommand]) {
         self.families.iter_mut().for_each(|servos| servos.begin(commands));
         (self.taken, self.part) = (0, 0);
-        self.outstanding = None;
         self.down = false;
         if self.families.iter().any(|servos| servos.reading() > 0) {
             self.put_reading_first();
@@ -144,7 +146,7 @@ impl Lane {
         if self.half_duplex && replies > 0 {
             let timeouts = servos.servos(turn.turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
             self.until_ns = now_ns + timeouts.max().unwrap_or(0);
-            self.outstanding = Some(turn);
+            (self.outstanding, self.is_old) = (Some(turn), false);
         }
     }
 
@@ -167,8 +169,15 @@ impl Lane {
     #[inline]
     pub fn answered(&mut self, devices: &[Device]) {
         let awaited = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].is_awaited());
-        if self.outstanding.is_some() {
+        if self.outstanding.is_some() && !self.is_old {
             self.outstanding = self.outstanding.filter(awaited);
+        }
+    }
+
+    /// A reply came too late for its cycle: if it is the outstanding one, the bus is free for the next query.
+    pub fn heard_late(&mut self, servo: usize) {
+        if self.is_old && self.outstanding.is_some_and(|turn| self.servos(turn).contains(&servo)) {
+            self.outstanding = None;
         }
     }
 
@@ -188,6 +197,7 @@ impl Lane {
     /// Settles who is asked first in the next cycle: whoever had no turn in this one. Where all had one, on half-duplex buses a
     /// silent device holds up those after it, so it is asked last.
     pub fn end(&mut self, devices: &[Device]) {
+        self.is_old = true;
         // The deadline cut the last one off, unless the bus was its own all the time: then it is silent.
         let cut_off = usize::from(self.outstanding.is_some() && self.taken > 1);
         let served = self.taken - cut_off;

@@ -51,6 +51,7 @@ pub fn of_found(word: &str, found: &[Found]) -> Result<String, String> {
             format!("limits = {{ position = [-0.5, 0.5], velocity = 1.0{torque} }}"),
         ],
         servos: found.iter().map(servo).collect(),
+        more: Vec::new(),
     };
     Ok(draft.to_string())
 }

@@ -1,7 +1,8 @@
-//! Robot files to begin with: templates, the servos found on a link, the joints of a URDF.
+//! Robot files to begin with: templates, the servos found on a link, the joints of a URDF or of a MuJoCo model.
 
 mod found;
 mod mjcf;
+pub mod model;
 pub mod urdf;
 
 pub use found::of_found;
@@ -70,6 +71,8 @@ struct Draft {
     /// The lines of `[servo_defaults]`.
     defaults: Vec<String>,
     servos: Vec<Servo>,
+    /// Further tables, a line each or several.
+    more: Vec<String>,
 }
 
 struct Servo {
@@ -110,6 +113,10 @@ impl fmt::Display for Draft {
             comment(f, &servo.about)?;
             writeln!(f, "[[servo]]\nname = {:?}\nbus = {:?}\nid = {}", servo.name, servo.bus, servo.id)?;
             lines(f, &servo.lines)?;
+        }
+        if !self.more.is_empty() {
+            writeln!(f)?;
+            lines(f, &self.more)?;
         }
         writeln!(
             f,

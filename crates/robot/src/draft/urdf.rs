@@ -9,15 +9,18 @@ use roxmltree::{Document, Node};
 use std::collections::BTreeSet;
 
 /// Servos on one emulated bus: so many fit 1 kHz with room to spare.
-const PER_BUS: usize = 2;
+pub(super) const PER_BUS: usize = 2;
 /// Ids a bus can have, and so servos a file numbers through.
-const MOST: usize = 126;
+pub(super) const MOST: usize = 126;
 /// For joints of which the file does not say it, rad/s and N·m.
-const CAREFUL: [f64; 2] = [1.0, 1.0];
+pub(super) const CAREFUL: [f64; 2] = [1.0, 1.0];
 /// What a robot file takes for velocities and torques, rad/s and N·m.
 const TAKEN: [f64; 2] = [0.001, 1000.0];
 /// More than the servos of a robot reach, rad/s and N·m: what exporters write where nobody has set a limit.
 const PLAUSIBLE: [f64; 2] = [100.0, 500.0];
+/// Negative moments of inertia up to this are what rounding leaves of 0, kg·m²: a sphere of steel of 5 mm has 2e-11 kg·m², and
+/// exporters write sums that should be 0 as -5e-20, for example.
+const ROUNDING: f64 = 1e-12;
 /// What a robot file takes for positions, rad.
 const WIDEST: f64 = 10_000.0;
 
@@ -105,18 +108,16 @@ fn draft(name: &str, joints: &[Joint<'_>], left_out: &[String]) -> Draft {
         buses: (0..joints.len().div_ceil(PER_BUS)).map(bus).collect(),
         defaults: Vec::new(),
         servos,
+        more: Vec::new(),
     }
 }
 
-fn bus_name(index: usize) -> String {
+pub(super) fn bus_name(index: usize) -> String {
     format!("bus_{}", index + 1)
 }
 
 fn servo(index: usize, joint: &Joint<'_>, names: &mut BTreeSet<String>) -> Servo {
-    let plain = identifier(joint.name);
-    let numbered = (1..).map(|n| if n == 1 { plain.clone() } else { format!("{plain}_{n}") });
-    // Names that differ in what a robot file does not take become numbers.
-    let name = numbered.into_iter().find(|name| names.insert(name.clone())).unwrap_or_default();
+    let name = unused(joint.name, names);
     let mut about = Vec::new();
     if joint.mass > 0.0 {
         about.push(format!("The link behind it weighs {} kg.", joint.mass));
@@ -142,6 +143,13 @@ fn servo(index: usize, joint: &Joint<'_>, names: &mut BTreeSet<String>) -> Servo
         ],
     };
     Servo { about, name, bus: bus_name(index / PER_BUS), id: (index + 1) as u8, lines }
+}
+
+/// A joint's name as a robot file takes it. Names that differ in what it does not take become numbers.
+pub(super) fn unused(joint: &str, names: &mut BTreeSet<String>) -> String {
+    let plain = identifier(joint);
+    let mut numbered = (1..).map(|n| if n == 1 { plain.clone() } else { format!("{plain}_{n}") });
+    numbered.find(|name| names.insert(name.clone())).unwrap_or_default()
 }
 
 /// The limit of velocity (0) or effort (1) for the robot file; what is doubtful about it is told.
@@ -226,10 +234,11 @@ fn behind(robot: Node<'_, '_>, joint: Node<'_, '_>) -> Result<(f64, f64), UrdfEr
 /// The moment of inertia about an axis.
 fn about(tensor: Node<'_, '_>, [x, y, z]: [f64; 3]) -> Result<f64, UrdfError> {
     let part = |key| number(tensor, key).map(Option::unwrap_or_default);
-    if [part("ixx")?, part("iyy")?, part("izz")?].iter().any(|moment| *moment < 0.0) {
-        return Err(wrong(tensor, "a moment of inertia is negative".to_owned()));
-    }
-    let square = part("ixx")? * x * x + part("iyy")? * y * y + part("izz")? * z * z;
+    let moment = |key| match part(key)? {
+        moment if moment < -ROUNDING => Err(wrong(tensor, "a moment of inertia is negative".to_owned())),
+        moment => Ok(moment.max(0.0)),
+    };
+    let square = moment("ixx")? * x * x + moment("iyy")? * y * y + moment("izz")? * z * z;
     Ok(square + 2.0 * (part("ixy")? * x * y + part("ixz")? * x * z + part("iyz")? * y * z))
 }
 
@@ -267,7 +276,7 @@ fn parsed(node: Node<'_, '_>, key: &str, text: &str) -> Result<f64, UrdfError> {
 }
 
 /// A name from outside on one line.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -328,6 +337,14 @@ mod tests {
         let one = made("3.5", "0");
         assert!(one.contains("does not limit its effort: 1.0 N·m"), "{one}");
         assert_eq!(one.matches("does not limit its velocity").count(), 1, "that of the other joint: {one}");
+    }
+
+    #[test]
+    fn a_moment_of_inertia_that_rounding_made_negative_is_0() {
+        // That of a link of iCub.
+        let made = |moment: &str| of_urdf(&ARM.replacen("iyy=\"0.02\"", &format!("iyy=\"{moment}\""), 1));
+        assert_eq!(made("-5e-20"), made("0"));
+        assert!(made("-1e-9").unwrap_err().to_string().contains("a moment of inertia is negative"));
     }
 
     #[test]

@@ -114,6 +114,12 @@ pub trait BusLink {
         Adapter::None
     }
 
+    /// Its bytes come by a thread of the kernel, as those of a serial port do: a loop that spins at real-time priority can keep that
+    /// thread off its CPU.
+    fn by_kernel_thread(&self) -> bool {
+        self.adapter() == Adapter::Usb
+    }
+
     /// The data phase of CAN-FD has a bit rate of its own.
     fn bit_rate_switch(&self) -> bool {
         true

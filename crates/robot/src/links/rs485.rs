@@ -3,7 +3,7 @@
 use super::{Around, BusLink, ByHand};
 use khz_emu::{BusConfig, WireKind};
 use khz_link::Link;
-use khz_link::rs485::Rs485Link;
+use khz_link::rs485::{Rs485Driver, Rs485Link};
 
 impl BusLink for Rs485Link {
     fn endpoint(&self) -> String {
@@ -16,6 +16,11 @@ impl BusLink for Rs485Link {
 
     fn emulated(&self) -> BusConfig {
         BusConfig { wire: WireKind::Rs485 { baud: self.baud }, ..BusConfig::RS485 }
+    }
+
+    /// Not where this process polls the registers.
+    fn by_kernel_thread(&self) -> bool {
+        self.driver == Rs485Driver::Tty
     }
 
     fn moteus_only(&self) -> Option<&'static str> {

@@ -74,6 +74,8 @@ impl Results {
             "check cable, address and network mask"
         } else if counts.echoed > counts.silent() {
             "run `khz rtt echo` on the device: a plain echo marks no answer as one"
+        } else if let Some(limit) = self.limit.as_deref().filter(|_| counts.lost() > 0) {
+            limit
         } else if counts.answered == 0 || counts.lost() > 0 {
             "check the address, that the device is on (`khz rtt echo` on a computer), and firewalls on the way"
         } else if counts.late > 0 {
@@ -103,6 +105,19 @@ mod tests {
         }
         results.planned = None;
         results
+    }
+
+    #[test]
+    fn where_the_limit_is_known_no_address_is_suspected() {
+        let counts = Counts { sent: 1_000, answered: 900, ..Counts::default() };
+        let limit = Some("use fewer `--devices`".to_owned());
+        let lab = Results { limit, ..results(Grade::RealTime, counts) };
+        assert_eq!(lab.verdict().remedy.as_deref(), Some("use fewer `--devices`"));
+        let elsewhere = results(Grade::RealTime, counts).verdict().remedy;
+        assert!(elsewhere.is_some_and(|remedy| remedy.contains("check the address")));
+        let whole =
+            Results { limit: lab.limit, ..results(Grade::RealTime, Counts { answered: 1_000, ..counts }) };
+        assert_eq!(whole.verdict().remedy, None);
     }
 
     #[test]

@@ -23,6 +23,11 @@ impl Seen {
         kind.get_or_insert((to, 0)).1 += 1;
     }
 
+    /// Questions were refused, and none was answered.
+    pub(super) fn is_refused(&self) -> bool {
+        self.answered == 0 && self.refused.is_some()
+    }
+
     /// Adds what there is to know.
     pub(super) fn tell(&self, plan: &Plan, notes: &mut Vec<String>) {
         if plan.stamps && self.answered > 0 && self.split == 0 {

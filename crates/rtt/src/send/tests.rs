@@ -195,6 +195,17 @@ fn nobody_there_is_all_lost_and_the_reason_named() {
     }
 }
 
+#[test]
+fn a_run_against_closed_ports_alone_ends_early() {
+    let plan = plan(vec![(Ipv4Addr::LOCALHOST, 1).into()], 100_000_000);
+    let results = Sender::new(plan).and_then(|s| s.run(&AtomicBool::new(false), &Live::default()));
+    let results = results.unwrap_or_else(|error| panic!("{error}"));
+    assert!(results.counts().refused > 0 && results.counts().answered == 0);
+    let planned = results.planned.as_ref().map(|planned| planned.periods);
+    assert!(planned.is_some_and(|periods| periods < 100_000_000), "{planned:?}");
+    assert!(results.notes.iter().any(|note| note.contains("ended early")), "{:?}", results.notes);
+}
+
 /// A device that has been asked once, who asked it, and when the tick began.
 fn asked() -> (UdpSocket, Sender, Ledger, i64) {
     let device = UdpSocket::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("{error}"));

@@ -4,7 +4,7 @@ use khz_drill::promises::Broken;
 use khz_measure::budget::{Cure, Inputs, Plan, Prediction};
 use khz_page::duration;
 use khz_robot::RobotConfig;
-use khz_robot::config::{FamilyName, ServoConfig, Simulation};
+use khz_robot::config::{FamilyName, ServoConfig};
 
 /// A right robot file and the prediction of its cycle.
 pub struct Checked {
@@ -13,7 +13,7 @@ pub struct Checked {
     /// What would make the cycle fit, if it does not.
     pub cures: Vec<Cure>,
     /// What simulates the body here, if something has to be installed for that.
-    pub simulation: Option<Result<Simulation, String>>,
+    pub simulation: Option<Result<String, String>>,
 }
 
 impl Checked {
@@ -48,17 +48,15 @@ impl Checked {
     /// The simulator in a line.
     pub fn body(&self) -> String {
         match &self.simulation {
-            Some(Ok(simulation)) => format!("  body: {}\n", simulation.told),
+            Some(Ok(simulator)) => format!("  body: {simulator}\n"),
             Some(Err(_)) => "  body: cannot be simulated here\n".to_owned(),
             None => String::new(),
         }
     }
 
     fn suspicious_body(&self) -> Option<String> {
-        match self.simulation.as_ref()? {
-            Ok(simulation) => simulation.warning.as_ref().map(|warning| format!("warning: [body] {warning}")),
-            Err(why) => Some(format!("warning: [body] cannot be simulated on this computer: {why}")),
-        }
+        let why = self.simulation.as_ref()?.as_ref().err()?;
+        Some(format!("warning: [body] cannot be simulated on this computer: {why}"))
     }
 
     fn does_not_fit(&self) -> Option<String> {

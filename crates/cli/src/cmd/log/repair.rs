@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Make a whole log, with index, links and seek markers, of everything sound in a damaged one
+///
+/// Exit code 0: nothing was damaged, though the index may have been missing. 1: it was, and what it held there is lost.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz log repair cut.tlog -o whole.tlog")]
@@ -29,7 +31,7 @@ pub struct Args {
 /// Damaged places that are described: a record whose schema is lost has one for each sample.
 const SHOWN: usize = 10;
 
-/// Runs the command. Exit code 1 if a damaged log gave no sample.
+/// Runs the command. Exit code 1 if the log was damaged, as with the other commands for logs.
 pub fn run(args: Args) -> Result<ExitCode> {
     let name = args.log.display();
     let file = File::open(&args.log).with_context(|| format!("cannot open the log {name}"))?;
@@ -40,8 +42,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         khz_tlog::repair(file, out, |at| progress.at(at)).with_context(|| name.to_string())?;
     out.keep()?;
     drop(progress);
-    // An empty log is whole.
-    let nothing_kept = report.samples == 0 && report.damages > 0;
+    // An empty log is whole, and one that only lacks its index has all its samples.
+    let code = ExitCode::from(u8::from(report.damages > 0));
     let told: Vec<String> = report.told.iter().map(ToString::to_string).collect();
     if args.json {
         let text = json!({
@@ -49,7 +51,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             "was_finished": report.was_finished, "told": told, "output": args.output,
         });
         show(&format!("{text}\n"))?;
-        return Ok(ExitCode::from(u8::from(nothing_kept)));
+        return Ok(code);
     }
     let end = if report.was_finished { "was finished" } else { "had no index" };
     let mut text: String = told.iter().take(SHOWN).map(|damage| format!("{damage}\n")).collect();
@@ -64,8 +66,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         report.skipped_bytes
     );
     show(&text)?;
-    if nothing_kept {
+    if report.samples == 0 && report.damages > 0 {
         warn(format_args!("{name}: no sample could be kept; keep this log"));
     }
-    Ok(ExitCode::from(u8::from(nothing_kept)))
+    Ok(code)
 }
