@@ -182,9 +182,14 @@ def late(
         causes["judged"] += before is not None
         cause = late_cause(excess, lost, tick["faults_ns"], Blame.NAMES.get(part or "", "compute"))
         early = shares(tick["started_ns"] - tick["waited_for_ns"], previous_ns(tick), {**tick, "away_ns": 0})
-        start = max(SHARES, key=lambda name: early[name])
-        followed = "compute" if 2 * tick["record_ns"] > previous_ns(tick) else held_up or "previous_tick"
-        root, start = (followed if name == "previous_tick" else name for name in (cause, start))
+        start, held = max(SHARES, key=lambda name: early[name]), previous_ns(tick)
+        # Until it was ready, a loop that skips was held up by the tick before.
+        if tick["skipped"] and tick["ready_ns"] - tick["due_ns"] > tick["started_ns"] - tick["waited_for_ns"]:
+            start, held = "previous_tick", tick["ready_ns"] - tick["due_ns"]
+        root, start = (
+            name if name != "previous_tick" else "compute" if 2 * tick["record_ns"] > by else held_up or name
+            for name, by in ((cause, previous_ns(tick)), (start, held))
+        )
         held_up = root
         costs.costly(tick, response, root, start, period_ns)
         if before is None or excess <= threshold_ns:

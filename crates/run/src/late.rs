@@ -119,13 +119,18 @@ impl Judge {
         };
         let disturbance = tick.disturbance();
         let cause = disturbance.late_cause(response_ns - usual_ns, own);
-        let start = Disturbance { away_ns: 0, ..disturbance }.shares().largest().0;
-        let followed = |cause| match (cause, self.before) {
-            (Cause::PreviousTick, _) if tick.record_ns * 2 > tick.previous_ns() => Cause::Compute,
+        // A loop that skips waits for a later time than the first it missed: until it was ready, the tick before held it up.
+        let skipped_ns = if tick.skipped > 0 { tick.ready_ns.saturating_sub(tick.due_ns) } else { 0 };
+        let (start, held_ns) = match skipped_ns > tick.wake_latency_ns {
+            true => (Cause::PreviousTick, skipped_ns),
+            false => (Disturbance { away_ns: 0, ..disturbance }.shares().largest().0, tick.previous_ns()),
+        };
+        let followed = |cause, held_ns| match (cause, self.before) {
+            (Cause::PreviousTick, _) if tick.record_ns.saturating_mul(2) > held_ns => Cause::Compute,
             (Cause::PreviousTick, Some((_, before))) => before,
             _ => cause,
         };
-        let (root, start) = (followed(cause), followed(start));
+        let (root, start) = (followed(cause, tick.previous_ns()), followed(start, held_ns));
         self.before = Some((part.filter(|_| is_known), root));
         self.learn(&times, response_ns);
         let is_late = is_known && response_ns - usual_ns > self.late_ns;

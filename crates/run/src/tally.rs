@@ -325,11 +325,13 @@ impl Tally {
         }
     }
 
-    /// The servo that missed most replies under control, without excuse, by its place, and how many.
+    /// The servo that missed most replies under control, without excuse, by its place, and how many. None if several missed as
+    /// many: it is not one of them then.
     pub fn worst_servo(&self) -> Option<(usize, u64)> {
-        let missing = self.missed_by.iter().copied().enumerate().filter(|(_, missed)| *missed > 0);
-        // Of equal ones the first.
-        missing.rev().max_by_key(|(_, missed)| *missed)
+        let most = *self.missed_by.iter().max()?;
+        let mut worst = self.missed_by.iter().enumerate().filter(|(_, missed)| most > 0 && **missed == most);
+        let (servo, _) = worst.next()?;
+        worst.next().is_none().then_some((servo, most))
     }
 
     /// The worst late ticks, by number; [`LateTick::part`] is an index of [`PARTS`]. Allocates.
@@ -403,6 +405,32 @@ mod tests {
             (Cause::Controller, 2, 1)
         );
         assert_eq!(controller.worst_tick, Some(500));
+    }
+
+    #[test]
+    fn what_a_loop_skips_is_blamed_on_the_tick_that_overran_and_not_on_the_wake_of_the_next() {
+        let tick = |number| match number {
+            500 => Tick {
+                away_ns: 2_300_000,
+                queued_ns: 2_300_000,
+                decide_ns: 2_600_000,
+                overrun: true,
+                ..usual(number)
+            },
+            // It waited for the next time, and woke as punctually as ever.
+            501 => Tick {
+                skipped: 2,
+                due_ns: usual(501).waited_for_ns - 2_000_000,
+                ready_ns: usual(501).waited_for_ns - 400_000,
+                ..usual(number)
+            },
+            number => usual(number),
+        };
+        let groups = run((0..1000).map(tick)).counter.late_groups();
+        assert_eq!(
+            (groups[0].cause, groups[0].lost_periods, groups[0].worst_tick),
+            (Cause::Preempted, 2, Some(500))
+        );
     }
 
     #[test]
