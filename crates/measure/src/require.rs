@@ -212,7 +212,9 @@ impl Unit {
 impl<T> Figure<T> {
     fn check(&self, limit: f64, measured: Value, over: &str) -> Required {
         let show = |value| self.unit.show(value);
-        let keeps = |value| if self.bound == Bound::AtLeast { value >= limit } else { value <= limit };
+        // A period is a whole number of ns, so that a rate is off by less than a millionth.
+        let least = if self.unit == Unit::Rate { limit * (1.0 - 1e-6) } else { limit };
+        let keeps = |value| if self.bound == Bound::AtLeast { value >= least } else { value <= limit };
         let bound = if self.bound == Bound::AtLeast { "at least" } else { "at most" };
         let measured = measured.and_then(|value| if value.is_finite() { Ok(value) } else { Err("no value") });
         let over = if over.is_empty() || measured.is_err() { String::new() } else { format!(" over {over}") };

@@ -343,10 +343,13 @@ impl RunSummary {
     pub fn require(&mut self, requirements: &Requirements<Self>, asked_ns: Option<i64>) {
         let (ticks, duration_ns) = (self.controlled.ticks, self.controlled.duration_ns);
         let is_over = self.events.iter().any(|event| event.cause == Cause::TimeOver.to_string());
-        let early = asked_ns.filter(|_| !is_over).map(|asked_ns| {
-            let [lasted, asked] = [duration_ns, asked_ns].map(|ns| duration(ns as f64));
-            format!("it ended after {lasted} under control, of {asked}")
-        });
+        let lasted = duration(duration_ns as f64);
+        let early = match asked_ns.filter(|_| !is_over) {
+            Some(asked_ns) => {
+                Some(format!("it ended after {lasted} under control, of {}", duration(asked_ns as f64)))
+            }
+            None => (!self.ended_well).then(|| format!("it did not end well, after {lasted} under control")),
+        };
         self.required = requirements.check_over(self, &Extent { early, ..Extent::of(ticks, duration_ns) });
         self.verdict = amended(std::mem::take(&mut self.verdict), &self.required);
     }

@@ -2,7 +2,7 @@
 
 use super::EventSummary;
 use crate::budget::{Inputs, Plan};
-use khz_page::has_percentile;
+use khz_page::{duration, has_percentile};
 use khz_robot::RobotConfig;
 use khz_robot::supervisor::Phase;
 use khz_rt::{Cause, Grade, Policy};
@@ -60,7 +60,7 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         stops: unlogged.stops,
         usual: usual_of_its_own(tally),
         granted: unlogged.granted.filter(|_| asked_for_more),
-        broken: (!known.ended_well).then(|| broken(config, known.events, known.end)),
+        broken: (!known.ended_well).then(|| broken(known)),
         late_replies: base.late_replies.saturating_sub(unlogged.duplicates),
         duplicates: unlogged.duplicates,
         file: config.map_or(RobotFile::Unknown, |config| config.file.clone()),
@@ -94,15 +94,28 @@ fn usual_of_its_own(tally: &Tally) -> Option<Usual> {
 }
 
 /// What brought the robot down.
-fn broken(config: Option<&RobotConfig>, events: &[EventSummary], end: &str) -> Broken {
+fn broken(known: &Known<'_>) -> Broken {
+    let Known { config, events, end, .. } = *known;
     let trouble = events.iter().find(|event| event.is_change() && event.trouble);
     // Trouble may also come while the robot comes down as planned.
     let from_control = events.iter().find(|event| event.is_change() && event.from == Phase::Active.name());
-    Broken {
-        after_s: from_control.map(|event| event.time_s),
-        what: end.to_owned(),
-        remedy: starved(config, remedy(trouble.map_or(end, |event| &event.cause))),
+    let after_s = from_control.map(|event| event.time_s);
+    // Commands that do not come are no fault of the servo's.
+    let timed_out = trouble.filter(|event| event.cause.contains(WATCHDOG));
+    if let Some(held_up_ns) = timed_out.and_then(|event| held_up_ns(known, event.tick)) {
+        let what = format!("{end}, after the loop was held up for {}", duration(held_up_ns as f64));
+        return Broken { after_s, what, remedy: Some(DOCTOR) };
     }
+    let remedy = starved(config, remedy(trouble.map_or(end, |event| &event.cause)));
+    Broken { after_s, what: end.to_owned(), remedy }
+}
+
+/// How long the loop was held up in or just before a tick, if that was for some periods.
+fn held_up_ns(known: &Known<'_>, tick: u64) -> Option<i64> {
+    let groups = known.tally.counter.late_groups();
+    let near =
+        groups.iter().filter(|group| group.worst_tick.is_some_and(|worst| tick.wrapping_sub(worst) <= 5));
+    near.filter_map(|group| group.worst_ns).max().filter(|ns| *ns >= 3 * known.pace.period_ns)
 }
 
 /// The remedy, or that of replies that come late or not at all because the loop spins for them.
@@ -145,6 +158,9 @@ fn left_on(events: &[EventSummary]) -> String {
 const POLL: &str = "write `receive = \"poll\"` in `[loop]`: a loop that spins can keep the kernel from delivering the bytes of a serial \
                     port; if that is not it, check power, wiring and ids with `khz bus scan FILE`";
 
+/// What a servo says that heard no command in time.
+const WATCHDOG: &str = "the servo's own watchdog";
+
 /// What to do about what brought a robot down, by how the supervisor calls it: a log has no more of it.
 fn remedy(cause: &str) -> Option<&'static str> {
     const SERVO: &str =
@@ -167,7 +183,7 @@ fn remedy(cause: &str) -> Option<&'static str> {
         ("overruns in a row", DOCTOR),
         ("heartbeat", "check the operator's connection"),
         ("servo fault", SERVO),
-        ("the servo's own watchdog", SERVO),
+        (WATCHDOG, SERVO),
         ("the servo restarted", SERVO),
         ("the servo reports", SERVO),
         ("the servo refused", SERVO),
@@ -200,6 +216,7 @@ mod tests {
     use super::*;
     use khz_robot::Mode;
     use khz_robot::supervisor::{Cause, Trigger};
+    use std::sync::LazyLock;
 
     fn event(from: &str, to: &str, cause: &str, trouble: bool) -> EventSummary {
         let phase =
@@ -256,6 +273,47 @@ mod tests {
         }
     }
 
+    fn known<'a>(config: Option<&'a RobotConfig>, events: &'a [EventSummary], end: &'a str) -> Known<'a> {
+        static TALLY: LazyLock<Tally> = LazyLock::new(|| Tally::new(100_000));
+        let (tally, pace) = (&*TALLY, Pace::default());
+        Known { config, tally, pace, virtual_time: false, events, end, ended_well: false, servos: &[] }
+    }
+
+    #[test]
+    fn a_servo_that_timed_out_while_the_loop_was_held_up_is_not_blamed() {
+        let pace = Pace { period_ns: 1_000_000, by_sensor: false };
+        let mut tally = Tally::new(100_000);
+        for number in 0..300_u64 {
+            let held_up_ns = if number == 250 { 100_000_000 } else { 0 };
+            let planned_ns = number as i64 * pace.period_ns;
+            let started_ns = planned_ns + held_up_ns;
+            let skipped = u32::from(number == 250) * 99;
+            let tick = khz_run::record::Tick {
+                number,
+                planned_ns,
+                waited_for_ns: planned_ns,
+                due_ns: planned_ns,
+                started_ns,
+                wake_latency_ns: held_up_ns,
+                controlled: true,
+                skipped,
+                ..khz_run::record::Tick::UNKNOWN
+            };
+            tally.count(&tick, pace);
+        }
+        let down = |tick| {
+            let events = [EventSummary {
+                tick,
+                ..event("active", "damping", "the servo's own watchdog expired", true)
+            }];
+            broken(&Known { tally: &tally, pace, ..known(None, &events, "it expired") })
+        };
+        let said = down(251);
+        assert_eq!(said.what, "it expired, after the loop was held up for 100 ms");
+        assert_eq!(said.remedy, Some(DOCTOR));
+        assert_eq!(down(290).what, "it expired");
+    }
+
     /// With the defaults the bytes come, as the loop sleeps until the kernel has some.
     #[test]
     fn a_loop_that_spins_beside_a_serial_port_is_told_to_poll() {
@@ -264,7 +322,7 @@ mod tests {
             let file = format!("[loop]\nreceive = \"{receive}\"\n[bus.legs]\n{link}\n{servo}");
             let config = RobotConfig::parse(&file, "leg.toml").unwrap();
             let down = [event("active", "damping", cause, true)];
-            broken(Some(&config), &down, cause).remedy.unwrap_or_default()
+            broken(&known(Some(&config), &down, cause)).remedy.unwrap_or_default()
         };
         let (serial, missed) = ("link = \"rs485\"\npath = \"/dev/ttyUSB0\"", "5 replies missed in a row");
         assert!(of("spin", serial, missed).contains("write `receive = \"poll\"` in `[loop]`"));
@@ -313,7 +371,7 @@ mod tests {
         ];
         events[0].time_s = 2.0;
         let (end, well) = ending(&events, 9, None);
-        assert!(!well && broken(None, &events, &end).after_s == Some(2.0), "{end}");
+        assert!(!well && broken(&known(None, &events, &end)).after_s == Some(2.0), "{end}");
     }
 
     #[test]
@@ -325,7 +383,7 @@ mod tests {
             end,
             "never under control: no reply during start-up (knee on bus left); stopped by the operator"
         );
-        let remedy = broken(None, &stopped, &end).remedy;
+        let remedy = broken(&known(None, &stopped, &end)).remedy;
         assert!(!well && remedy.is_some_and(|remedy| remedy.contains("khz bus scan")));
     }
 }

@@ -6,7 +6,7 @@ use super::page::{Device, RunData};
 use super::page_data::{computer, count_tiles, late_counts, page_event, time_tile};
 use super::{EventSummary, Ticks, late_ticks, pace};
 use crate::run::page::PartTimes;
-use khz_page::{Distribution, Figure, Measured, Verdict, grouped};
+use khz_page::{Distribution, Figure, Measured, Verdict, counted, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::supervisor::Phase;
@@ -271,7 +271,7 @@ impl Replay {
         let late = late_ticks(&self.tally, |_| None);
         let is_real = self.clock == Clock::Real;
         let data = RunData {
-            title: format!("{name}: {} servos{hz}", self.over_time.joints.len()),
+            title: format!("{name}: {}{hz}", counted(self.over_time.joints.len() as u64, "servo")),
             subtitle: format!("{} ticks, from the log", grouped(self.tally.all().ticks)),
             figures: self.figures(),
             start_delay: Distribution::from_ns(self.tally.times.start_delay.values()),
@@ -315,9 +315,10 @@ impl Replay {
     /// What a log cannot know.
     fn unlogged(&self) -> Option<String> {
         const REAL: &str = "A log does not say what scheduling the thread was granted, whether the process was throttled or stopped, \
-                            which late replies were duplicates, and how many commands were changed.";
-        const VIRTUAL: &str =
-            "A log does not say which late replies were duplicates, and how many commands were changed.";
+                            which late replies were duplicates (they count as late here), how many commands were changed, and what was \
+                            required of the run.";
+        const VIRTUAL: &str = "A log does not say which late replies were duplicates (they count as late here), how many commands \
+                               were changed, and what was required of the run.";
         Some(if self.clock == Clock::Real { REAL } else { VIRTUAL }.to_owned())
     }
 
@@ -339,6 +340,10 @@ impl Replay {
             (None, false) => {
                 self.missing.push("This version does not understand the robot file in the log.".into())
             }
+        }
+        if !self.events.is_empty() && self.last.is_some_and(|tick| !tick.phase.is_over()) {
+            self.missing
+                .push("The run goes on behind the end of this log: how it ended is not in it.".into());
         }
         if self.events.is_empty() {
             self.missing.push("No change of phase is in the log: how the run ended is unknown.".into());

@@ -16,7 +16,10 @@ const EMULATED_HAT: &str = "emulated:pi3hat";
 
 /// Whether the word names a robot file.
 pub fn is_robot_file(word: &str) -> bool {
-    word.ends_with(".toml")
+    // A path without an ending; that of a device is not one, nor that behind the kind of a link.
+    let is_path =
+        word.contains('/') && !word.starts_with("/dev/") && !word.split('/').any(|part| part.contains(':'));
+    word.ends_with(".toml") || is_path
 }
 
 impl Desk {

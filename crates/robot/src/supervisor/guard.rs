@@ -79,7 +79,8 @@ impl Guard {
             let Some(mut allowed) = allowed else {
                 // A joint whose position nobody knows can be braked, but not driven.
                 *command = ServoCommand::Damp;
-                self.clamped += 1;
+                // A servo that is not heard is told as such; no limit changed what is asked of it.
+                self.clamped += u64::from(is_heard);
                 continue;
             };
             self.clamped += u64::from(allowed.changed);

@@ -199,10 +199,14 @@ impl Supervisor {
         self.forget_old_request(state.now_ns);
         let nobody_armed = || (!self.arm).then_some(Cause::NotArmed);
         let silent = (!self.operator_is_there(seen)).then_some(Cause::HeartbeatLost { age_ns });
-        self.lack = silent.or_else(nobody_armed);
+        let lack = silent.or_else(nobody_armed);
         if let Some(cause) = seen.stop {
+            // Whoever stops it has taken the request to arm back, and what was lacking is what was so until then.
             self.rest(cause, state);
-        } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > stale_ns) {
+            return;
+        }
+        self.lack = lack;
+        if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > stale_ns) {
             self.back_to_init(Cause::Rearmed, state);
         } else if let Some(cause) = self.servo_trouble(state, seen) {
             self.back_to_init(cause, state);
