@@ -177,7 +177,9 @@ impl Fault {
             }
             Self::ImuGone => trigger == Trigger::Imu,
             Self::BrownOut(_) => trigger == Trigger::Voltage || matches!(cause, Cause::ServoFault { .. }),
-            Self::HostKilled | Self::DiskFull | Self::PacedTooFast(_) | Self::AsksLate(_) => false,
+            Self::HostKilled | Self::DiskFull | Self::PacedTooFast(_) => false,
+            // A robot that waits to be armed is limp.
+            Self::AsksLate(_) => moves(trigger),
             Self::ControllerSlow(_) => matches!(cause, Cause::ControllerSlow { .. } | Cause::Overruns { .. }),
             Self::ControllerPanics => matches!(cause, Cause::ControllerPanicked),
             Self::ControllerFails => matches!(cause, Cause::ControllerFailed),

@@ -18,6 +18,12 @@ fn fleet(plant: Plant) -> Fleet {
         // It shows only where a servo falls silent soon after arming: single joints are drawn often and fast.
         Plant::BlindGrace => fleet.members.retain(|member| ["solo", "pair"].contains(&&*member.config.name)),
         Plant::SharedInbox => fleet.members.retain(|member| member.config.buses.len() > 1),
+        // A joint that falls out of its limits when it is let go, and may be as fast as it likes.
+        Plant::PositionTrigger => {
+            let falls =
+                "joint = { inertia = 0.05, gravity = 2.0, start = 0.3 }\nlimits = { position = [0.0, 0.6] }";
+            return joint(1000, falls);
+        }
         // The robots with an IMU are on legs.
         Plant::FrozenImu => return joint(1000, "[imu]\nlink = \"emulated\""),
         // Those of moteus servos: the plants forge their replies.

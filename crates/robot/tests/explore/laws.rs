@@ -306,6 +306,12 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
                 Trigger::MissedReplies
             }
             Event::Servo(_, ServoEvent::Stale) if !forgiven && !explained(step) => Trigger::Stale,
+            // However often the loop is held up: it misses a reply in every tick.
+            Event::Servo(servo, ServoEvent::Stale)
+                if reached(memory.missed[servo], settings.missed_replies) =>
+            {
+                Trigger::MissedReplies
+            }
             Event::Servo(_, ServoEvent::Unknown) if !forgiven => Trigger::Stale,
             Event::Overrun if reached(memory.overruns, settings.overruns) => Trigger::Overruns,
             // It counts on under the grace, and then any late tick shows it.
