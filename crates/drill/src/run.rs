@@ -480,9 +480,9 @@ impl Run<'_> {
     fn check_active(&self) -> Result<(), Violated> {
         let config = &self.cast.file;
         let after = |seconds: f64| self.active_since + (seconds * config.timing.rate_hz) as u64;
-        // A servo is not commanded before the tick after, and says in the one after that that it runs.
+        // A servo is not commanded before the tick after, and says in the one after that that it runs, in a slow loop one later.
         let (runs, grace) =
-            (after(SWITCHED_ON_S).max(self.active_since + 3), after(config.supervisor.grace_s));
+            (after(SWITCHED_ON_S).max(self.active_since + 4), after(config.supervisor.grace_s));
         let overdue = |event: &&Event| {
             self.scenario.must_end_by(event, runs, grace, config) && self.tick > self.answered_by(event)
         };

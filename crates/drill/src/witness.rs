@@ -71,6 +71,8 @@ struct Drive {
     answer_s: f64,
     /// For so long a joint gains speed by its torque, s. None does that follows a target or a speed.
     gains_s: f64,
+    /// For so long a joint that is carried out of its limits is driven on by its velocity command, s.
+    carried_s: f64,
     /// So many times faster is a joint that follows the steps of a target, or swings back after a push.
     swings: f64,
     /// Joints overshoot the speed of their targets.
@@ -86,7 +88,8 @@ impl Drive {
         let is_pushed = scenario.faults().any(|fault| matches!(fault, Fault::Pushed(..)));
         let is_thrown = is_pushed || scenario.falls(robot);
         let swings = if is_thrown { steps * THROWN } else { steps };
-        Self { answer_s, gains_s, swings, rings: scenario.rings(robot) }
+        let carried_s = if is_pushed && !scenario.style.follows_targets() { answer_s } else { 0.0 };
+        Self { answer_s, gains_s, carried_s, swings, rings: scenario.rings(robot) }
     }
 
     /// A servo whose position jumps drives its joint back with all its torque until it is told otherwise.
@@ -276,7 +279,10 @@ impl Joint {
             file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + torque / inertia * answer_s);
         let braking = fastest * inertia / kd + inertia * fastest * fastest / (2.0 * DAMPING_TORQUE);
         let resolution = (file.carries().reported_steps[0] / TAU).max(1e-6);
-        let margin = TOLERANCE + fastest * (answer_s + blind_s) + braking + 2.0 * resolution * TAU;
+        let margin = TOLERANCE
+            + fastest * (answer_s.max(drive.carried_s) + blind_s)
+            + braking
+            + 2.0 * resolution * TAU;
         let [low, high] = file.limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         Self {
             name: file.name.clone(),
