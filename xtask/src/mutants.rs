@@ -33,7 +33,7 @@ const EXPLAINED: &str = include_str!("mutants/explained.tsv");
 /// The number of the mutant that runs.
 const VARIABLE: &str = "KHZ_MUTANT";
 /// After so many times as long as without a change a test counts as failed: it does not end.
-const PATIENCE: u32 = 20;
+const PATIENCE: u32 = 6;
 
 /// What the changed crate asks.
 const SWITCH: &str = "
