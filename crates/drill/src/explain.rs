@@ -8,22 +8,26 @@ use khz_robot::config::ServoConfig;
 use khz_robot::supervisor::{Cause, Quantity, Trigger};
 use std::f64::consts::PI;
 
+/// A request to arm counts for so long.
+pub const ARMS_MS: u16 = 400;
+
 impl Fault {
     /// It is there before the first tick.
     pub const fn is_from_the_start(self) -> bool {
-        self.must_not_arm() || matches!(self, Self::WrongSign(_) | Self::PacedTooFast(_))
+        self.must_not_arm() || matches!(self, Self::WrongSign(_) | Self::PacedTooFast(_) | Self::AsksLate(_))
     }
 
     /// The robot must never come under control.
     pub const fn must_not_arm(self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::FoundOutside(..)
-                | Self::FoundBeyondFormat(_)
-                | Self::DuplicateId(_)
-                | Self::Overloaded
-                | Self::LooseContact(..)
-        )
+            | Self::FoundBeyondFormat(_)
+            | Self::DuplicateId(_)
+            | Self::Overloaded
+            | Self::LooseContact(..) => true,
+            Self::AsksLate(ms) => ms > ARMS_MS,
+            _ => false,
+        }
     }
 
     /// Nothing else goes wrong in a run with it.
@@ -174,6 +178,8 @@ impl Fault {
             Self::ImuGone => trigger == Trigger::Imu,
             Self::BrownOut(_) => trigger == Trigger::Voltage || matches!(cause, Cause::ServoFault { .. }),
             Self::HostKilled | Self::DiskFull | Self::PacedTooFast(_) => false,
+            // A robot that waits to be armed is limp.
+            Self::AsksLate(_) => moves(trigger),
             Self::ControllerSlow(_) => matches!(cause, Cause::ControllerSlow { .. } | Cause::Overruns { .. }),
             Self::ControllerPanics => matches!(cause, Cause::ControllerPanicked),
             Self::ControllerFails => matches!(cause, Cause::ControllerFailed),
@@ -396,6 +402,15 @@ impl Scenario {
     pub fn blind_s(&self, robot: &RobotConfig) -> f64 {
         const ANSWER_S: f64 = 0.03;
         if self.faults().any(Fault::blinds) { longest_watchdog_s(robot) + ANSWER_S } else { 0.0 }
+    }
+
+    /// How late ticks begin, or how much longer than usual they take, ns.
+    pub fn late_ns(&self) -> i64 {
+        let late_us = |fault| match fault {
+            Fault::HostLate(us) | Fault::ControllerSlow(us) => i64::from(us),
+            _ => 0,
+        };
+        self.faults().map(late_us).sum::<i64>() * 1_000
     }
 
     /// Commands of one tick that a queue behind the link may deliver late, per servo and bus.

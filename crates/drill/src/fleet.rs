@@ -5,6 +5,7 @@ use super::scenario::{Fault, Scenario};
 use khz_emu::{ConfigError, World};
 use khz_robot::RobotConfig;
 use khz_robot::config::{ControllerConfig, FamilyName, Format};
+use khz_robot::supervisor::Arming;
 
 /// Robots a campaign draws from.
 #[derive(Clone, Debug)]
@@ -294,6 +295,7 @@ impl Cast {
         match fault {
             Fault::FoundOutside(servo, hundredths) => self.start_outside(servo, f64::from(hundredths) * 0.01),
             Fault::FoundBeyondFormat(servo) => self.start_beyond_format(servo),
+            Fault::AsksLate(_) => self.file.supervisor.arming = Arming::Operator,
             Fault::WrongSign(servo) => self.file.servos[servo].settings.sign *= -1,
             Fault::DuplicateId(servo) => {
                 let mut twin = self.real.servos[servo].clone();

@@ -28,8 +28,6 @@ mod violation;
 mod witness;
 
 pub use fleet::Fleet;
-#[doc(hidden)]
-pub use lies::LIES;
 pub use outcomes::{Outcome, outcomes};
 pub use prints::watch_prints;
 pub use scenario::{Event, Fault, Formats, Queue, Scenario, Style};

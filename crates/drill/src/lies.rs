@@ -7,9 +7,6 @@ use khz_emu::{Injection, Lie};
 use khz_robot::config::{FamilyName, RobotConfig, ServoConfig};
 use khz_robot::supervisor::Trigger;
 
-/// Scenarios have lies.
-pub const LIES: bool = false;
-
 /// One scenario in so many has one.
 const RARELY: u64 = 5;
 /// Below this rate a position that jumps is not told from one that moves, Hz.
@@ -31,16 +28,21 @@ fn other_mode(servo: &ServoConfig, size: u64) -> u8 {
 /// In a scenario of this seed one of the faults may be a lie instead.
 pub fn draw(seed: u64, events: &mut Vec<Event>, robot: &RobotConfig, rate_hz: f64) {
     let mut dice = Dice(Noise::new(seed ^ SALT));
-    let Some(event) = events.first_mut().filter(|event| LIES && !event.fault.is_alone()) else { return };
+    let Some(event) = events.first_mut().filter(|event| !event.fault.is_alone()) else { return };
     if dice.pick(RARELY) > 0 {
         return;
     }
     let Some(lie) = lie(&mut dice, robot, rate_hz) else { return };
     event.fault = lie;
     event.tick = event.tick.max(1);
-    // A lie hides what else is wrong with its servo.
-    let of = |fault: Fault| fault.injection().map(|(servo, _)| servo);
-    let hidden = |event: &Event| of(event.fault).is_some() && of(event.fault) == of(lie);
+    // A lie hides what else is wrong with its servo, and what only its servo could tell.
+    let liar = lie.injection().map(|(servo, _)| servo);
+    let told_by = |fault: Fault| match fault {
+        Fault::RefusesLimit(servo) => Some(servo),
+        Fault::BrownOut(_) if robot.servos.len() == 1 => Some(0),
+        fault => fault.injection().map(|(servo, _)| servo),
+    };
+    let hidden = |event: &Event| liar.is_some() && told_by(event.fault) == liar;
     let mut first = true;
     // What it hides is not drawn; itself is the first.
     events.retain(|event| std::mem::take(&mut first) || !hidden(event));

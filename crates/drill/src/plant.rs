@@ -64,6 +64,8 @@ pub enum Plant {
     Echoes,
     /// An IMU that repeats itself is taken for one that rests.
     FrozenImu,
+    /// A request to arm is as old as the time since it came.
+    LateRequests,
 }
 
 impl Plant {
@@ -238,7 +240,8 @@ fn smoothed(reply: &Frame, [last, jumped]: &mut [f64; 2]) -> Frame {
             *jumped += turns - *last;
         }
         *last = turns;
-        Class::Position.encode(turns - *jumped, resolution)
+        // What has not jumped is not rounded either.
+        if *jumped == 0.0 { value } else { Class::Position.encode(turns - *jumped, resolution) }
     })
 }
 

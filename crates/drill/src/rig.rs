@@ -8,6 +8,9 @@ use khz_emu::World;
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, LinkError, Received};
 use khz_robot::assemble::{self, Links};
+use khz_robot::config::Clock;
+use khz_robot::door::Made;
+use khz_robot::live::Console;
 use khz_robot::ready;
 use khz_robot::supervisor::{Cause, Supervisor};
 use khz_robot::tick::{Machine, TickTiming};
@@ -68,6 +71,8 @@ pub struct Rig {
     pub machine: Machine,
     /// Names of the servos.
     pub names: Vec<String>,
+    /// Where people ask it to arm.
+    console: Arc<Console>,
     stage: Arc<Mutex<Stage>>,
     switches: Vec<Shared>,
     time: VirtualTime,
@@ -130,10 +135,13 @@ impl Rig {
         }
         let supervisor = Supervisor::of(supervised);
         let bus_deadline_ns = config.timing.bus_deadline_ns();
-        let machine = Machine::new(links.links, cycle, supervisor, controller, state, bus_deadline_ns);
-        let planned_ns = time.now_ns() + period_ns;
+        let mut machine = Machine::new(links.links, cycle, supervisor, controller, state, bus_deadline_ns);
+        let console = Arc::new(Console::new(Clock::Virtual));
+        machine.attend(Arc::clone(&console));
+        let first_ns = time.now_ns() + period_ns;
         let names = config.servos.iter().map(|servo| servo.name.clone()).collect();
-        Self { machine, names, stage, switches, time, is_ready, period_ns, first_ns: planned_ns, planned_ns }
+        let planned_ns = first_ns;
+        Self { machine, names, console, stage, switches, time, is_ready, period_ns, first_ns, planned_ns }
     }
 
     /// One tick, `late_ns` after it was due.
@@ -144,6 +152,13 @@ impl Rig {
         let behind = (self.time.now_ns() - self.planned_ns).max(0) / self.period_ns;
         self.planned_ns += behind * self.period_ns;
         timing
+    }
+
+    /// A request to arm comes that was made then.
+    pub fn ask_to_arm(&mut self, decided_ns: i64) {
+        let now_ns = self.now_ns();
+        // Who is refused is told so; here nobody is there to be told.
+        let _ = self.console.arm_as(Made { decided_ns, phase: None }, now_ns);
     }
 
     /// The period of the last tick, from 0: those without a tick count, too, as they do for what happens on a bus.

@@ -1,7 +1,7 @@
 //! One run of a campaign: a scenario is played, and everything that must hold is checked on the way.
 
 use super::disk::Recording;
-use super::explain::{self, longest_watchdog_s};
+use super::explain::{self, ARMS_MS, longest_watchdog_s};
 use super::faulty_controller::{self, ControllerFaults, FaultyController};
 use super::fleet::{Cast, Fleet, Span};
 use super::line::Gate;
@@ -32,6 +32,9 @@ const SEEN_TICKS: u32 = 10;
 const STARVED_TICKS: u32 = 8;
 /// A servo takes this long to switch its output on, at most.
 const SWITCHED_ON_S: f64 = 0.03;
+/// Somebody who arms the robot asks so often; each request comes twice, so far apart, ns.
+const ASKS_NS: i64 = 100_000_000;
+const TWICE_NS: i64 = 50_000_000;
 /// A joint is pushed for so long.
 const PUSH_S: f64 = 0.1;
 
@@ -102,6 +105,9 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
                 tick,
                 late,
                 later,
+                asks_ns: 0,
+                came_of_ns: Vec::new(),
+                to_come_ns: Vec::new(),
                 active_since: 0,
                 cycle_ns: 0,
                 starved,
@@ -153,6 +159,10 @@ struct Run<'a> {
     late: u32,
     /// What ends, and when.
     later: Vec<(u64, Later)>,
+    /// Requests to arm: when the next is made, when those that have come were made, and of those that are to come, when, and when made.
+    asks_ns: i64,
+    came_of_ns: Vec<i64>,
+    to_come_ns: Vec<[i64; 2]>,
     /// When the robot came under control.
     active_since: u64,
     /// The longest bus cycle in which every servo replied, before anything went wrong.
@@ -209,6 +219,7 @@ impl Run<'_> {
             self.finish_faults();
             self.shake_contacts();
             self.move_parameters();
+            self.ask_to_arm();
             for event in scenario.events.iter().filter(|event| event.tick == tick) {
                 match event.fault {
                     Fault::HostKilled => return self.host_is_gone(),
@@ -220,7 +231,8 @@ impl Run<'_> {
             let late_ns = if self.late > 0 { i64::from(late_us) * 1000 } else { 0 };
             self.late = self.late.saturating_sub(1);
             let timing = self.rig.tick(self.stop(), late_ns);
-            let undisturbed = scenario.events.iter().all(|event| event.tick > tick);
+            let later = |event: &Event| event.tick > tick || event.fault.is_from_the_start();
+            let undisturbed = scenario.events.iter().all(later);
             if undisturbed && self.rig.machine.result().missed == 0 {
                 self.cycle_ns = self.cycle_ns.max(timing.collected_ns - timing.started_ns);
             }
@@ -300,6 +312,27 @@ impl Run<'_> {
         let share = (self.dice.bits() % 1001) as f64 / 1000.0;
         // What is no value of it, such as half a step, is refused, as from a person.
         let _ = self.parameters.set(&parameter.name, parameter.min + share * (parameter.max - parameter.min));
+    }
+
+    fn ask_to_arm(&mut self) {
+        let Some(late_ns) = self.scenario.asks_late_ns() else { return };
+        let now_ns = self.rig.now_ns();
+        if now_ns >= self.asks_ns {
+            self.asks_ns = now_ns + ASKS_NS;
+            self.to_come_ns.extend([late_ns, late_ns + TWICE_NS].map(|after_ns| [now_ns + after_ns, now_ns]));
+        }
+        while let Some(index) = self.to_come_ns.iter().position(|[at_ns, _]| *at_ns <= now_ns) {
+            let [_, made_ns] = self.to_come_ns.swap_remove(index);
+            self.came_of_ns.push(made_ns);
+            self.rig.ask_to_arm(if self.plant == Some(Plant::LateRequests) { now_ns } else { made_ns });
+        }
+    }
+
+    /// Every request that has come no longer counts.
+    fn is_armed_late(&self, transition: &Transition) -> bool {
+        let counts = |made_ns: &i64| transition.at_ns - made_ns <= i64::from(ARMS_MS) * 1_000_000;
+        let waits = self.scenario.asks_late_ns().is_some();
+        transition.to == Phase::Armed && waits && !self.came_of_ns.iter().any(counts)
     }
 
     fn set_supply(&mut self, volts: f64) {
@@ -392,6 +425,9 @@ impl Run<'_> {
             if from != to && !from.leads_to(to) {
                 return Violated::by(Invariant::Graph, format!("no way from {from:?} to {to:?}"));
             }
+            if self.is_armed_late(transition) {
+                return Violated::by(Invariant::Arming, "the robot was armed by an old request");
+            }
             if to == Phase::Active && self.scenario.must_not_arm() {
                 return Violated::by(Invariant::Arming, "the robot came under control");
             }
@@ -444,9 +480,9 @@ impl Run<'_> {
     fn check_active(&self) -> Result<(), Violated> {
         let config = &self.cast.file;
         let after = |seconds: f64| self.active_since + (seconds * config.timing.rate_hz) as u64;
-        // A servo is not commanded before the tick after, and says in the one after that that it runs.
+        // A servo is not commanded before the tick after, and says in the one after that that it runs, in a slow loop one later.
         let (runs, grace) =
-            (after(SWITCHED_ON_S).max(self.active_since + 3), after(config.supervisor.grace_s));
+            (after(SWITCHED_ON_S).max(self.active_since + 4), after(config.supervisor.grace_s));
         let overdue = |event: &&Event| {
             self.scenario.must_end_by(event, runs, grace, config) && self.tick > self.answered_by(event)
         };

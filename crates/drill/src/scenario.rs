@@ -92,6 +92,8 @@ pub enum Fault {
     Overloaded,
     /// From the start: a bus carries commands in one of so many ticks, and loses them in the others.
     LooseContact(usize, u8),
+    /// From the start: the robot waits for somebody who asks it to arm, and each request comes twice: so many ms late, and later still.
+    AsksLate(u16),
     /// From the start: frames pace the loop, so many percent of its rate. Nothing else goes wrong in such a run.
     PacedTooFast(u16),
     /// A servo goes on with the last command it followed: it neither damps nor stops, and says so.
@@ -220,6 +222,7 @@ impl Scenario {
         }
         events.sort_by_key(|event| event.tick);
         lies::draw(seed, &mut events, &member.config, rate_hz);
+        events.splice(..0, late_requests(seed, &events));
         Self { seed, robot: (robot, member.config.name.clone()), style, rate_hz, formats, events }
     }
 
@@ -239,6 +242,14 @@ impl Scenario {
     /// What goes wrong.
     pub fn faults(&self) -> impl Iterator<Item = Fault> + '_ {
         self.events.iter().map(|event| event.fault)
+    }
+
+    /// Requests to arm come so late, ns, if the robot waits for one.
+    pub fn asks_late_ns(&self) -> Option<i64> {
+        self.faults().find_map(|fault| match fault {
+            Fault::AsksLate(ms) => Some(i64::from(ms) * 1_000_000),
+            _ => None,
+        })
     }
 
     /// Frames pace the loop, so many percent of its rate.
@@ -450,6 +461,17 @@ impl Fault {
             _ => Self::BusHolds(bus, long, Queue::Link),
         }
     }
+}
+
+/// One scenario in so many has an operator whose requests to arm come late.
+const LATE_REQUESTS: u64 = 12;
+/// They are drawn from a stream of their own, so that seeds without them stay as they are.
+const REQUESTS_SALT: u64 = 0xa5c5;
+
+fn late_requests(seed: u64, events: &[Event]) -> Option<Event> {
+    let mut dice = Dice(Noise::new(seed ^ REQUESTS_SALT));
+    let is_drawn = dice.pick(LATE_REQUESTS) == 0 && !events.iter().any(|event| event.fault.is_alone());
+    is_drawn.then(|| Event { tick: 0, fault: Fault::AsksLate(dice.pick(800) as u16) })
 }
 
 /// Ticks for which a bus carries nothing: a few, 0.1 s at the most at low rates, and many. What waits in a queue behind the

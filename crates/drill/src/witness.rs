@@ -55,6 +55,8 @@ pub struct Witness {
     /// When the newest step was.
     stepped_ns: i64,
     period_ns: i64,
+    /// How long two ticks take at the most, ns: late ones take longer.
+    two_ticks_ns: i64,
     /// How many commands of each servo may still be late because a queue behind the link kept them.
     excused: Vec<u32>,
     violated: Option<Violated>,
@@ -63,9 +65,14 @@ pub struct Witness {
 }
 
 /// What a loop of this rate makes of its limits.
+#[derive(Clone, Copy)]
 struct Drive {
+    /// How long a command may hold until what comes of it is answered, s.
+    answer_s: f64,
     /// For so long a joint gains speed by its torque, s. None does that follows a target or a speed.
     gains_s: f64,
+    /// For so long a joint that is carried out of its limits is driven on by its velocity command, s.
+    carried_s: f64,
     /// So many times faster is a joint that follows the steps of a target, or swings back after a push.
     swings: f64,
     /// Joints overshoot the speed of their targets.
@@ -75,12 +82,20 @@ struct Drive {
 impl Drive {
     fn of(scenario: &Scenario, robot: &RobotConfig) -> Self {
         let period_s = robot.timing.period_ns() as f64 * 1e-9;
-        let gains_s = if scenario.commands_torque() { GAINS * period_s } else { 0.0 };
+        let answer_s = GAINS * period_s;
+        let gains_s = if scenario.commands_torque() { answer_s } else { 0.0 };
         let steps = (SMOOTH_HZ * period_s).max(1.0).sqrt();
         let is_pushed = scenario.faults().any(|fault| matches!(fault, Fault::Pushed(..)));
         let is_thrown = is_pushed || scenario.falls(robot);
         let swings = if is_thrown { steps * THROWN } else { steps };
-        Self { gains_s, swings, rings: scenario.rings(robot) }
+        let carried_s = if is_pushed && !scenario.style.follows_targets() { answer_s } else { 0.0 };
+        Self { answer_s, gains_s, carried_s, swings, rings: scenario.rings(robot) }
+    }
+
+    /// A servo whose position jumps drives its joint back with all its torque until it is told otherwise.
+    fn of_joint(&self, scenario: &Scenario, servo: usize) -> Self {
+        let jumps = scenario.faults().any(|fault| matches!(fault, Fault::Jumps(of, _) if of == servo));
+        Self { gains_s: if jumps { self.answer_s } else { self.gains_s }, ..*self }
     }
 }
 
@@ -133,6 +148,7 @@ impl Witness {
             // What the file says counts; what its joint is made of is what is really there.
             let (file, real) = (&cast.file.servos[servo], &cast.real.servos[servo]);
             let (is_stuck, is_untrue) = (scenario.is_stuck(servo), scenario.is_untrue(servo));
+            let drive = drive.of_joint(scenario, servo);
             Joint { is_stuck, is_untrue, ..Joint::new(servo, file, real, &drive, blind_s) }
         });
         let joints: Vec<_> = joints.collect();
@@ -144,6 +160,7 @@ impl Witness {
             steps,
             stepped_ns: 0,
             period_ns: cast.file.timing.period_ns(),
+            two_ticks_ns: 2 * cast.file.timing.period_ns() + scenario.late_ns(),
             excused: vec![scenario.late_by_kernel(); joints.len()],
             joints,
             violated: None,
@@ -262,7 +279,10 @@ impl Joint {
             file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + torque / inertia * answer_s);
         let braking = fastest * inertia / kd + inertia * fastest * fastest / (2.0 * DAMPING_TORQUE);
         let resolution = (file.carries().reported_steps[0] / TAU).max(1e-6);
-        let margin = TOLERANCE + fastest * (answer_s + blind_s) + braking + 2.0 * resolution * TAU;
+        let margin = TOLERANCE
+            + fastest * (answer_s.max(drive.carried_s) + blind_s)
+            + braking
+            + 2.0 * resolution * TAU;
         let [low, high] = file.limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         Self {
             name: file.name.clone(),
@@ -309,7 +329,7 @@ impl Probe for Eyes {
         // Of equal commands the newest: to carry out an old one that says the same does no harm.
         let made = witness.servos[of_file].iter().rev().find(|made| made.hash == hash);
         let age_ns = made.map(|made| at_ns - made.at_ns);
-        if age_ns.is_some_and(|age_ns| age_ns <= 2 * witness.period_ns) {
+        if age_ns.is_some_and(|age_ns| age_ns <= witness.two_ticks_ns) {
             return;
         }
         if witness.excused[servo] > 0 {

@@ -65,7 +65,10 @@ impl Console {
     }
 
     /// As [`Console::arm`], of a request that was made some time before `now_ns`.
-    pub(crate) fn arm_as(&self, made: Made, now_ns: i64) -> Result<(), ParameterError> {
+    ///
+    /// # Errors
+    /// It is too old, or the robot does not wait for it.
+    pub fn arm_as(&self, made: Made, now_ns: i64) -> Result<(), ParameterError> {
         door::Request::Arm.admit(made, now_ns, self.seen().1)?;
         self.arm_ns.store(made.decided_ns, Ordering::Relaxed);
         Ok(())

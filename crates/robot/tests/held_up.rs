@@ -61,11 +61,18 @@ impl Time for Frozen {
 
 const MS: i64 = 1_000_000;
 
+const ROBOTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots");
+
+/// A robot of the folder `robots`; `None` if its devices are elsewhere, or its body cannot be simulated here.
+fn shipped(file: &str) -> Option<RobotConfig> {
+    let config = RobotConfig::load(format!("{ROBOTS}/{file}.toml")).unwrap();
+    (config.is_emulated() && config.emulate().is_ok()).then_some(config)
+}
+
 /// What ended control of a shipped robot that was frozen once, 0.7 s after its start, and whether it said so. As on a real machine:
 /// nothing is forgiven because the devices are emulated.
-fn frozen(file: &str, offset_ns: i64, for_ms: i64) -> (Cause, bool) {
-    let path = format!("{}/../../robots/{file}.toml", env!("CARGO_MANIFEST_DIR"));
-    let config = RobotConfig::load(path).unwrap();
+fn frozen(file: &str, offset_ns: i64, for_ms: i64) -> Option<(Cause, bool)> {
+    let config = shipped(file)?;
     let mut machine = assemble::machine(&config, assemble::controller(&config.controller)).unwrap();
     let options = RunOptions {
         period_ns: config.timing.period_ns(),
@@ -81,7 +88,7 @@ fn frozen(file: &str, offset_ns: i64, for_ms: i64) -> (Cause, bool) {
     run(&mut machine, &mut time, &options, &mut [&mut stats]);
     assert_eq!(time.for_ns, 0, "{file} was frozen");
     let said = |change: &Transition| matches!(change.cause, Cause::LoopHeldUp { held_up_ns, .. } if held_up_ns > (for_ms - 2) * MS);
-    (end(&stats.transitions), stats.transitions.iter().any(said))
+    Some((end(&stats.transitions), stats.transitions.iter().any(said)))
 }
 
 /// Moments of a tick.
@@ -91,7 +98,7 @@ const OFFSETS_NS: [i64; 5] = [0, 80_000, 250_000, 450_000, 900_000];
 fn goes_on_after(file: &str, bearable_ms: &[i64], down: fn(Cause) -> bool) {
     for for_ms in [15, 60, 150, 300] {
         for offset_ns in OFFSETS_NS {
-            let (cause, said) = frozen(file, offset_ns, for_ms);
+            let (cause, said) = frozen(file, offset_ns, for_ms).unwrap();
             if bearable_ms.contains(&for_ms) {
                 assert_eq!(cause, Cause::TimeOver, "{file}, {for_ms} ms at {offset_ns}");
                 assert!(said, "{file}, {for_ms} ms at {offset_ns}: it is reported");
@@ -135,6 +142,21 @@ fn other_shipped_robots_go_on_until_their_watchdogs_expire() {
     goes_on_after("mixed", &[15, 60], |cause| {
         matches!(cause, Cause::ServoTimedOut { .. } | Cause::ServoReset { .. })
     });
+}
+
+/// Whichever robot is added to the folder.
+#[test]
+fn no_run_of_a_shipped_robot_ends_by_a_freeze_of_60_ms() {
+    let files = std::fs::read_dir(ROBOTS).unwrap().map(|entry| entry.unwrap().path());
+    let robots = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    let mut tried = 0;
+    for path in robots {
+        let file = path.file_stem().unwrap().to_str().unwrap();
+        let Some((cause, said)) = frozen(file, 250_000, 60) else { continue };
+        assert_eq!((cause, said), (Cause::TimeOver, true), "{file}");
+        tried += 1;
+    }
+    assert!(tried >= 8, "{tried} robots");
 }
 
 /// Small, so that many runs take no time.

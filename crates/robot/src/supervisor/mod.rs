@@ -43,6 +43,8 @@ use bring_up::BringUp;
 use guard::Guard;
 use joint::Joint;
 use khz_servo::{ServoCommand, ServoState};
+use std::fmt;
+use std::ops::Deref;
 use watch::{Findings, Watch};
 
 /// Stop is sent for this long, and in so many ticks, before the robot counts as settled, unless every servo says earlier that
@@ -78,17 +80,35 @@ pub struct Observation {
     pub heartbeat_age_ns: Option<i64>,
 }
 
+/// What never changes. `Debug` leaves it out, so that it shows what makes one state different from another.
+#[derive(Clone)]
+struct Fixed<T>(T);
+
+impl<T> Deref for Fixed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> fmt::Debug for Fixed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("_")
+    }
+}
+
 /// The state machine.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    settings: SupervisorSettings,
+    settings: Fixed<SupervisorSettings>,
     phase: Phase,
     /// When the phase was entered.
     since_ns: Option<i64>,
     /// What led into damping.
     blame: Option<Cause>,
     /// What the robot file says about each joint.
-    joints: Vec<Joint>,
+    joints: Fixed<Vec<Joint>>,
     watch: Watch,
     bring_up: BringUp,
     guard: Guard,
@@ -127,14 +147,14 @@ impl Supervisor {
     fn with_joints(settings: SupervisorSettings, joints: Vec<Joint>) -> Self {
         Self {
             arm: settings.arming == Arming::Automatic,
-            settings,
+            settings: Fixed(settings),
             phase: Phase::Init,
             since_ns: None,
             blame: None,
             watch: Watch::new(joints.len()),
             bring_up: BringUp::default(),
             guard: Guard::new(joints.len()),
-            joints,
+            joints: Fixed(joints),
             warned: 0,
             derated: false,
             asked_ns: None,
@@ -239,12 +259,16 @@ impl Supervisor {
     fn try_to_arm(&mut self, state: &RobotState, seen: &Observation) {
         (self.arm, self.asked_ns) = (false, None);
         let findings = self.findings(state, seen, true);
-        let unmeasured = |cause: &Cause| {
-            let unknown = matches!(cause, Cause::VoltageUnknown { .. } | Cause::TemperatureUnknown { .. });
-            unknown && self.reaction(*cause) >= Reaction::Damp
+        // Nor does a command go out first to a joint that somebody moves faster than it may move.
+        let prevents = |cause: &Cause| {
+            let it = matches!(
+                cause,
+                Cause::VoltageUnknown { .. } | Cause::TemperatureUnknown { .. } | Cause::TooFast { .. }
+            );
+            it && self.reaction(*cause) >= Reaction::Damp
         };
-        let unmeasured = findings.iter().flatten().find(|cause| unmeasured(cause)).copied();
-        if let Some(cause) = findings[Trigger::Position as usize].or(unmeasured) {
+        let prevents = findings.iter().flatten().find(|cause| prevents(cause)).copied();
+        if let Some(cause) = findings[Trigger::Position as usize].or(prevents) {
             self.rest(cause, state);
         } else {
             self.lack = None;
@@ -353,7 +377,7 @@ impl Supervisor {
         self.settled = all_off || elapsed_ns >= settle_ns(state) && !self.accuse(state);
         if self.settled && self.arm {
             self.blame = None;
-            self.settled = false;
+            (self.settled, self.looked_at) = (false, 0);
             self.watch.reset();
             self.enter(Phase::Init, Cause::Rearmed, state);
         }
@@ -363,6 +387,8 @@ impl Supervisor {
     fn accuse(&mut self, state: &RobotState) -> bool {
         let Some(at) = self.watch.may_be_on(self.looked_at) else { return false };
         self.looked_at = at + 1;
+        // Whoever asked to arm again did not know that.
+        (self.arm, self.asked_ns) = (false, None);
         let servo = at as u16;
         let ServoState { fresh, doing, mode, .. } = state.servos[at];
         let cause = match fresh && doing.is_on() {

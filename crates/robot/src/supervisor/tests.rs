@@ -245,7 +245,7 @@ fn every_trigger_damps_after_its_threshold() {
     ];
     for (name, spoil, bearable, cause) in cases {
         let mut bench = Bench::active(|_| {});
-        for joint in &mut bench.supervisor.joints {
+        for joint in &mut bench.supervisor.joints.0 {
             joint.bounds = Bounds { position: [-0.1, 0.1], velocity: 6.0, torque: 1.0 };
         }
         assert_eq!(bench.run(bearable, spoil), Phase::Active, "{name}");
@@ -362,7 +362,7 @@ fn a_servo_that_stays_off_is_noticed_and_one_that_is_told_to_is_not() {
 fn a_joint_outside_its_limits_is_not_armed_whatever_the_reaction() {
     let outside = |bench: &mut Bench| bench.state.servos[1].position = 0.66;
     let mut bench = Bench::unarmed(|settings| settings.reactions.position = Reaction::Warn);
-    bench.supervisor.joints[1].bounds.position = [-0.6, 0.6];
+    bench.supervisor.joints.0[1].bounds.position = [-0.6, 0.6];
     // Until somebody arms there is time to move the joint.
     assert_eq!(bench.run(50, outside), Phase::Idle);
     bench.supervisor.arm();
@@ -373,7 +373,7 @@ fn a_joint_outside_its_limits_is_not_armed_whatever_the_reaction() {
 #[test]
 fn a_servo_back_on_another_turn_is_not_followed_with_a_jump() {
     let mut bench = Bench::active(|settings| settings.reactions.servo_fault = Reaction::Warn);
-    bench.supervisor.joints[0].bounds.velocity = 2.0;
+    bench.supervisor.joints.0[0].bounds.velocity = 2.0;
     let turned = |bench: &mut Bench| bench.state.servos[0].position = std::f64::consts::TAU;
     let target = |bench: &Bench| match bench.commands[0] {
         ServoCommand::Position(command) => command.position,
@@ -652,6 +652,56 @@ fn a_robot_with_a_faulted_servo_is_not_armed() {
     let mut bench = Bench::unarmed(|_| {});
     bench.run(10, |_| {});
     assert_eq!(bench.run(1003, fault), Phase::Fault);
+}
+
+/// Found by the campaign: it was armed while somebody threw the joint about, and its first command went out before it came down.
+#[test]
+fn a_robot_with_a_joint_that_is_too_fast_is_not_armed() {
+    let limited = |reaction| {
+        let mut bench = Bench::unarmed(|settings| settings.reactions.velocity = reaction);
+        bench.supervisor.joints.0[1].bounds.velocity = 6.0;
+        bench.run(10, |_| {});
+        bench.supervisor.arm();
+        let phase = bench.tick(|bench| bench.state.servos[1].velocity = -9.1);
+        (phase, bench.last().cause, bench.commands.contains(&ServoCommand::Stop))
+    };
+    let too_fast = Cause::TooFast { servo: 1, velocity: -9.1, limit: 6.0 };
+    assert_eq!(limited(Reaction::Damp), (Phase::Fault, too_fast, true));
+    assert_eq!(limited(Reaction::Warn).0, Phase::Active);
+}
+
+/// Found by the exploration with two events in a tick.
+#[test]
+fn a_robot_asked_to_arm_again_is_not_armed_while_a_servo_turns_out_to_be_on() {
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| bench.seen.stop = Some(Cause::OperatorStop));
+    assert_eq!(bench.run(3100, |_| {}), Phase::Stopped);
+    bench.supervisor.arm();
+    let on = |bench: &mut Bench| bench.state.servos[1].doing = Doing::TimedOut;
+    assert_eq!(bench.tick(on), Phase::Fault);
+    assert!(matches!(bench.last().cause, Cause::ServoStillOn { servo: 1, .. }), "{:?}", bench.last());
+    assert_eq!(bench.run(100, |_| {}), Phase::Fault);
+    // Whoever asks knowing it is obeyed.
+    bench.supervisor.arm();
+    assert_eq!(bench.run(20, |_| {}), Phase::Active);
+}
+
+/// Found by the exploration with two events in a tick.
+#[test]
+fn to_be_armed_again_does_not_make_a_servo_forgotten_that_may_be_on() {
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| bench.seen.stop = Some(Cause::OperatorStop));
+    bench.run(3100, |_| {});
+    bench.tick(|bench| bench.state.servos[1].doing = Doing::TimedOut);
+    bench.supervisor.arm();
+    let silent = |bench: &mut Bench| bench.silence();
+    assert_eq!(bench.tick(silent), Phase::Init);
+    bench.tick(|bench| {
+        bench.silence();
+        bench.seen.stop = Some(Cause::OperatorStop);
+    });
+    assert_eq!(bench.run(100, silent), Phase::Fault);
+    assert_eq!(bench.last().cause, Cause::ServoNotHeardOff { servo: 1 });
 }
 
 proptest::proptest! {
@@ -1121,7 +1171,7 @@ fn a_value_that_is_asked_for_and_never_a_number_is_reported() {
         });
         assert_eq!(bench.run(20, spoil), Phase::Active);
         let mut bench = Bench::new(|_| {});
-        for joint in &mut bench.supervisor.joints {
+        for joint in &mut bench.supervisor.joints.0 {
             (joint.carries.voltage_asked, joint.carries.temperature_asked) = (false, false);
         }
         assert_eq!(bench.run(20, spoil), Phase::Active);

@@ -221,9 +221,11 @@ impl Watch {
         }
     }
 
-    /// Forgets what happened in an earlier activation.
+    /// Forgets what happened in an earlier activation, but for which servos may be on.
     pub fn reset(&mut self) {
-        self.tallies.fill(Tally::default());
+        for tally in &mut self.tallies {
+            *tally = Tally { may_be_on: tally.may_be_on, ..Tally::default() };
+        }
         self.refusals.fill(0);
         self.overruns = 0;
         (self.slow, self.late) = (0, 0);

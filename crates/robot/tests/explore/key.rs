@@ -9,10 +9,11 @@ use std::fmt::{self, Write as _};
 /// Where virtual time begins.
 pub const EPOCH_NS: i64 = 1 << 60;
 
-/// Fields that decide nothing: the settings never change, transitions are taken in every tick, of the blame only matters
+/// Fields that decide nothing: settings and joints never change, transitions are taken in every tick, of the blame only matters
 /// whether it is trouble (the search adds that), and the others only say something about a transition.
-const IGNORED: [&str; 10] = [
+const IGNORED: [&str; 11] = [
     "settings",
+    "joints",
     "transitions",
     "blame",
     "all_good_ns",
@@ -28,8 +29,15 @@ const IGNORED: [&str; 10] = [
 /// Hashes of 128 bits: of a million states two have the same with a probability of 10⁻²⁷.
 pub type Key = u128;
 
-/// Fields with thresholds of their own, which no setting shortens: how long a servo may stay off.
-const LONG: [&str; 2] = ["off_since_ns", "stopped"];
+/// Fields with thresholds of their own, which no setting shortens: how long a servo may stay off, or do something else.
+const LONG: [&str; 5] = ["off_since_ns", "stopped", "off", "astray", "back"];
+
+/// Lists with an element for each servo: the supervisor's, and what the laws remember.
+const PER_SERVO: [&str; 10] =
+    ["tallies", "last", "missed", "driven", "ran", "off", "told", "told_before", "astray", "may_be_on"];
+
+/// Servos of the explored robots, at most.
+pub const MOST_SERVOS: usize = 2;
 
 /// Beyond these, ages and counts are the same to the supervisor.
 #[derive(Clone, Copy, Debug)]
@@ -43,48 +51,91 @@ pub struct Caps {
 
 /// The key of a state at a time.
 pub fn key(state: &impl fmt::Debug, now_ns: i64, caps: Caps) -> Key {
-    let mut reader = Reader {
-        now_ns,
-        caps,
-        hash: FNV_OFFSET,
-        word: String::with_capacity(64),
-        depth: 0,
-        skip: None,
-        long: false,
-    };
-    let _ = write!(reader, "{state:?}");
-    reader.word_ends();
-    reader.hash
+    let read = Reader::read(state, now_ns, caps);
+    read.servos.iter().fold(read.hash, |all, of_one| all.with(of_one.0)).0
 }
 
-const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+/// The key that a state has in common with the one in which the two servos are each other; and whether it is that one's.
+pub fn symmetric_key(state: &impl fmt::Debug, now_ns: i64, caps: Caps) -> (Key, bool) {
+    let Reader { hash, servos: [first, second], .. } = Reader::read(state, now_ns, caps);
+    (hash.with(first.0.min(second.0)).with(first.0.max(second.0)).0, first.0 > second.0)
+}
+
+/// A hash of everything that it is given.
+#[derive(Clone, Copy)]
+struct Hash(u128);
+
+impl Hash {
+    const FIRST: Self = Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
+    const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
+    #[must_use]
+    const fn with(self, value: u128) -> Self {
+        let mixed = (self.0 ^ value).wrapping_mul(Self::FACTOR);
+        Self(mixed ^ mixed >> 67)
+    }
+}
 
 /// Reads the text as it is written, word by word.
 struct Reader {
     now_ns: i64,
     caps: Caps,
-    hash: u128,
+    hash: Hash,
+    /// What lists with an element for each servo have of each.
+    servos: [Hash; MOST_SERVOS],
     word: String,
     depth: u32,
     /// Within an ignored field, and at which depth it began.
     skip: Option<u32>,
     /// Within a field with a long threshold.
     long: bool,
+    /// The next bracket opens a list with an element for each servo.
+    lists: bool,
+    /// Within such a list: at which depth its elements are, and which one is read.
+    list: Option<(u32, usize)>,
 }
 
 impl Reader {
-    fn hash(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.hash = (self.hash ^ u128::from(byte)).wrapping_mul(FNV_PRIME);
-        }
+    fn read(state: &impl fmt::Debug, now_ns: i64, caps: Caps) -> Self {
+        let mut reader = Self {
+            now_ns,
+            caps,
+            hash: Hash::FIRST,
+            servos: [Hash::FIRST; MOST_SERVOS],
+            word: String::with_capacity(64),
+            depth: 0,
+            skip: None,
+            long: false,
+            lists: false,
+            list: None,
+        };
+        let _ = write!(reader, "{state:?}");
+        reader.word_ends();
+        reader
     }
 
+    fn hash(&mut self, value: u128) {
+        let hash = match self.list {
+            Some((_, servo)) => &mut self.servos[servo],
+            None => &mut self.hash,
+        };
+        *hash = hash.with(value);
+    }
+
+    /// A value: a number, or the name of a variant or of a type. They alone make states differ: what stands between them follows from
+    /// them.
     fn word_ends(&mut self) {
         let word = std::mem::take(&mut self.word);
+        let is_number = word.starts_with(|letter: char| letter.is_ascii_digit() || letter == '-');
         match word.parse::<i64>() {
-            Ok(number) => self.number(number),
-            Err(_) => self.hash(word.as_bytes()),
+            Ok(number) if is_number => self.number(number),
+            // No chunk is as a shorter one, nor as a number.
+            _ => word.as_bytes().chunks(15).for_each(|chunk| {
+                let mut value = [0; 16];
+                value[..chunk.len()].copy_from_slice(chunk);
+                value[15] = chunk.len() as u8;
+                self.hash(u128::from_le_bytes(value));
+            }),
         }
         self.word = word;
         self.word.clear();
@@ -98,21 +149,19 @@ impl Reader {
             EPOCH_NS.. => (b't', self.now_ns.saturating_sub(number).min(age_ns)),
             _ => (b'c', number.min(count)),
         };
-        self.hash(&[kind]);
-        self.hash(&value.to_le_bytes());
+        self.hash(u128::from(kind) << 120 | u128::from(value as u64));
     }
 
-    fn read(&mut self, letter: u8) {
-        if letter.is_ascii_alphanumeric() || matches!(letter, b'_' | b'.' | b'-') {
-            self.word.push(char::from(letter));
-            return;
-        }
+    /// Something between words.
+    fn mark(&mut self, letter: u8) {
         if letter == b':' {
-            self.skip = IGNORED.contains(&self.word.as_str()).then_some(self.depth);
-            self.long = LONG.contains(&self.word.as_str());
+            let name = self.word.as_str();
+            self.skip = IGNORED.contains(&name).then_some(self.depth);
+            self.long = LONG.contains(&name);
+            self.lists = PER_SERVO.contains(&name) && self.list.is_none();
+            self.word.clear();
         }
         self.word_ends();
-        self.hash(&[letter]);
         self.nest(letter);
     }
 
@@ -121,25 +170,44 @@ impl Reader {
         self.nest(letter);
         if self.depth < began || (letter == b',' && self.depth == began) {
             self.skip = None;
-            self.hash(&[letter]);
         }
     }
 
     fn nest(&mut self, letter: u8) {
-        match letter {
-            b'{' | b'[' | b'(' => self.depth += 1,
-            b'}' | b']' | b')' => self.depth -= 1,
+        match (letter, &mut self.list) {
+            (b'{' | b'[' | b'(', _) => self.depth += 1,
+            (b'}' | b']' | b')', _) => self.depth -= 1,
+            (b',', Some((depth, servo))) if *depth == self.depth => *servo += 1,
+            (b' ' | b':', _) => return,
             _ => {}
+        }
+        if self.list.is_some_and(|(depth, _)| self.depth < depth) {
+            self.list = None;
+        }
+        if std::mem::take(&mut self.lists) && letter == b'[' {
+            self.list = Some((self.depth, 0));
         }
     }
 }
 
+const fn is_of_a_word(letter: &u8) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(*letter, b'_' | b'.' | b'-')
+}
+
 impl fmt::Write for Reader {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for &letter in text.as_bytes() {
+        // Names and numbers come as a whole, as a rule.
+        if text.bytes().all(|letter| is_of_a_word(&letter)) {
+            if self.skip.is_none() {
+                self.word.push_str(text);
+            }
+            return Ok(());
+        }
+        for letter in text.bytes() {
             match self.skip {
-                None => self.read(letter),
                 Some(began) => self.skip(letter, began),
+                None if is_of_a_word(&letter) => self.word.push(char::from(letter)),
+                None => self.mark(letter),
             }
         }
         Ok(())
@@ -188,6 +256,30 @@ mod tests {
         }
         assert_ne!(key(&state(1.0, EPOCH_NS + 5, 2, 0), EPOCH_NS + 8, CAPS), base);
         assert_ne!(key(&state(1.0, EPOCH_NS + 5, 1, 0), EPOCH_NS + 7, CAPS), base);
+    }
+
+    #[derive(Debug)]
+    struct Pair {
+        #[allow(dead_code, reason = "read by Debug")]
+        phase: u8,
+        #[allow(dead_code, reason = "read by Debug")]
+        tallies: [Inner; 2],
+        #[allow(dead_code, reason = "read by Debug")]
+        missed: [u32; 2],
+    }
+
+    #[test]
+    fn states_whose_servos_are_each_other_have_a_key_in_common() {
+        let inner = |a| Inner { a, b: Some((1, 2)) };
+        let pair = |a, b, missed| Pair { phase: 3, tallies: [inner(a), inner(b)], missed };
+        let (one, other) = (pair(1.0, 2.0, [0, 1]), pair(2.0, 1.0, [1, 0]));
+        let of = |state: &Pair| symmetric_key(state, EPOCH_NS, CAPS);
+        assert_eq!(of(&one).0, of(&other).0);
+        assert_ne!(of(&one).1, of(&other).1, "one of them is the other's");
+        assert_ne!(key(&one, EPOCH_NS, CAPS), key(&other, EPOCH_NS, CAPS));
+        // What belongs to one servo stays with it.
+        assert_ne!(of(&one).0, of(&pair(1.0, 2.0, [1, 0])).0);
+        assert_ne!(of(&one).0, of(&Pair { phase: 2, ..one }).0);
     }
 
     #[test]

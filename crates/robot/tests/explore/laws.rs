@@ -1,7 +1,7 @@
 //! What must hold in every tick of every run, written without a look at how the supervisor does it.
 
 use crate::events::{CommandEvent, Event, ImuEvent, ServoEvent, Tick};
-use crate::key::Caps;
+use crate::key::{Caps, MOST_SERVOS};
 use khz_robot::config::Reaction;
 use khz_robot::supervisor::{Cause, Phase, Supervisor, SupervisorSettings, Transition, Trigger};
 use khz_robot::{Doing, ServoCommand};
@@ -40,53 +40,53 @@ impl Step<'_> {
 }
 
 /// What the laws remember of the ticks before.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub struct Memory {
     /// Somebody, or the settings, asked to arm where that counts, and it has not been done yet.
     arm: bool,
     /// Ticks in this phase, after the one that led into it.
     ticks: u32,
     /// Ticks in a row without a reply, per servo.
-    missed: Vec<u32>,
+    missed: [u32; MOST_SERVOS],
     overruns: u32,
     /// Ticks since the controller was last in time in which it was late by itself, and all in which it was late.
     slow: u32,
     late: u32,
     down: u32,
     /// It was commanded to move or damp.
-    driven: Vec<bool>,
+    driven: [bool; MOST_SERVOS],
     /// It ran in the tick before, under such a command, and nobody told it to stop.
-    ran: Vec<bool>,
+    ran: [bool; MOST_SERVOS],
     /// Replies in a row in which it was off although it was so commanded.
-    off: Vec<u32>,
+    off: [u32; MOST_SERVOS],
     /// What it was commanded: 0 to stop, 1 to damp, 2 to move; the same in the tick before; and replies in a row which neither
     /// explains.
-    told: Vec<u8>,
-    told_before: Vec<u8>,
-    astray: Vec<u32>,
+    told: [u8; MOST_SERVOS],
+    told_before: [u8; MOST_SERVOS],
+    astray: [u32; MOST_SERVOS],
     /// It was commanded to be on, or said so, and has not said since that it is off.
-    may_be_on: Vec<bool>,
+    may_be_on: [bool; MOST_SERVOS],
     /// Control ended because of trouble.
     trouble: bool,
 }
 
 impl Memory {
-    pub fn new(servos: usize) -> Self {
+    pub fn new() -> Self {
         Self {
             arm: true,
             ticks: 0,
-            missed: vec![0; servos],
+            missed: [0; MOST_SERVOS],
             overruns: 0,
             slow: 0,
             late: 0,
             down: 0,
-            driven: vec![false; servos],
-            ran: vec![false; servos],
-            off: vec![0; servos],
-            told: vec![0; servos],
-            told_before: vec![0; servos],
-            astray: vec![0; servos],
-            may_be_on: vec![false; servos],
+            driven: [false; MOST_SERVOS],
+            ran: [false; MOST_SERVOS],
+            off: [0; MOST_SERVOS],
+            told: [0; MOST_SERVOS],
+            told_before: [0; MOST_SERVOS],
+            astray: [0; MOST_SERVOS],
+            may_be_on: [false; MOST_SERVOS],
             trouble: false,
         }
     }
@@ -220,26 +220,29 @@ fn armed_only_in_health(step: &Step<'_>) -> Result<(), String> {
     if !step.transitions.iter().any(|transition| transition.to == Phase::Armed) {
         return Ok(());
     }
+    let may_be_fast = step.settings.reactions.velocity < Reaction::Damp;
     for event in step.events {
-        let healthy = !matches!(
-            event,
-            Event::OperatorSilent
-                | Event::Servo(
-                    _,
-                    ServoEvent::Missed
-                        | ServoEvent::Stale
-                        | ServoEvent::Unknown
-                        | ServoEvent::Fault
-                        | ServoEvent::TimedOut
-                        | ServoEvent::PositionNan
-                        | ServoEvent::VelocityNan
-                        | ServoEvent::Saturated
-                        | ServoEvent::Refused
-                        | ServoEvent::Outside
-                )
-                | Event::AnsweredTwice
-                | Event::Intruded
-        );
+        let is_too_fast = matches!(event, Event::Servo(_, ServoEvent::Fast)) && !may_be_fast;
+        let healthy = !is_too_fast
+            && !matches!(
+                event,
+                Event::OperatorSilent
+                    | Event::Servo(
+                        _,
+                        ServoEvent::Missed
+                            | ServoEvent::Stale
+                            | ServoEvent::Unknown
+                            | ServoEvent::Fault
+                            | ServoEvent::TimedOut
+                            | ServoEvent::PositionNan
+                            | ServoEvent::VelocityNan
+                            | ServoEvent::Saturated
+                            | ServoEvent::Refused
+                            | ServoEvent::Outside
+                    )
+                    | Event::AnsweredTwice
+                    | Event::Intruded
+            );
         law(healthy, || format!("armed in a tick with {event:?}"))?;
     }
     Ok(())
@@ -293,7 +296,8 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
             Event::Servo(_, ServoEvent::Outside) => Trigger::Position,
             Event::Servo(_, ServoEvent::Fast) => Trigger::Velocity,
             Event::Servo(servo, ServoEvent::Off)
-                if memory.ran[servo] || memory.off[servo] == STOPPED_REPLIES =>
+                // One that was commanded to stop meanwhile may be off.
+                if memory.ran[servo] || memory.driven[servo] && memory.off[servo] == STOPPED_REPLIES =>
             {
                 Trigger::ServoFault
             }
@@ -305,6 +309,12 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
                 Trigger::MissedReplies
             }
             Event::Servo(_, ServoEvent::Stale) if !forgiven && !explained(step) => Trigger::Stale,
+            // However often the loop is held up: it misses a reply in every tick.
+            Event::Servo(servo, ServoEvent::Stale)
+                if reached(memory.missed[servo], settings.missed_replies) =>
+            {
+                Trigger::MissedReplies
+            }
             Event::Servo(_, ServoEvent::Unknown) if !forgiven => Trigger::Stale,
             Event::Overrun if reached(memory.overruns, settings.overruns) => Trigger::Overruns,
             // It counts on under the grace, and then any late tick shows it.

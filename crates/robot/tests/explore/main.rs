@@ -64,6 +64,8 @@ fn explored(servos: usize, at_once: usize, kinds: u32, reactions: &str, most_sta
         period_ns: PERIOD_NS,
         at_once,
         kinds,
+        // Every order of the servos where that costs little.
+        symmetric: servos > 1 && at_once > 1,
         most_states,
     };
     let seen = explore(&scope).unwrap_or_else(|broken| panic!("{broken}"));

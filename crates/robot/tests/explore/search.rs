@@ -2,7 +2,7 @@
 //! the shortest.
 
 use crate::events::{Event, Tick, combinations};
-use crate::key::{Caps, EPOCH_NS, Key, key};
+use crate::key::{Caps, EPOCH_NS, Key, key, symmetric_key};
 use crate::laws::{self, Memory, Step};
 use khz_robot::supervisor::{Cause, Phase, Supervisor, SupervisorSettings};
 use std::collections::HashMap;
@@ -28,6 +28,8 @@ pub struct Scope {
     pub at_once: usize,
     /// Kinds of events that have left traces in a state, at most. Requests leave none: what they do is done at once.
     pub kinds: u32,
+    /// Of two states in which the servos are each other only one is explored.
+    pub symmetric: bool,
     /// States, at most: a search that grows beyond it has failed.
     pub most_states: usize,
 }
@@ -41,6 +43,19 @@ pub struct Seen {
     pub phases: [usize; 7],
     /// Ticks that a robot asked to stop in every tick takes to settle, in the worst state with the worst events.
     pub settles_within: usize,
+}
+
+/// The same kinds, of the other servo.
+fn swapped(kinds: u64, servos: usize) -> u64 {
+    let all = Event::all(servos);
+    let other = |event: &Event| match *event {
+        Event::Servo(servo, event) => Event::Servo(1 - servo, event),
+        Event::Command(servo, event) => Event::Command(1 - servo, event),
+        event => event,
+    };
+    let of_other = |place: usize| all.iter().position(|event| *event == other(&all[place]));
+    let places = (0..all.len()).filter(|place| kinds >> place & 1 == 1);
+    places.filter_map(of_other).map(|place| 1 << place).fold(0, |all, kind| all | kind)
 }
 
 /// A state, and how it was reached.
@@ -72,8 +87,8 @@ struct Search<'a> {
     /// The kinds of each of these.
     kinds: Vec<u64>,
     nodes: Vec<Node>,
-    /// The nodes of each state: none has all the kinds of another, for what that may do the other may, too.
-    known: HashMap<(Key, bool, Memory), Vec<usize>>,
+    /// The nodes of each state, with their kinds: none has all those of another, for what that may do the other may, too.
+    known: HashMap<Key, Vec<(usize, u64)>>,
     tick: Tick,
     ticks: usize,
     /// From state to state by ticks in which somebody asks to stop.
@@ -86,7 +101,7 @@ impl<'a> Search<'a> {
     fn new(scope: &'a Scope) -> Self {
         let first = Node {
             supervisor: scope.supervisor.clone(),
-            memory: Memory::new(scope.servos),
+            memory: Memory::new(),
             parent: 0,
             by: 0,
             depth: 0,
@@ -113,14 +128,22 @@ impl<'a> Search<'a> {
     /// The number of a state, new or known.
     fn number(&mut self, node: Node) -> usize {
         let now_ns = EPOCH_NS + node.depth as i64 * self.scope.period_ns;
+        // Written as the supervisor's fields are, so that the laws' lists are known as well.
+        #[derive(Debug)]
+        #[allow(dead_code, reason = "read by Debug")]
+        struct All<'a>(&'a Supervisor, &'a Memory, bool);
         let blamed = node.supervisor.blame().is_some_and(Cause::is_trouble);
-        let name = (key(&node.supervisor, now_ns, self.caps), blamed, node.memory.clone());
+        let all = All(&node.supervisor, &node.memory, blamed);
+        let (name, is_other) = match self.scope.symmetric {
+            true => symmetric_key(&all, now_ns, self.caps),
+            false => (key(&all, now_ns, self.caps), false),
+        };
+        let kinds = if is_other { swapped(node.kinds, self.scope.servos) } else { node.kinds };
         let numbers = self.known.entry(name).or_default();
-        let allows = |&&number: &&usize| self.nodes[number].kinds & !node.kinds == 0;
-        if let Some(&known) = numbers.iter().find(allows) {
+        if let Some(&(known, _)) = numbers.iter().find(|(_, of_known)| of_known & !kinds == 0) {
             return known;
         }
-        numbers.push(self.nodes.len());
+        numbers.push((self.nodes.len(), kinds));
         self.nodes.push(node);
         self.nodes.len() - 1
     }
