@@ -35,6 +35,9 @@ def tree(words: list[str]) -> list[list[str]]:
     """The command `words` and all below it, in the order of their help."""
     below = re.search(r"^Commands:\n(.*?)(?:\n\n|\Z)", help_of(words), re.S | re.M)
     names = re.findall(r"^  (\S+)", below.group(1), re.M) if below else []
+    if not words:
+        # The help leaves out what packagers need alone.
+        names += ["completions", "man"]
     return [words] + [path for name in names if name != "help" for path in tree([*words, name])]
 
 

@@ -60,6 +60,14 @@ fn shells_and_man_learn_every_command() {
 }
 
 #[test]
+fn the_first_help_fits_a_terminal() {
+    let output = khz(Path::new("."), &["--help"]);
+    let lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
+    assert!(lines.len() <= 25, "{} lines", lines.len());
+    assert!(lines.iter().all(|line| line.len() <= 81), "{lines:#?}");
+}
+
+#[test]
 fn errors_have_one_prefix() {
     for words in [
         &["no-such-command"][..],

@@ -11,7 +11,9 @@ mod watch;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Talk to the devices of any link: find them, send frames, watch, record and replay; set a servo's zero, id, watchdog and registers.
+/// Talk to the devices of any link by hand
+///
+/// Find them, send frames, watch, record and replay; set a servo's zero, id, watchdog and registers.
 ///
 /// LINK is `KIND:TARGET` (`socketcan:can0`, `fdcanusb:/dev/fdcanusb`, `rs485:/dev/ttyUSB0`,
 /// `udp:192.168.1.255:7000`), `pi3hat`, a robot file, `emulated`, or `emulated:pi3hat`. Buses are counted from 1, over all

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Check whether this machine is fit for a loop at 1 kHz, and how to fix what is not
+/// Check whether this machine is fit for 1 kHz, and fix what is not
 ///
 /// Exit code 0: fit; 1: with warnings; 3: something makes 1 kHz impossible or unsafe; 2: wrong usage.
 #[derive(clap::Args)]

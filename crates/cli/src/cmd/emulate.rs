@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-/// Serve a robot's emulated devices to other programs: on pseudo terminals, CAN interfaces or UDP ports.
+/// Serve a robot's emulated devices to other programs
+///
+/// On pseudo terminals, CAN interfaces or UDP ports.
 ///
 /// Prints one line `BUS ENDPOINT` per bus as soon as it can be used, then serves until Ctrl-C. A pseudo terminal is
 /// for the vendor's Python programs, for example `moteus_tool --fdcanusb ENDPOINT --info`, and for ours.

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Measure how punctually a periodic thread wakes and works, alone or under load
+/// Measure how punctually a periodic thread wakes and works
+///
+/// Alone, or under load.
 ///
 /// Exit code 0: measured with all that was asked for; 1: measured, but the kernel did not grant everything, or what
 /// --require says was not kept; 2: not measured.

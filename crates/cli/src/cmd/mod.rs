@@ -31,19 +31,21 @@ pub use text::{complain, note, show, show_progress, tell, tell_line, warn};
 /// Exit code for bad input or usage.
 pub const BAD_INPUT: u8 = 2;
 
-/// What `khz` can do.
+/// What `khz` can do. What packagers need alone is not in its help.
 #[derive(clap::Subcommand)]
 pub enum Command {
     Body(body::Args),
     Budget(budget::Args),
     Bus(bus::Args),
     Check(check::Args),
+    #[command(hide = true)]
     Completions(completions::Args),
     Doctor(doctor::Args),
     Drill(drill::Args),
     Emulate(emulate::Args),
     Jitter(Box<jitter::Args>),
     Log(Box<log::Args>),
+    #[command(hide = true)]
     Man(completions::ManArgs),
     New(new::Args),
     Param(param::Args),

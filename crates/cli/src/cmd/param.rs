@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-/// List, read and set the parameters of a robot that runs with `khz run --view`.
+/// List, read and set the parameters of a robot that runs
+///
+/// It runs with `khz run --view`.
 ///
 /// Exit codes: 0 done, 1 the robot refused, 2 bad input or nobody there.
 #[derive(clap::Args)]

@@ -9,7 +9,9 @@ use khz_robot::config::ControllerKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Repeat a recorded run: its states for a controller, or its commands for the simulated robot
+/// Repeat a recorded run
+///
+/// Its states for a controller, or its commands for the simulated robot.
 ///
 /// Without `--body`, a controller sees the recorded states, and its commands, within the supervisor's limits, are compared with
 /// those that were sent; the exit code is 1 if they differ. With `--body`, the recorded commands drive the simulated servos

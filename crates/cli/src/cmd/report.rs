@@ -9,7 +9,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Compare results of `khz jitter --save`, or of `khz rtt send --save`, on one self-contained page
+/// Compare results of `khz jitter` or of `khz rtt send` on one page
+///
+/// Of those that were saved with `--save`. The page is one self-contained file.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz report before.json after.json -o comparison.html

@@ -9,7 +9,7 @@ mod send;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Measure UDP round trips: how long devices take to answer, how steadily, and what gets lost.
+/// Measure UDP round trips: how long, how steadily, and what gets lost
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -20,7 +20,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run a robot: every servo and the IMU, every tick, until --duration is over or Ctrl-C.
+/// Run a robot until --duration is over or Ctrl-C
+///
+/// Every servo and the IMU, every tick.
 ///
 /// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then a
 /// table; writes a log and an HTML report. Ctrl-C brings the robot down gently.

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Look at a robot while it runs elsewhere, or at a finished log, in a browser, Foxglove, Lichtblick or PlotJuggler.
+/// Look at a robot that runs elsewhere, or at a log, in a browser
+///
+/// Or in Foxglove, Lichtblick or PlotJuggler.
 ///
 /// `khz run --view` shows a robot that runs here. This shows one that sends what it records by UDP (`log.stream` of its
 /// robot file), or a log. Prints the address of the page; the same address with `ws://` is for the other programs.

@@ -16,7 +16,7 @@ mod shared;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Work with logs: inspect, convert, plot, repair, compare and receive them, make reports
+/// Inspect, convert, plot, repair and compare logs; make reports
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
