@@ -69,10 +69,15 @@ pub fn run(words: &[String]) -> Result<bool> {
     let tree = copy_of_the_tree()?;
     let source = tree.join(PACKAGE).join("src");
     let mut mutants = vec![String::new()];
-    for file in &files {
+    for file in FILES {
         let path = source.join(file);
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        fs::write(&path, change::changed(&text, file, &mut mutants)?)?;
+        let changed = match files.contains(&file) {
+            true => change::changed(&text, file, &mut mutants)?,
+            // No function is constant that calls one of those.
+            false => text.replace("const fn ", "fn "),
+        };
+        fs::write(&path, changed)?;
     }
     let lib = source.join("lib.rs");
     fs::write(&lib, fs::read_to_string(&lib)? + SWITCH)?;

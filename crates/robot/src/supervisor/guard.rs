@@ -263,6 +263,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_asked_before_it_was_armed_again_is_forgotten() {
+        let mut bench = at(0.3, 0.0);
+        bench.settings.out_of_limits = OutOfLimits::Trip;
+        bench.check(PositionCommand::hold(0.3));
+        bench.state.servos[0].position = -0.6;
+        bench.guard.reset();
+        assert_eq!(bench.check(PositionCommand::hold(-0.6)).position, -0.6);
+    }
+
+    #[test]
     fn a_joint_carried_out_of_its_limits_does_not_snap_back() {
         let mut bench = at(0.99, 0.0);
         bench.check(PositionCommand::hold(0.99));
@@ -279,6 +289,7 @@ mod tests {
             let mut bench = at(position, 0.0);
             assert_eq!(bench.try_check(PositionCommand::hold(0.5)), (ServoCommand::Damp, None));
             assert_eq!(bench.try_check(free(1.0, 0.0, 1.0)), (ServoCommand::Damp, None));
+            assert_eq!(bench.guard.clamped(), 2);
         }
     }
 
@@ -341,7 +352,7 @@ mod tests {
     #[test]
     fn a_servo_silent_for_as_long_as_it_takes_to_restart_is_damped() {
         for (period_ns, silent_ms, expected) in
-            [(PERIOD_NS, 24, false), (PERIOD_NS, 25, true), (50_000_000, 70, false)]
+            [(PERIOD_NS, 24, false), (PERIOD_NS, 25, true), (50_000_000, 70, false), (50_000_000, 80, true)]
         {
             let mut bench = Bench::new(BOUNDS);
             bench.state.period_ns = period_ns;

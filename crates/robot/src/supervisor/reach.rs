@@ -371,7 +371,7 @@ mod tests {
         let weak = |of: Grip, beside| of.is_weak_beside(beside);
         assert!(!weak(grip(0.5, 2.0), grip(1.0, 4.0)));
         assert!(weak(grip(0.25, 2.0), grip(1.0, 2.0)) && weak(grip(0.5, 1.0), grip(0.5, 4.0)));
-        assert!(!weak(grip(1.0, 4.0), grip(0.25, 1.0)));
+        assert!(!weak(grip(1.0, 4.0), grip(0.25, 1.0)) && !weak(grip(1.0, 4.0), grip(1.0, 7.0)));
         let least = grip(0.5, 4.0).least(grip(1.0, 2.0));
         assert_eq!((least.kp_scale, least.torque), (0.5, 2.0));
         // The smaller of the command's torque and the limit; no number is no limit.
@@ -382,9 +382,14 @@ mod tests {
 
     #[test]
     fn what_a_target_was_followed_with_counts_until_the_joint_is_near_it_again() {
-        let weak = PositionCommand { kp_scale: 0.25, ..hold(0.0625) };
-        let near = allowed(weak, 0.0, 0.0, sent(0.0)).target.grip;
-        assert_eq!((near.kp_scale, near.torque), (0.25, 4.0), "at the tolerance");
+        let after_weak = |at: f64| Last { grip: Grip { kp_scale: 0.25, torque: 4.0 }, ..sent(at) };
+        let half = |position| PositionCommand { kp_scale: 0.5, ..hold(position) };
+        let near = allowed(half(0.0625), 0.0, 0.0, after_weak(0.0)).target.grip;
+        assert_eq!((near.kp_scale, near.torque), (0.5, 4.0), "at the tolerance");
+        assert_eq!(allowed(half(0.5), 0.5, 0.0, after_weak(0.5)).target.grip.kp_scale, 0.5, "on it");
+        // What no gain follows is no target.
+        let none = PositionCommand { kp_scale: 0.0, ..hold(0.5) };
+        assert_eq!(allowed(none, 0.5, 0.0, sent(0.5)).target.sent, None);
         let far = allowed(PositionCommand { kp_scale: 0.25, ..hold(0.125) }, 0.0, 0.0, sent(0.125)).target;
         assert_eq!(far.grip.kp_scale, 0.25);
         let later = allowed(PositionCommand { kp_scale: 0.5, ..hold(0.125) }, 0.0, 0.0, far).target;
@@ -491,6 +496,8 @@ mod tests {
         // Half a radian in half a second: 1 rad/s.
         assert_eq!(free(0.5, 1.0, 2.0, 0.0, 0.5), [1.0, 0.0, 0.5]);
         assert_eq!(free(0.5, 1.5, 2.0, 3.0, 0.5), [1.0, 0.0, 1.0]);
+        assert_eq!(free(0.5, 1.5, 0.25, 0.0, 0.5), [0.25, 0.0, 1.0]);
+        assert_eq!(free(-0.5, -1.0, -2.0, 0.0, 0.5), [-1.0, 0.0, 0.5]);
         assert_eq!(free(0.5, 1.5, 0.5, -3.0, 0.0), [1.0, -3.0, 1.0]);
         assert_eq!(free(-0.5, -1.5, -2.0, -3.0, 0.5), [-1.0, 0.0, 1.0]);
         assert_eq!(free(-0.5, -1.5, -0.5, 3.0, 0.0), [-1.0, 3.0, 1.0]);
@@ -566,6 +573,10 @@ mod tests {
         ] {
             assert_eq!(said(asked, 0.0, sent(0.0)), (true, true), "{asked:?}");
         }
+        assert!(
+            said(PositionCommand { velocity: f64::NAN, ..hold(1.0) }, 1.0, sent(1.0)).0,
+            "no number becomes 0"
+        );
         // Slowed down, but not beyond a limit.
         assert_eq!(said(PositionCommand { velocity: 2.0, ..hold(0.75) }, 0.75, sent(0.75)), (true, false));
         assert!(said(PositionCommand { torque: 2.0, ..hold(1.03125) }, 1.03125, sent(1.0)).0);

@@ -152,15 +152,17 @@ impl Reader {
         self.hash(u128::from(kind) << 120 | u128::from(value as u64));
     }
 
+    /// The word was the name of a field.
+    fn field(&mut self) {
+        let name = self.word.as_str();
+        self.skip = IGNORED.contains(&name).then_some(self.depth);
+        self.long = LONG.contains(&name);
+        self.lists = PER_SERVO.contains(&name) && self.list.is_none();
+        self.word.clear();
+    }
+
     /// Something between words.
     fn mark(&mut self, letter: u8) {
-        if letter == b':' {
-            let name = self.word.as_str();
-            self.skip = IGNORED.contains(&name).then_some(self.depth);
-            self.long = LONG.contains(&name);
-            self.lists = PER_SERVO.contains(&name) && self.list.is_none();
-            self.word.clear();
-        }
         self.word_ends();
         self.nest(letter);
     }
@@ -178,7 +180,7 @@ impl Reader {
             (b'{' | b'[' | b'(', _) => self.depth += 1,
             (b'}' | b']' | b')', _) => self.depth -= 1,
             (b',', Some((depth, servo))) if *depth == self.depth => *servo += 1,
-            (b' ' | b':', _) => return,
+            (b' ', _) => return,
             _ => {}
         }
         if self.list.is_some_and(|(depth, _)| self.depth < depth) {
@@ -196,6 +198,11 @@ const fn is_of_a_word(letter: &u8) -> bool {
 
 impl fmt::Write for Reader {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        // Only behind the name of a field this comes by itself: a text may have a colon, too.
+        if text == ": " && self.skip.is_none() {
+            self.field();
+            return Ok(());
+        }
         // Names and numbers come as a whole, as a rule.
         if text.bytes().all(|letter| is_of_a_word(&letter)) {
             if self.skip.is_none() {
@@ -256,6 +263,13 @@ mod tests {
         }
         assert_ne!(key(&state(1.0, EPOCH_NS + 5, 2, 0), EPOCH_NS + 8, CAPS), base);
         assert_ne!(key(&state(1.0, EPOCH_NS + 5, 1, 0), EPOCH_NS + 7, CAPS), base);
+    }
+
+    #[test]
+    fn a_colon_within_a_text_is_no_field() {
+        let of = |text: &str| key(&(text, 1), EPOCH_NS, CAPS);
+        assert_ne!(of("udp 10.0.0.1:1"), of("udp 10.0.0.2:1"));
+        assert_ne!(of("settings:1"), of("settings:2"));
     }
 
     #[derive(Debug)]
