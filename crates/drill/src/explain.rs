@@ -144,7 +144,9 @@ impl Fault {
         match self {
             Self::BusFlooded(bus, _) => {
                 let is_there = |servo: u16| robot.servos[usize::from(servo)].bus == bus;
-                is_silence(trigger) && cause.servo().is_none_or(is_there)
+                // Before control each of several ticks must be complete, and to read a flood takes time that a full bus has not.
+                let is_start = matches!(cause, Cause::NotSeen { .. });
+                is_silence(trigger) && (is_start || cause.servo().is_none_or(is_there))
             }
             Self::Silent(_)
             | Self::BusDead(_)

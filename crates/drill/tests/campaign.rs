@@ -37,12 +37,17 @@ fn fleet(plant: Plant) -> Fleet {
 
 /// The first violation by a planted defect in the seeds' order, as [`shown_by`] says.
 fn find(plant: Plant) -> Violation {
+    find_from(plant, 1)
+}
+
+/// As [`find`], from this seed on.
+fn find_from(plant: Plant, first: u64) -> Violation {
     let (fault, invariants) = shown_by(plant);
     const AT_ONCE: u64 = 40;
     const MOST: u64 = 1_600;
     watch_prints();
     let fleet = fleet(plant);
-    for seed in (1..MOST).step_by(AT_ONCE as usize) {
+    for seed in (first..MOST).step_by(AT_ONCE as usize) {
         let found = campaign_with(&fleet, AT_ONCE, seed, Some(plant)).unwrap();
         let is_it = |violation: &&Violation| {
             let says = plant != Plant::OwnStops || violation.what.contains("the servo restarted");
@@ -291,9 +296,14 @@ fn finds_a_flood_that_starves_other_buses() {
 /// Servos and sensors that lie: each of these defects is a promise that was not kept.
 #[test]
 fn finds_what_is_believed_of_liars() {
-    for plant in
-        [Plant::OtherModes, Plant::StaysOn, Plant::Unmeasured, Plant::Jumps, Plant::Echoes, Plant::FrozenImu]
-    {
-        find(plant);
-    }
+    // A lie is rare: not far before the first seed with one that shows it.
+    let plants = [
+        (Plant::OtherModes, 161),
+        (Plant::StaysOn, 1),
+        (Plant::Unmeasured, 41),
+        (Plant::Jumps, 401),
+        (Plant::Echoes, 361),
+        (Plant::FrozenImu, 1),
+    ];
+    plants.into_iter().for_each(|(plant, first)| _ = find_from(plant, first));
 }

@@ -510,3 +510,51 @@ fn look_at_imu(
         find(Cause::Tilt { angle: imu.tilt() });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_explains_an_age_only_where_nothing_else_does() {
+        let held_up = |held_up_ns, age_ns, limit_ns| {
+            let watch = Watch { held_up_ns, ..Watch::new(1) };
+            watch.held_up(age_ns, limit_ns, Trigger::Stale).is_some()
+        };
+        assert!(held_up(100, 120, 20));
+        assert!(!held_up(100, 121, 20), "without the stall it would be too old, too");
+        assert!(!held_up(60, 120, 60) && held_up(61, 120, 60), "more than half of it");
+        assert!(!held_up(50, 120, 70));
+    }
+
+    #[test]
+    fn silence_after_arming_is_borne_as_long_as_the_state_is_of_use_and_no_restart_is_hidden() {
+        let settings = SupervisorSettings { stale_ms: Some(50.0), ..SupervisorSettings::default() };
+        let bearable = |period_ns, forgiving| bearable_silence(period_ns, &settings, forgiving);
+        assert_eq!([bearable(5_000_000, true), bearable(5_000_000, false)], [11, 10]);
+        assert_eq!(bearable(1_000_000, true), RESTART_UNSEEN);
+        assert_eq!(bearable(50_000_000, true), 10, "never less than later");
+    }
+
+    #[test]
+    fn at_a_threshold_exactly() {
+        let joint = Joint {
+            bounds: crate::supervisor::Bounds { velocity: 6.0, ..crate::supervisor::Bounds::NONE },
+            ..Joint::UNLIMITED
+        };
+        let settings = SupervisorSettings::default();
+        let found = |servo: ServoState| {
+            let mut found = 0;
+            look_at_values(0, &servo, &joint, &settings, &mut |_| found += 1);
+            found
+        };
+        let known = ServoState { position: 0.0, velocity: 0.0, ..ServoState::UNKNOWN };
+        let (volts, celsius) = (settings.voltage_low_v, settings.temperature_hard_c);
+        assert_eq!([volts, volts - 0.1].map(|voltage| found(ServoState { voltage, ..known })), [0, 1]);
+        assert_eq!(
+            [celsius - 0.1, celsius].map(|temperature| found(ServoState { temperature, ..known })),
+            [0, 1]
+        );
+        assert_eq!([8.9, 9.0, -9.1].map(|velocity| found(ServoState { velocity, ..known })), [0, 0, 1]);
+    }
+}
