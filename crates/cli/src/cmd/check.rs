@@ -194,13 +194,11 @@ fn table(robot: &RobotConfig) -> String {
         ends.insert(format!("\n  family {}: a servo cut off for {} s {end}", servo.family, servo.watchdog_s));
     }
     text.extend(ends);
-    if let Some(stall_s) = robot.bearable_stall_s() {
-        let stall = khz_page::duration(stall_s * 1e9);
-        let _ = write!(
-            text,
-            "\n  stalls: a loop that is held up for less than {stall} goes on; for longer, the robot comes down"
-        );
-    }
+    let stall = khz_page::duration(robot.bearable_stall_s() * 1e9);
+    let _ = write!(
+        text,
+        "\n  stalls: a loop that is held up for less than {stall} goes on; for longer, the robot comes down"
+    );
     text.push('\n');
     text
 }

@@ -204,15 +204,16 @@ impl RobotConfig {
             && self.imu.as_ref().is_none_or(|imu| imu.link == ImuLink::Emulated)
     }
 
-    /// How long the loop may be held up, s, before a servo's watchdog expires or the operator's heartbeat counts as lost, which
-    /// brings the robot down. `None`: nothing in the file does.
-    pub fn bearable_stall_s(&self) -> Option<f64> {
+    /// How long the loop may be held up, s, before a servo's watchdog expires, the operator's heartbeat counts as lost, or nobody
+    /// expects the robot to go on, which brings it down.
+    pub fn bearable_stall_s(&self) -> f64 {
         let watched = self.servos.iter().filter(|servo| servo.family != FamilyName::Cubemars);
         let watchdogs = watched.map(promises::sent_watchdog).filter(|&watchdog_s| watchdog_s > 0.0);
         let heartbeat = self.supervisor.heartbeat_ms.map(|ms| ms * 1e-3);
-        let shortest_s = watchdogs.chain(heartbeat).min_by(f64::total_cmp)?;
+        let longest_s = crate::supervisor::LONGEST_STALL_NS as f64 * 1e-9;
+        let shortest_s = watchdogs.chain(heartbeat).fold(longest_s, f64::min);
         // The last command, or heartbeat, came up to a period before, and the next one travels.
-        Some((shortest_s - 2.0 / self.timing.rate_hz).max(0.0))
+        (shortest_s - 2.0 / self.timing.rate_hz).max(0.0)
     }
 
     /// How the loop waits for replies: as the file says, else by what its links need.

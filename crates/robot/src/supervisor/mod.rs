@@ -34,6 +34,7 @@ pub use joint::Bounds;
 pub use khz_run::Phase;
 pub use khz_servo::Quantity;
 pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
+pub use watch::LONGEST_STALL_NS;
 
 use crate::config::RobotConfig;
 use crate::cycle::CycleResult;
@@ -217,16 +218,14 @@ impl Supervisor {
         let stale_ns = self.settings.stale_ns();
         let age_ns = seen.heartbeat_age_ns.unwrap_or(i64::MAX);
         self.forget_old_request(state.now_ns);
-        let nobody_armed = || (!self.arm).then_some(Cause::NotArmed);
+        // Whoever stops it takes back that it arms by itself; that is no operator who is waited for.
+        let waits = !self.arm && self.settings.arming == Arming::Operator;
+        let nobody_armed = || waits.then_some(Cause::NotArmed);
         let silent = (!self.operator_is_there(seen)).then_some(Cause::HeartbeatLost { age_ns });
-        let lack = silent.or_else(nobody_armed);
+        self.lack = silent.or_else(nobody_armed);
         if let Some(cause) = seen.stop {
-            // Whoever stops it has taken the request to arm back, and what was lacking is what was so until then.
             self.rest(cause, state);
-            return;
-        }
-        self.lack = lack;
-        if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > stale_ns) {
+        } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > stale_ns) {
             self.back_to_init(Cause::Rearmed, state);
         } else if let Some(cause) = self.servo_trouble(state, seen) {
             self.back_to_init(cause, state);
@@ -310,8 +309,13 @@ impl Supervisor {
 
     fn reaction(&self, cause: Cause) -> Reaction {
         match cause {
-            Cause::LoopHeldUp { of: Trigger::Overruns, .. } => Reaction::Warn,
-            Cause::LoopHeldUp { .. } if self.forgives_hold_ups || self.watch.is_just_back() => Reaction::Warn,
+            Cause::LoopHeldUp { .. } if self.forgives_hold_ups => Reaction::Warn,
+            Cause::LoopHeldUp { of: Trigger::Overruns, .. } if !self.watch.was_held_up_long() => {
+                Reaction::Warn
+            }
+            Cause::LoopHeldUp { of, .. } if of != Trigger::Overruns && self.watch.is_just_back() => {
+                Reaction::Warn
+            }
             _ => cause.trigger().map_or(Reaction::Damp, |trigger| trigger.reaction(&self.settings.reactions)),
         }
     }

@@ -1017,6 +1017,23 @@ fn a_servo_in_another_mode_than_commanded_is_found_within_a_few_replies() {
 }
 
 #[test]
+fn a_robot_whose_loop_stood_still_for_seconds_comes_down_whatever_its_servos_say() {
+    // Just armed, and its servos still off: no watchdog has anything to tell.
+    let mut bench = Bench::new(|_| {});
+    while bench.supervisor.phase() != Phase::Active {
+        bench.tick(|_| {});
+    }
+    bench.tick(|bench| {
+        bench.state.servos[1].doing = Doing::Off;
+        bench.seen.held_up_ns = 999 * PERIOD_NS;
+    });
+    assert_eq!(bench.supervisor.phase(), Phase::Active, "{:?}", bench.last());
+    bench.tick(|bench| bench.seen.held_up_ns = 8_000 * PERIOD_NS);
+    assert_eq!((bench.last().from, bench.last().to), (Phase::Active, Phase::Damping));
+    assert!(matches!(bench.last().cause, Cause::LoopHeldUp { of: Trigger::Overruns, .. }));
+}
+
+#[test]
 fn a_servo_whose_reply_has_the_mode_of_before_its_command_is_not_accused() {
     // Every other reply is missed, after which the servo is damped: what it says then is what it did until then.
     let mut bench = Bench::active(|_| {});

@@ -27,6 +27,11 @@ const ENABLING_NS: i64 = 500_000_000;
 const HELD_UP_NS: i64 = 10_000_000;
 const HELD_UP_PERIODS: i64 = 3;
 
+/// From this much on, and from [`LONG_PERIODS`] on, nobody expects the robot to go on: it comes down whatever the servos say. Their
+/// watchdogs tell of it, but not those of servos that are off, or have none.
+pub const LONGEST_STALL_NS: i64 = 1_000_000_000;
+const LONG_PERIODS: i64 = 10;
+
 /// So many ticks devices have to answer after the loop was held up: replies to the cycle it was held up in are lost, and a servo in
 /// MIT mode is asked for a register before its next state counts.
 const BACK_TICKS: u32 = 5;
@@ -196,6 +201,8 @@ pub struct Watch {
     imu: Changes,
     /// How long the loop was held up since the last tick in which every device answered.
     held_up_ns: i64,
+    /// It was held up too long in this tick to go on.
+    is_long: bool,
     /// Every device answered in the last tick.
     complete: bool,
     /// Ticks since the loop was last held up for more than a period while all was well; [`BACK_TICKS`] once every device has answered
@@ -216,6 +223,7 @@ impl Watch {
             still_since_ns: None,
             imu: Changes::default(),
             held_up_ns: 0,
+            is_long: false,
             complete: false,
             back: BACK_TICKS,
         }
@@ -262,6 +270,7 @@ impl Watch {
         state.imu.iter().for_each(|imu| self.imu.update(&imu.sample));
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
         self.count_slow(seen, settings);
+        self.is_long = seen.held_up_ns >= LONGEST_STALL_NS.max(LONG_PERIODS * state.period_ns);
         self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
         let complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
         self.back = match self.complete {
@@ -331,6 +340,11 @@ impl Watch {
     /// The loop was held up only just now, and devices had no time yet to answer.
     pub fn is_just_back(&self) -> bool {
         self.back < BACK_TICKS
+    }
+
+    /// The loop was held up for longer than anybody expects a robot to go on after.
+    pub const fn was_held_up_long(&self) -> bool {
+        self.is_long
     }
 
     /// Everything that is wrong now. `forgiving`: the robot was armed only just now.
