@@ -90,7 +90,7 @@ impl Stand {
     }
 
     fn comes_to(&self, fault: &str, expected: &str, is_it: impl Fn(&Output) -> bool) {
-        const RUNS: usize = 4;
+        const RUNS: usize = 10;
         let folder = tempfile::tempdir().unwrap();
         let mut ran = self.run(folder.path(), fault);
         for _ in 1..RUNS {
