@@ -110,7 +110,7 @@ class Summary(dict[str, Any]):
     trunk of an emulated robot at the very end, when the robot has come down after its control; None without one. Of a chain `modules` lists each module's `name` and `time` in ns.
     Counts, and distributions (in ns, with `p50 p90 p99 p999 max`), as `docs/metrics.md` defines them:
 
-    """ + "\n".join(f"    `{key}`: {definition}" for key, definition in _native.FIGURES.items())
+""" + "".join(f"    - `{key}`: {definition}\n" for key, definition in _native.FIGURES.items())
 
     _run: _native.Run | None = None
 

@@ -76,11 +76,11 @@ mod _native {
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         use khz_run::figures::{COUNTS, TIMES};
         use pyo3::types::PyModuleMethods;
-        use std::collections::HashMap;
+        use std::collections::BTreeMap;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         let counts = COUNTS.iter().map(|count| (count.key, count.definition.trim()));
         let times = TIMES.iter().map(|time| (time.key, time.definition.trim()));
-        module.add("FIGURES", counts.chain(times).collect::<HashMap<_, _>>())?;
+        module.add("FIGURES", counts.chain(times).collect::<BTreeMap<_, _>>())?;
         crate::forked::tell_children(module)
     }
 }
