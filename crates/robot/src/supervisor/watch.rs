@@ -27,7 +27,7 @@ const ENABLING_NS: i64 = 500_000_000;
 const HELD_UP_NS: i64 = 10_000_000;
 const HELD_UP_PERIODS: i64 = 3;
 
-/// From this much on, and from [`LONG_PERIODS`] on, nobody expects the robot to go on: it comes down whatever the servos say. Their
+/// Held up for this much, ns, and for ten periods, nobody expects the robot to go on: it comes down whatever the servos say. Their
 /// watchdogs tell of it, but not those of servos that are off, or have none.
 pub const LONGEST_STALL_NS: i64 = 1_000_000_000;
 const LONG_PERIODS: i64 = 10;
