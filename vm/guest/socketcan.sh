@@ -55,7 +55,7 @@ witness=$!
 check "candump listens" wait_for listens_since "$before" vcan9
 khz run classic.toml --duration 5s --no-report --log classic.tlog >ran 2>&1
 # How well is not for an emulated computer to say.
-check "and a robot comes under control over it" grep -q "of [1-9][0-9]* controlled" ran
+check "and a robot comes under control over it" grep -q "of [1-9][0-9]* under control" ran
 wait $witness
 check "classic frames only" [ "$(grep -c '  \[8\]  ' seen)" -eq 20 ]
 kill $emulation
