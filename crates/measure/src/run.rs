@@ -29,7 +29,7 @@ use khz_robot::supervisor::Cause;
 use khz_rt::late::{Causes, Lost, Window, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_run::costs::LateGroup;
-use khz_run::figures::{TIMES, Time, Times};
+use khz_run::figures::{Time, Times};
 use khz_run::late::{LEARNING, PARTS};
 use khz_run::tally::{Counts, Pace, Stretch, Tally};
 use khz_run::verdict::{Facts, Stops, judge};
@@ -327,10 +327,9 @@ impl RunSummary {
         Counts { controlled: self.controlled.counts, outside: self.outside.counts }
     }
 
-    /// The times this run has: in virtual time only the devices took any, and none of it was this computer's.
+    /// The times this run has.
     pub fn times(&self) -> impl Iterator<Item = (&'static Time, &Summary)> {
-        let times = TIMES.iter().filter(|time| self.clock == Clock::Real || time.is_of_devices);
-        times.map(|time| (time, (time.within)(&self.times)))
+        Time::to_show(&self.times, self.clock == Clock::Virtual)
     }
 
     /// Further replies to one query, of all servos.

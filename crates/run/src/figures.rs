@@ -231,13 +231,25 @@ pub struct Time {
     pub elsewhere: &'static str,
     /// Its name in `--require`, without the percentile: no more than a limit.
     pub required: Option<&'static str>,
-    /// Tables and pages show it: the devices alone take it, also in virtual time.
+    /// The devices alone take it, also in virtual time.
     pub is_of_devices: bool,
     /// Its figures.
     pub within: fn(&Times<Summary>) -> &Summary,
-    /// Its values.
-    pub values: fn(&Times<Histogram>) -> &Histogram,
 }
+
+impl Time {
+    /// Those that people see of such figures, each with its own: of a run in virtual time only what the devices took.
+    pub fn to_show(
+        times: &Times<Summary>,
+        virtual_time: bool,
+    ) -> impl Iterator<Item = (&'static Self, &Summary)> {
+        let shown = TIMES.iter().filter(move |time| time.is_of_devices || !virtual_time);
+        shown.map(|time| (time, (time.within)(times)))
+    }
+}
+
+/// What people read of the periods that passed without a tick. They follow from counts and pace, so that no tick adds to them.
+pub const LOST_PERIODS: &str = "lost periods";
 
 macro_rules! times {
     ($(
@@ -262,7 +274,6 @@ macro_rules! times {
             required: counts!(@required $($required)?),
             is_of_devices: times!(@devices $($devices)?),
             within: |times| &times.$name,
-            values: |times| &times.$name,
         }),+];
 
         impl Times<Histogram> {

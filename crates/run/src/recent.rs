@@ -75,7 +75,7 @@ mod tests {
 
     fn one(overruns: u64) -> Counted {
         let one = Stretch { ticks: 1, overruns, ..Stretch::default() };
-        Counted { one, span_ns: 0, off_cpu: false, judged: None, costly: None }
+        Counted { one, judged: None, costly: None }
     }
 
     #[test]

@@ -98,10 +98,6 @@ pub struct Counter {
 pub struct Counted {
     /// What it adds to the counts: of the controlled ticks if it was judged, else of the others.
     pub one: Stretch,
-    /// From the start of the tick before; 0 if that was not seen.
-    pub span_ns: i64,
-    /// Replies it missed are excused: the loop was kept from its CPU.
-    pub off_cpu: bool,
     /// The judgement, if it was controlled.
     pub judged: Option<Judged>,
     /// What it cost, if it was late or cost something.
@@ -143,7 +139,7 @@ impl Counter {
         let (judged, costly) = if is_controlled { self.judge(tick, late_wake) } else { (None, None) };
         let one = Stretch::one(&Seen { tick, late_wake, off_cpu, encoded, judged: judged.as_ref(), span_ns });
         self.counts.add(one, is_controlled);
-        Counted { one, span_ns, off_cpu, judged, costly }
+        Counted { one, judged, costly }
     }
 
     #[inline]
@@ -282,10 +278,11 @@ impl Tally {
         if tick.controller_ran {
             self.times.control.record(tick.control_ns, at_ns);
         }
-        let is_excused = counted.off_cpu || counted.one.missed_while_computing > 0;
+        let Stretch { missed_while_off_cpu, missed_while_computing, .. } = counted.one;
+        let is_excused = missed_while_off_cpu > 0 || missed_while_computing > 0;
         self.misses_count = counted.judged.is_some() && !is_excused;
         match &counted.judged {
-            Some(judged) => self.measure(tick, pace, counted.span_ns, judged),
+            Some(judged) => self.measure(tick, pace, counted.one.span_ns, judged),
             None => self.wake_latency_outside.record(tick.wake_latency_ns, at_ns),
         }
         counted

@@ -5,7 +5,7 @@
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use khz_run::figures::COUNTS;
+use khz_run::figures::{COUNTS, LOST_PERIODS};
 use std::borrow::Cow;
 
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -53,7 +53,7 @@ fn paint_line(line: &str) -> Cow<'_, str> {
 
 /// The length of label and count, if the line has a count that should be 0.
 fn wrong_count(line: &str) -> Option<usize> {
-    let labels = std::iter::once("lost periods").chain(COUNTS.iter().map(|count| count.label));
+    let labels = std::iter::once(LOST_PERIODS).chain(COUNTS.iter().map(|count| count.label));
     let mut rest = labels.filter_map(|label| line.strip_prefix(label));
     let count = rest.find(|rest| rest.starts_with(' '))?.trim_start();
     let digits = count.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(count.len());

@@ -11,7 +11,7 @@ use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::supervisor::Phase;
 use khz_rt::{Histogram, Passport};
-use khz_run::figures::TIMES;
+use khz_run::figures::Time;
 use khz_run::record;
 use khz_run::tally::{Pace, Tally};
 use khz_run::verdict::{Facts, judge};
@@ -382,8 +382,9 @@ impl Replay {
             _ => String::new(),
         };
         let mut figures = count_tiles(&counts, self.tally.counter.rate_hz(), asked, &ticks);
-        let times = TIMES.iter().filter(|time| time.is_of_devices || self.clock == Clock::Real);
-        figures.extend(times.map(|time| time_tile(time.label, &(time.values)(&self.tally.times).summary())));
+        let times = self.tally.times.summaries();
+        let shown = Time::to_show(&times, self.clock == Clock::Virtual);
+        figures.extend(shown.map(|(time, s)| time_tile(time.label, s)));
         figures
     }
 

@@ -10,7 +10,7 @@ use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
 use khz_rt::{Passport, Report, Summary};
-use khz_run::figures::{Count, Of};
+use khz_run::figures::{Count, LOST_PERIODS, Of};
 use khz_run::late::LEARNING;
 use khz_run::tally::Counts;
 
@@ -143,7 +143,7 @@ pub(super) fn count_tiles(counts: &Counts, rate_hz: f64, asked: String, ticks: &
     let mut tiles = vec![
         judged("rate", format!("{rate_hz:.2} Hz"), asked, held),
         judged(
-            "lost periods",
+            LOST_PERIODS,
             grouped(ticks.lost_periods),
             format!("of {}", grouped(ticks.periods)),
             ticks.lost_periods == 0,

@@ -7,7 +7,7 @@ use khz_robot::config::Clock;
 use khz_robot::launch::LiveSummary;
 use khz_robot::recorder::SinkSummary;
 use khz_rt::{Grade, Summary};
-use khz_run::figures::{Count, Of};
+use khz_run::figures::{Count, LOST_PERIODS, Of};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -43,11 +43,6 @@ fn table(summary: &RunSummary, budget: bool) -> String {
 fn counts(summary: &RunSummary) -> Vec<String> {
     let ticks = &summary.controlled;
     let [lost, unaccounted] = summary.lost_lines();
-    let note = |parts: &[(u64, &str)]| {
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts.map(|(count, what)| format!("{} {what}", grouped(*count))).collect();
-        if parts.is_empty() { String::new() } else { format!("    ({})", parts.join("; ")) }
-    };
     // The number ends where it does for a short label.
     let row = |label: &str, count: u64, note: String| {
         let width = 26usize.saturating_sub(label.chars().count().max(16));
@@ -58,7 +53,7 @@ fn counts(summary: &RunSummary) -> Vec<String> {
         format!("{}: {} ticks, {}", summary.robot, summary.all.ticks, summary.end),
         format!("rate            {:>10.3} Hz", summary.rate_hz),
         row(
-            "lost periods",
+            LOST_PERIODS,
             ticks.lost_periods,
             format!(
                 "    (of {} under control{})",
@@ -71,11 +66,11 @@ fn counts(summary: &RunSummary) -> Vec<String> {
         ),
     ];
     lines.extend(Count::to_show(&summary.counts()).map(|(count, told)| {
-        let outside = match count.of {
-            Of::Controlled => (count.within)(&summary.outside),
-            Of::Run => 0,
+        let note = match (count.of, (count.within)(&summary.outside)) {
+            (Of::Run, _) | (Of::Controlled, 0) => String::new(),
+            (Of::Controlled, outside) => format!("    ({} outside control)", grouped(outside)),
         };
-        row(count.label, told, note(&[(outside, "outside control")]))
+        row(count.label, told, note)
     }));
     lines.extend(
         [

@@ -7,7 +7,7 @@ use crate::peer::Peer;
 use crate::store::{
     Change, Event, LateTick, List, MAX_BUCKETS, MAX_WINDOW_SIGNALS, Signal, SignalKind, Store,
 };
-use khz_run::figures::Count;
+use khz_run::figures::{Count, LOST_PERIODS};
 use khz_run::tally::Counts;
 use khz_tlog::{Type, Value as Sample};
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
 /// The counts that a page shows, by key and label.
 fn shown(counts: &Counts, lost_periods: u64) -> Vec<Value> {
     let tile = |key, label, count| json!({ "key": key, "label": label, "count": count });
-    let lost = tile("lost_periods", "lost periods", lost_periods);
+    let lost = tile("lost_periods", LOST_PERIODS, lost_periods);
     [lost].into_iter().chain(Count::to_show(counts).map(|(of, told)| tile(of.key, of.label, told))).collect()
 }
 
