@@ -32,7 +32,7 @@ pub use compare::{Better, Comparison, alike, has_percentile, share};
 pub use distribution::Distribution;
 pub use gantt::{Bar, Gantt};
 use markup::duration_unit;
-pub use markup::{Text, duration, grouped, number, quantity};
+pub use markup::{Text, duration, for_shell, grouped, number, quantity};
 pub use measured::Measured;
 pub use page::{Block, NUMBERS, PALETTE, Page, Section};
 pub use plot::{Axis, Plot, Stroke};

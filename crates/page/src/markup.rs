@@ -28,6 +28,15 @@ pub(super) fn script_json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".into()).replace('<', "\\u003c")
 }
 
+/// A word as a shell takes it: quoted, if it has to be.
+pub fn for_shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:=,%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// A duration in nanoseconds with the unit that suits its size: `12.3 µs`.
 ///
 /// A value that is not finite is `–`.

@@ -6,7 +6,7 @@
 use crate::costs::LateGroup;
 use crate::tally::{Counts, Pace};
 use crate::usual::Usual;
-use khz_page::{Level, Verdict, counted, duration, grouped};
+use khz_page::{Level, Verdict, counted, duration, for_shell, grouped};
 use khz_rt::{Cause, Grade};
 
 /// What the verdict is made of. What does not apply stays at its default.
@@ -127,18 +127,15 @@ impl RobotFile {
         match self {
             Self::Unknown => text.to_owned(),
             Self::BuiltIn => text.replace(" FILE", ""),
-            Self::At(path) => text.replace(" FILE", &format!(" {}", quoted(path))),
+            Self::At(path) => text.replace(" FILE", &format!(" {}", as_argument(path))),
         }
     }
 }
 
-/// A path as a shell takes it for one word.
-fn quoted(path: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:=".contains(c);
-    // A word with a dash is an option, and one without a slash may be the name of a link.
+/// A robot file as a command takes it: a word with a dash is an option, and one without a slash may be the name of a link.
+fn as_argument(path: &str) -> String {
     let is_bare = path.starts_with('-') || !path.contains('/') && !path.ends_with(".toml");
-    let path = &if is_bare { format!("./{path}") } else { path.to_owned() };
-    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
+    if is_bare { for_shell(&format!("./{path}")) } else { for_shell(path) }
 }
 
 /// Time that was taken from the process as a whole, ns.

@@ -17,7 +17,7 @@ mod rights;
 mod setup;
 
 pub use khz_page::Level;
-pub use setup::{File, files, for_shell, install_commands};
+pub use setup::{File, files, install_commands};
 
 use khz_rt::proc::Root;
 use serde::Serialize;

@@ -3,6 +3,7 @@
 //! They give rights, and root installs them. So what is written into them is checked: a user that is none would run the
 //! robot as root, and a line break in a path would be a line of the unit.
 
+use khz_page::for_shell;
 use std::path::Path;
 
 /// A file to install.
@@ -86,15 +87,6 @@ pub fn install_commands(files: &[File], directory: &str) -> Vec<String> {
         "sudo systemctl enable --now kilohertz   # to start the robot with the machine".to_owned(),
     ];
     files.iter().map(copy).chain(after).collect()
-}
-
-/// A word as a shell takes it: quoted, if it has to be.
-pub fn for_shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:=,%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn limits(user: &str) -> String {

@@ -66,8 +66,7 @@ fn succeeds(command: &str) -> Result<bool> {
 }
 
 fn program() -> String {
-    std::env::current_exe()
-        .map_or_else(|_| "khz".into(), |path| khz_measure::doctor::for_shell(&path.to_string_lossy()))
+    std::env::current_exe().map_or_else(|_| "khz".into(), |path| khz_page::for_shell(&path.to_string_lossy()))
 }
 
 #[cfg(test)]
