@@ -4,7 +4,7 @@ use crate::arrays::Recording;
 use crate::controller::{CController, Functions, Release, Start, Update, User};
 use crate::door::{Problem, Status, Text, c_string, door, there};
 use crate::run::Run;
-use khz_robot::config::{QUADRUPED, RobotFile};
+use khz_robot::config::QUADRUPED;
 use khz_robot::parameters::settings::ParametersConfig;
 use khz_robot::parameters::settle;
 use khz_tlog::{Field as LogField, Type};
@@ -61,9 +61,13 @@ struct Field {
 impl Robot {
     fn parse(text: &str, name: &str) -> Result<Box<Self>, Problem> {
         let config = RobotConfig::parse(text, name).map_err(kilohertz::Error::from)?;
+        Ok(Self::new(config, text, name))
+    }
+
+    fn new(config: RobotConfig, text: &str, name: &str) -> Box<Self> {
         let servos = config.servos.iter().map(|servo| c_string(servo.name.as_str())).collect();
         let called = (c_string(config.name.as_str()), c_string(config.warnings.join("\n")), servos);
-        Ok(Box::new(Self {
+        Box::new(Self {
             text: text.to_owned(),
             name: name.to_owned(),
             config,
@@ -72,7 +76,7 @@ impl Robot {
             declared: Vec::new(),
             records: Vec::new(),
             duration: None,
-        }))
+        })
     }
 
     /// What the robot file says, with what the program changed.
@@ -134,9 +138,8 @@ extern "C" fn khz_robot_load(path: Text<'_>) -> Option<Box<Robot>> {
         let path = path.get("path")?;
         let text = std::fs::read_to_string(path)
             .map_err(|source| kilohertz::Error::File { path: path.into(), source })?;
-        let mut robot = Robot::parse(&text, path)?;
-        robot.config.file = RobotFile::At(path.to_owned());
-        Ok(Some(robot))
+        let config = RobotConfig::of_file(&text, path).map_err(kilohertz::Error::from)?;
+        Ok(Some(Robot::new(config, &text, path)))
     })
 }
 
@@ -147,11 +150,7 @@ extern "C" fn khz_robot_parse(text: Text<'_>, name: Text<'_>) -> Option<Box<Robo
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_quadruped() -> Option<Box<Robot>> {
-    door(|| {
-        let mut robot = Robot::parse(QUADRUPED, "quadruped.toml")?;
-        robot.config.file = RobotFile::BuiltIn;
-        Ok(Some(robot))
-    })
+    door(|| Ok(Some(Robot::new(RobotConfig::quadruped(), QUADRUPED, "quadruped.toml"))))
 }
 
 #[unsafe(no_mangle)]

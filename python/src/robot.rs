@@ -13,7 +13,7 @@ use crate::times::nanoseconds;
 use khz_measure::run::page::RunData;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::assemble::{Links, open_links};
-use khz_robot::config::{Clock, QUADRUPED, RobotFile};
+use khz_robot::config::{self, Clock, QUADRUPED};
 use khz_robot::launch::{Landed, Launch, LaunchOptions};
 use khz_robot::live::Console;
 use khz_robot::parameters::LiveParameters;
@@ -52,17 +52,13 @@ impl Robot {
         let text = std::fs::read_to_string(&path).map_err(|error| {
             PyOSError::new_err((error.raw_os_error(), error.to_string(), path.display().to_string()))
         })?;
-        let name = path.display().to_string();
-        let Self { config, text } = Self::parse(text, &name)?;
-        Ok(Self { config: RobotConfig { file: RobotFile::At(name), ..config }, text })
+        Self::read(text, |text| RobotConfig::of_file(text, &path.display().to_string()))
     }
 
     /// The robot of a text; `name` is what messages call it.
     #[staticmethod]
     fn parse(text: String, name: &str) -> PyResult<Self> {
-        let config =
-            RobotConfig::parse(&text, name).map_err(|error| ConfigError::new_err(error.to_string()))?;
-        Ok(Self { config, text })
+        Self::read(text, |text| RobotConfig::parse(text, name))
     }
 
     /// The emulated quadruped: 12 servos on 4 buses, and an IMU.
@@ -207,6 +203,14 @@ fn start_view((at, beside): View, config: &RobotConfig) -> PyResult<(Viewer, Own
 }
 
 impl Robot {
+    fn read(
+        text: String,
+        read: impl FnOnce(&str) -> Result<RobotConfig, config::ConfigError>,
+    ) -> PyResult<Self> {
+        let config = read(&text).map_err(|error| ConfigError::new_err(error.to_string()))?;
+        Ok(Self { config, text })
+    }
+
     fn launch(
         &self,
         py: Python<'_>,

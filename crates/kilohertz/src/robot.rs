@@ -3,7 +3,7 @@
 use crate::live;
 use crate::signals;
 use khz_measure::run::{RunSummary, page_data};
-use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig, RobotFile};
+use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig};
 use khz_robot::controller::{ControlError, Controller};
 use khz_robot::launch::{Landed, Launch, LaunchError, LaunchOptions};
 use khz_robot::parameters::{LiveParameters, Parameter, ParameterError};
@@ -88,10 +88,8 @@ impl Robot {
         let path = path.as_ref();
         let text =
             std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
-        let name = path.display().to_string();
-        let mut robot = Self::parse(&text, &name)?;
-        robot.config.file = RobotFile::At(name);
-        Ok(robot)
+        let config = RobotConfig::of_file(&text, &path.display().to_string())?;
+        Ok(Self::new(config, text))
     }
 
     /// The robot of a text; `name` is what messages call it.

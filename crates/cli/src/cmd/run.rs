@@ -8,7 +8,7 @@ use khz_measure::jitter::duration_ns;
 use khz_measure::require::{Requirements, of_run};
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::RobotConfig;
-use khz_robot::config::{Clock, QUADRUPED, RobotFile};
+use khz_robot::config::{Clock, QUADRUPED};
 use khz_robot::launch::{Landed, Launch, LaunchOptions};
 use khz_robot::session::SessionError;
 use khz_robot::tick::Failure;
@@ -153,8 +153,8 @@ fn read(path: Option<&Path>) -> Result<(String, RobotConfig)> {
         let address = if viewer::address(&name).is_ok() { "; for an address write --view=ADDR" } else { "" };
         format!("cannot read the robot file {name}{address}")
     })?;
-    let config = RobotConfig::parse(&text, &name)?;
-    Ok((text, RobotConfig { file: RobotFile::At(name), ..config }))
+    let config = RobotConfig::of_file(&text, &name)?;
+    Ok((text, config))
 }
 
 /// The live view in a process of its own, and the way to it.

@@ -145,9 +145,15 @@ impl RobotConfig {
     /// # Errors
     /// The file cannot be read, or something in it is wrong; see [`ConfigError`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
-        let name = path.as_ref().display().to_string();
-        let robot = Self::parse(&read_text(path.as_ref())?, &name)?;
-        Ok(Self { file: RobotFile::At(name), ..robot })
+        Self::of_file(&read_text(path.as_ref())?, &path.as_ref().display().to_string())
+    }
+
+    /// Reads a robot from the text of the file at this path: messages and the commands of a verdict name it.
+    ///
+    /// # Errors
+    /// Something in the text is wrong; see [`ConfigError`].
+    pub fn of_file(text: &str, path: &str) -> Result<Self, ConfigError> {
+        Ok(Self { file: RobotFile::At(path.to_owned()), ..Self::parse(text, path)? })
     }
 
     /// Reads a robot from text; `name` is what messages call it.
