@@ -8,8 +8,9 @@ pub mod urdf;
 pub use found::of_found;
 pub use mjcf::mjcf;
 
-use crate::config::QUADRUPED;
+use crate::config::{QUADRUPED, identifier};
 use khz_settings::suggestion;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A robot file that comes with the program.
@@ -83,6 +84,50 @@ struct Servo {
     id: u8,
     /// Further lines of its table.
     lines: Vec<String>,
+}
+
+/// Servos on one emulated bus: so many fit 1 kHz with room to spare.
+const PER_BUS: usize = 2;
+/// Ids a bus can have, and so servos a file numbers through.
+const MOST: usize = 126;
+/// For joints of which a description does not say it, rad/s and N·m.
+const CAREFUL: [f64; 2] = [1.0, 1.0];
+
+impl Draft {
+    /// Of a description that says nothing of buses: emulated ones, of [`Servo::emulated`] servos.
+    fn emulated(about: Vec<String>, name: &str, servos: Vec<Servo>, more: Vec<String>) -> Self {
+        let bus = |index: usize| (bus_name(index), vec!["link = \"emulated\"".to_owned()]);
+        let buses = (0..servos.len().div_ceil(PER_BUS)).map(bus).collect();
+        Self { about, name: identifier(name), rate_hz: 1000.0, buses, defaults: Vec::new(), servos, more }
+    }
+}
+
+impl Servo {
+    /// The servo of this number, with an id and a bus to match.
+    fn emulated(about: Vec<String>, name: String, index: usize, lines: Vec<String>) -> Self {
+        Self { about, name, bus: bus_name(index / PER_BUS), id: (index + 1) as u8, lines }
+    }
+}
+
+fn bus_name(index: usize) -> String {
+    format!("bus_{}", index + 1)
+}
+
+/// What a file says of joints that get no servo.
+fn left_out_lines(joints: &[String]) -> impl Iterator<Item = String> {
+    joints.iter().map(|joint| format!("Left out: {}.", printable(joint)))
+}
+
+/// A joint's name as a robot file takes it. Names that differ in what it does not take become numbers.
+fn unused(joint: &str, names: &mut BTreeSet<String>) -> String {
+    let plain = identifier(joint);
+    let mut numbered = (1..).map(|n| if n == 1 { plain.clone() } else { format!("{plain}_{n}") });
+    numbered.find(|name| names.insert(name.clone())).unwrap_or_default()
+}
+
+/// A name from outside on one line.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 impl fmt::Display for Draft {

@@ -3,9 +3,7 @@
 //! Read is what MuJoCo writes of a model it has loaded: one file, in radians, each actuator a `general`; what an element leaves
 //! out is in the default of its class. As of a URDF, buses and ids are made up.
 
-use super::urdf::{CAREFUL, MOST, PER_BUS, bus_name, printable, unused};
-use super::{Draft, Servo};
-use crate::config::identifier;
+use super::{CAREFUL, Draft, MOST, Servo, left_out_lines, printable, unused};
 use khz_mujoco::{MujocoError, saved};
 use roxmltree::{Document, Node};
 use std::collections::BTreeSet;
@@ -111,19 +109,10 @@ fn draft(root: Node<'_, '_>, model: &str, drives: &[Drive<'_>], left_out: &[Stri
         "`bus` and `id` of each servo here, its direction (`sign`) and the joint's angle at its zero (`offset`). Every key:".to_owned(),
         "docs/configuration.md.".to_owned(),
     ];
-    about.extend(left_out.iter().map(|joint| format!("Left out: {}.", printable(joint))));
+    about.extend(left_out_lines(left_out));
     let mut names = BTreeSet::new();
     let servos = drives.iter().enumerate().map(|(index, drive)| servo(index, drive, &mut names)).collect();
-    let bus = |index: usize| (bus_name(index), vec!["link = \"emulated\"".to_owned()]);
-    Draft {
-        about,
-        name: identifier(name),
-        rate_hz: 1000.0,
-        buses: (0..drives.len().div_ceil(PER_BUS)).map(bus).collect(),
-        defaults: Vec::new(),
-        servos,
-        more: body(root, model),
-    }
+    Draft::emulated(about, name, servos, body(root, model))
 }
 
 fn servo(index: usize, drive: &Drive<'_>, names: &mut BTreeSet<String>) -> Servo {
@@ -149,7 +138,7 @@ fn servo(index: usize, drive: &Drive<'_>, names: &mut BTreeSet<String>) -> Servo
     if name != drive.joint {
         lines.push(format!("model_joint = {:?}", drive.joint));
     }
-    Servo { about, name, bus: bus_name(index / PER_BUS), id: (index + 1) as u8, lines }
+    Servo::emulated(about, name, index, lines)
 }
 
 /// The tables of body and IMU.

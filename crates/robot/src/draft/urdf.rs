@@ -3,17 +3,10 @@
 //! A URDF does not say which servo drives a joint, or on which bus: the file has emulated buses of two servos each, and ids in the
 //! order of the joints.
 
-use super::{Draft, Servo};
-use crate::config::identifier;
+use super::{CAREFUL, Draft, MOST, Servo, left_out_lines, printable, unused};
 use roxmltree::{Document, Node};
 use std::collections::BTreeSet;
 
-/// Servos on one emulated bus: so many fit 1 kHz with room to spare.
-pub(super) const PER_BUS: usize = 2;
-/// Ids a bus can have, and so servos a file numbers through.
-pub(super) const MOST: usize = 126;
-/// For joints of which the file does not say it, rad/s and N·m.
-pub(super) const CAREFUL: [f64; 2] = [1.0, 1.0];
 /// What a robot file takes for velocities and torques, rad/s and N·m.
 const TAKEN: [f64; 2] = [0.001, 1000.0];
 /// More than the servos of a robot reach, rad/s and N·m: what exporters write where nobody has set a limit.
@@ -96,24 +89,10 @@ fn draft(name: &str, joints: &[Joint<'_>], left_out: &[String]) -> Draft {
         "A URDF says nothing of servos and buses: put the real `link`, `bus` and `id` of each servo here, its direction".to_owned(),
         "(`sign`) and the joint's angle at its zero (`offset`). Every key: docs/configuration.md.".to_owned(),
     ];
-    about.extend(left_out.iter().map(|joint| format!("Left out: {}.", printable(joint))));
+    about.extend(left_out_lines(left_out));
     let mut names = BTreeSet::new();
-    let servos: Vec<_> =
-        joints.iter().enumerate().map(|(index, joint)| servo(index, joint, &mut names)).collect();
-    let bus = |index: usize| (bus_name(index), vec!["link = \"emulated\"".to_owned()]);
-    Draft {
-        about,
-        name: identifier(name),
-        rate_hz: 1000.0,
-        buses: (0..joints.len().div_ceil(PER_BUS)).map(bus).collect(),
-        defaults: Vec::new(),
-        servos,
-        more: Vec::new(),
-    }
-}
-
-pub(super) fn bus_name(index: usize) -> String {
-    format!("bus_{}", index + 1)
+    let servos = joints.iter().enumerate().map(|(index, joint)| servo(index, joint, &mut names)).collect();
+    Draft::emulated(about, name, servos, Vec::new())
 }
 
 fn servo(index: usize, joint: &Joint<'_>, names: &mut BTreeSet<String>) -> Servo {
@@ -142,14 +121,7 @@ fn servo(index: usize, joint: &Joint<'_>, names: &mut BTreeSet<String>) -> Servo
             format!("joint = {{ inertia = {inertia:?} }}"),
         ],
     };
-    Servo { about, name, bus: bus_name(index / PER_BUS), id: (index + 1) as u8, lines }
-}
-
-/// A joint's name as a robot file takes it. Names that differ in what it does not take become numbers.
-pub(super) fn unused(joint: &str, names: &mut BTreeSet<String>) -> String {
-    let plain = identifier(joint);
-    let mut numbered = (1..).map(|n| if n == 1 { plain.clone() } else { format!("{plain}_{n}") });
-    numbered.find(|name| names.insert(name.clone())).unwrap_or_default()
+    Servo::emulated(about, name, index, lines)
 }
 
 /// The limit of velocity (0) or effort (1) for the robot file; what is doubtful about it is told.
@@ -273,11 +245,6 @@ fn vector(node: Node<'_, '_>, key: &str, otherwise: [f64; 3]) -> Result<[f64; 3]
 fn parsed(node: Node<'_, '_>, key: &str, text: &str) -> Result<f64, UrdfError> {
     let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| wrong(node, format!("`{key}` is no number: `{}`", printable(text))))
-}
-
-/// A name from outside on one line.
-pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn wrong(node: Node<'_, '_>, what: String) -> UrdfError {
