@@ -157,7 +157,7 @@ impl Rig {
     /// A request to arm comes that was made then.
     pub fn ask_to_arm(&mut self, decided_ns: i64) {
         let now_ns = self.now_ns();
-        // Who is refused is told so; here nobody is there to be told.
+        // A refusal is reported to the operator, and a drill has none.
         let _ = self.console.arm_as(Made { decided_ns, phase: None }, now_ns);
     }
 

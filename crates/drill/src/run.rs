@@ -32,7 +32,7 @@ const SEEN_TICKS: u32 = 10;
 const STARVED_TICKS: u32 = 8;
 /// A servo takes this long to switch its output on, at most.
 const SWITCHED_ON_S: f64 = 0.03;
-/// Somebody who arms the robot asks so often; each request comes twice, so far apart, ns.
+/// The operator asks to arm at this interval; each request arrives twice, this far apart, ns.
 const ASKS_NS: i64 = 100_000_000;
 const TWICE_NS: i64 = 50_000_000;
 /// A joint is pushed for so long.

@@ -92,7 +92,7 @@ pub enum Fault {
     Overloaded,
     /// From the start: a bus carries commands in one of so many ticks, and loses them in the others.
     LooseContact(usize, u8),
-    /// From the start: the robot waits for somebody who asks it to arm, and each request comes twice: so many ms late, and later still.
+    /// From the start: the robot waits for an operator, and each request to arm arrives twice: so many ms late, and once more later.
     AsksLate(u16),
     /// From the start: frames pace the loop, so many percent of its rate. Nothing else goes wrong in such a run.
     PacedTooFast(u16),

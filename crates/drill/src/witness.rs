@@ -92,7 +92,7 @@ impl Drive {
         Self { answer_s, gains_s, carried_s, swings, rings: scenario.rings(robot) }
     }
 
-    /// A servo whose position jumps drives its joint back with all its torque until it is told otherwise.
+    /// A servo whose position jumps drives its joint back with all its torque until the next command.
     fn of_joint(&self, scenario: &Scenario, servo: usize) -> Self {
         let jumps = scenario.faults().any(|fault| matches!(fault, Fault::Jumps(of, _) if of == servo));
         Self { gains_s: if jumps { self.answer_s } else { self.gains_s }, ..*self }

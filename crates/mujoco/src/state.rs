@@ -11,7 +11,7 @@ pub enum Part {
     Velocity,
     /// Where the solver begins.
     WarmStart,
-    /// What the model's own actuators are told, one number each.
+    /// The control inputs of the model's own actuators, one each.
     Control,
     /// Forces and torques at the joints.
     Applied,

@@ -16,8 +16,8 @@ use tempfile::TempPath;
 /// What a part is called while it is written.
 const PART: [&str; 2] = [".khz-", ".part"];
 
-/// A part that nobody has written to for so long, and that nobody holds, is left from a command that was killed. It is held from
-/// the moment after it was made.
+/// A part that has not been written to for this long, and is not locked, was left by a command that was killed. A command locks its
+/// part right after it has made it.
 const STALE: Duration = Duration::from_secs(60);
 
 /// Names tried for a file whose own is taken.
@@ -202,7 +202,7 @@ fn part_beside(path: &Path) -> io::Result<(File, TempPath)> {
     Ok(made?.into_parts())
 }
 
-/// Holds a part until this process ends, however it ends: true if nobody else does.
+/// Locks a part until this process ends, however it ends: true unless another process has locked it.
 fn hold(part: &File) -> bool {
     flock(part, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
@@ -267,7 +267,7 @@ impl Output {
     fn beside(place: PathBuf, permissions: Option<Permissions>) -> io::Result<Self> {
         sweep(folder_of(&place));
         let (file, part) = part_beside(&place)?;
-        // Where there are no locks, nobody else removes it before it is old.
+        // On a file system without locks, no other command removes it before it is stale.
         hold(&file);
         let replaces = permissions.is_some();
         if let Some(permissions) = permissions {

@@ -210,8 +210,8 @@ impl RobotConfig {
             && self.imu.as_ref().is_none_or(|imu| imu.link == ImuLink::Emulated)
     }
 
-    /// How long the loop may be held up, s, before a servo's watchdog expires, the operator's heartbeat counts as lost, or nobody
-    /// expects the robot to go on, which brings it down.
+    /// How long the loop may be held up, s, before a servo's watchdog expires, the operator's heartbeat counts as lost, or the stall
+    /// itself is too long, which brings the robot down.
     pub fn bearable_stall_s(&self) -> f64 {
         let watched = self.servos.iter().filter(|servo| servo.family != FamilyName::Cubemars);
         let watchdogs = watched.map(promises::sent_watchdog).filter(|&watchdog_s| watchdog_s > 0.0);

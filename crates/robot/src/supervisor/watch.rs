@@ -27,8 +27,8 @@ const ENABLING_NS: i64 = 500_000_000;
 const HELD_UP_NS: i64 = 10_000_000;
 const HELD_UP_PERIODS: i64 = 3;
 
-/// Held up for this much, ns, and for ten periods, nobody expects the robot to go on: it comes down whatever the servos say. Their
-/// watchdogs tell of it, but not those of servos that are off, or have none.
+/// A stall of this length, ns, that is also ten periods long brings the robot down whatever its servos report: servos that are off,
+/// or without a watchdog, report nothing of it.
 pub const LONGEST_STALL_NS: i64 = 1_000_000_000;
 const LONG_PERIODS: i64 = 10;
 
@@ -342,7 +342,7 @@ impl Watch {
         self.back < BACK_TICKS
     }
 
-    /// The loop was held up for longer than anybody expects a robot to go on after.
+    /// The loop was held up for too long to go on, in this tick.
     pub const fn was_held_up_long(&self) -> bool {
         self.is_long
     }
