@@ -65,8 +65,8 @@ pub struct Peer {
     changes: Mutex<PerSecond>,
 }
 
-/// How long a client may take to say what it wants, µs.
-const NEW_US: u64 = 1_000_000;
+/// How long a client may take to say what it wants, and to say or take the next thing, before others may have its seat, µs.
+const FRESH_US: u64 = 1_000_000;
 /// Inputs of a stick that count within a second; one every 50 ms is usual.
 const STEERS: u32 = 200;
 /// Requests to set parameters or to arm that are passed on within a second; a slider of the page sends ten.
@@ -124,9 +124,11 @@ impl Peer {
 
     /// Its seat among the others.
     pub(crate) fn seat(&self, is_stopping: bool, now_us: u64) -> Seat {
-        let is_new = now_us.saturating_sub(self.came_us.load(Ordering::Relaxed)) < NEW_US;
-        let active_us = Some(self.active_us.load(Ordering::Relaxed)).filter(|active_us| *active_us > 0);
-        Seat { client: self.id, from: self.from, active_us, is_stopping, is_new }
+        let (came_us, active_us) =
+            (self.came_us.load(Ordering::Relaxed), self.active_us.load(Ordering::Relaxed));
+        let is_fresh = now_us.saturating_sub(came_us.max(active_us)) < FRESH_US;
+        let active_us = Some(active_us).filter(|active_us| *active_us > 0);
+        Seat { client: self.id, from: self.from, active_us, is_stopping, is_fresh }
     }
 
     /// The client has received what was sent to it at this time of the hub: it said so, and whatever it says next it says later.

@@ -31,8 +31,8 @@ pub(crate) struct Seat {
     pub active_us: Option<u64>,
     /// It waits for the answer to a stop: others leave first.
     pub is_stopping: bool,
-    /// It has just come, and could not say yet what it wants, which may be a stop.
-    pub is_new: bool,
+    /// It has just come, and could not say yet what it wants, which may be a stop; or it has just said or taken something.
+    pub is_fresh: bool,
 }
 
 /// How many seats there are, and how many of them one address may take.
@@ -52,7 +52,7 @@ pub(crate) fn who_leaves(taken: &[Seat], from: Origin, limits: Limits) -> Option
     let candidates = taken.iter().filter(|seat| !is_over || seat.from == from);
     // The first of equals is the one that came first.
     let leaving = candidates.min_by_key(|seat| {
-        (seat.is_stopping, seat.is_new, std::cmp::Reverse(count(seat.from)), seat.active_us)
+        (seat.is_stopping, seat.is_fresh, std::cmp::Reverse(count(seat.from)), seat.active_us)
     });
     leaving.map(|seat| seat.client)
 }
@@ -73,7 +73,7 @@ mod tests {
             from: from(last),
             active_us,
             is_stopping,
-            is_new: false,
+            is_fresh: false,
         };
         all.iter().enumerate().map(seat).collect()
     }
@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn whoever_has_just_come_may_say_what_it_wants() {
         let mut full = seats(&[(1, Some(9), false), (1, Some(8), false), (2, None, false), (2, None, false)]);
-        (full[2].is_new, full[3].is_new) = (true, true);
+        (full[2].is_fresh, full[3].is_fresh) = (true, true);
         assert_eq!(who_leaves(&full, from(3), LIMITS), Some(1), "and not one that said nothing yet");
-        full.iter_mut().for_each(|seat| seat.is_new = true);
+        full.iter_mut().for_each(|seat| seat.is_fresh = true);
         assert_eq!(who_leaves(&full, from(3), LIMITS), Some(2), "the first of those that all have just come");
     }
 

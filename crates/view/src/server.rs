@@ -90,7 +90,7 @@ impl Shared {
             from,
             active_us: None,
             is_stopping: false,
-            is_new: false,
+            is_fresh: false,
         };
         let taken: Vec<Seat> = new.iter().map(seat).collect();
         if let Some(leaving) = who_leaves(&taken, from, NEW)
