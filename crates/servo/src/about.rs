@@ -1,6 +1,6 @@
 //! What a family can tell of a servo, and where a servo is.
 
-use crate::{Carries, Exchange, Mounting};
+use crate::{Carries, Exchange, Mounting, Servos};
 use khz_wire::Frame;
 
 /// When an exchange takes place. Its frames differ, and so does what they cost on the bus.
@@ -78,4 +78,13 @@ impl<F> Plan<F> {
     pub fn of<G>(&self, family: G) -> Plan<G> {
         Plan { servo: self.servo, id: self.id, mounting: self.mounting, watchdog_s: self.watchdog_s, family }
     }
+}
+
+/// The servos of one family on one bus, as they are put together.
+pub(crate) trait OnBus: Sized {
+    /// All of them.
+    type Bus: Servos + Default;
+
+    /// Adds one.
+    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>);
 }

@@ -1,46 +1,66 @@
-//! The list of families.
+//! The list of families: a module for each that has `Settings`, and a line.
 
-use crate::{ByHand, FamilySettings, Plan, Servos, cubemars, damiao, mit, moteus, robstride};
+use crate::about::OnBus;
+use crate::{ByHand, FamilySettings, Plan, Servos, cubemars, damiao, moteus, robstride};
 use khz_settings::words;
 use khz_wire::{Address, Frame};
 
-words! {
-    /// The families of servos.
-    FamilyName {
-        /// mjbots' moteus, by its register protocol.
-        Moteus = "moteus",
-        /// Damiao (DM4310 and relatives), in MIT mode.
-        Damiao = "damiao",
-        /// RobStride and the CyberGear, by their private protocol.
-        Robstride = "robstride",
-        /// CubeMars (T-Motor) AK, in MIT mode.
-        Cubemars = "cubemars",
-    }
-}
-
-impl FamilyName {
-    /// What people call its servos.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Moteus => "moteus",
-            Self::Damiao => "Damiao",
-            Self::Robstride => "RobStride",
-            Self::Cubemars => "CubeMars",
+macro_rules! families {
+    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
+        words! {
+            /// The families of servos.
+            FamilyName { $($(#[doc = $doc])+ $name = $word,)+ }
         }
-    }
+
+        impl FamilyName {
+            /// What people call its servos.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)+ }
+            }
+        }
+
+        /// The family of a servo, with what a robot file says of it in that family's words.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Family { $($(#[doc = $doc])+ $name($module::Settings),)+ }
+
+        impl Family {
+            /// Its name.
+            pub const fn name(&self) -> FamilyName {
+                match self { $(Self::$name(_) => FamilyName::$name,)+ }
+            }
+
+            /// The settings, whatever the family.
+            pub fn settings(&self) -> &dyn FamilySettings {
+                match self { $(Self::$name(settings) => settings,)+ }
+            }
+
+            /// What is done with the servo by hand.
+            pub fn by_hand(&self) -> &dyn ByHand {
+                match self { $(Self::$name(settings) => settings,)+ }
+            }
+        }
+
+        /// The servos of one bus, by family. Allocates.
+        pub fn on_bus(plans: &[ServoPlan]) -> Vec<Box<dyn Servos>> {
+            $(let mut $module = <$module::Settings as OnBus>::Bus::default();)+
+            for plan in plans {
+                match &plan.family { $(Family::$name(settings) => OnBus::add(&mut $module, &plan.of(settings)),)+ }
+            }
+            let all: [Box<dyn Servos>; FamilyName::ALL.len()] = [$(Box::new($module),)+];
+            all.into_iter().filter(|servos| servos.turns() > 0).collect()
+        }
+    };
 }
 
-/// The family of a servo, with what a robot file says of it in that family's words.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Family {
-    /// mjbots' moteus.
-    Moteus(moteus::Settings),
-    /// Damiao in MIT mode.
-    Damiao(damiao::Settings),
-    /// RobStride and the CyberGear.
-    Robstride(robstride::Settings),
-    /// CubeMars AK in MIT mode.
-    Cubemars(cubemars::Settings),
+families! {
+    /// mjbots' moteus, by its register protocol.
+    Moteus(moteus) = "moteus", "moteus";
+    /// Damiao (DM4310 and relatives), in MIT mode.
+    Damiao(damiao) = "damiao", "Damiao";
+    /// RobStride and the CyberGear, by their private protocol.
+    Robstride(robstride) = "robstride", "RobStride";
+    /// CubeMars (T-Motor) AK, in MIT mode.
+    Cubemars(cubemars) = "cubemars", "CubeMars";
 }
 
 impl Family {
@@ -63,36 +83,6 @@ impl Family {
         let cubemars = Self::Cubemars(cubemars::Settings::of(&cubemars::CubemarsSettings::default()));
         Self::possible().into_iter().chain([cubemars]).filter(|family| family.name() == name).collect()
     }
-
-    /// Its name.
-    pub const fn name(&self) -> FamilyName {
-        match self {
-            Self::Moteus(_) => FamilyName::Moteus,
-            Self::Damiao(_) => FamilyName::Damiao,
-            Self::Robstride(_) => FamilyName::Robstride,
-            Self::Cubemars(_) => FamilyName::Cubemars,
-        }
-    }
-
-    /// The settings, whatever the family.
-    pub fn settings(&self) -> &dyn FamilySettings {
-        match self {
-            Self::Moteus(settings) => settings,
-            Self::Damiao(settings) => settings,
-            Self::Robstride(settings) => settings,
-            Self::Cubemars(settings) => settings,
-        }
-    }
-
-    /// What is done with the servo by hand.
-    pub fn by_hand(&self) -> &dyn ByHand {
-        match self {
-            Self::Moteus(settings) => settings,
-            Self::Damiao(settings) => settings,
-            Self::Robstride(settings) => settings,
-            Self::Cubemars(settings) => settings,
-        }
-    }
 }
 
 impl Default for Family {
@@ -108,22 +98,3 @@ pub fn replier(frame: &Frame) -> Option<u8> {
 
 /// One servo of a bus, of whichever family.
 pub type ServoPlan = Plan<Family>;
-
-/// The servos of one bus, by family. Allocates.
-pub fn on_bus(plans: &[ServoPlan]) -> Vec<Box<dyn Servos>> {
-    let mut moteus = moteus::Bus::default();
-    let mut damiao = mit::Bus::default();
-    let mut robstride = mit::Bus::default();
-    let mut cubemars = mit::Bus::default();
-    for plan in plans {
-        match &plan.family {
-            Family::Moteus(settings) => moteus.add(&plan.of(settings)),
-            Family::Damiao(settings) => damiao.add(plan, damiao::Protocol::of(&plan.of(settings))),
-            Family::Robstride(settings) => robstride.add(plan, robstride::Protocol::of(&plan.of(settings))),
-            Family::Cubemars(settings) => cubemars.add(plan, cubemars::Protocol::of(&plan.of(settings))),
-        }
-    }
-    let all: [Box<dyn Servos>; 4] =
-        [Box::new(moteus), Box::new(damiao), Box::new(robstride), Box::new(cubemars)];
-    all.into_iter().filter(|servos| servos.turns() > 0).collect()
-}

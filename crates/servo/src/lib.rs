@@ -18,7 +18,8 @@
 //! | [`cubemars`] | CubeMars AK |
 //! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
-//! A new family is a module that implements [`Servos`], [`FamilySettings`] and [`ByHand`], and a line in [`family`].
+//! A new family is a module whose `Settings` implement [`FamilySettings`] and [`ByHand`] and say which [`Servos`] they are put
+//! together to, and a line in [`family`]; what it leaves out does not compile.
 //!
 //! # Realtime contract
 //! What a tick calls ([`Servos`]) neither allocates nor locks, prints, waits or reads a clock.

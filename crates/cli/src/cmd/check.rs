@@ -8,7 +8,7 @@ use advice::Checked;
 use anyhow::Result;
 use khz_measure::budget::{File, Host};
 use khz_robot::RobotConfig;
-use khz_robot::config::{ConfigError, FamilyName, Problem, ServoConfig};
+use khz_robot::config::{ConfigError, Problem, ServoConfig};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -211,6 +211,6 @@ fn family(servo: &ServoConfig) -> String {
 
 /// The gains in N·m/rad and N·m·s/rad, if the file has them: a real moteus keeps its own.
 fn gains(is_emulated: bool, servo: &ServoConfig) -> [Option<f64>; 2] {
-    let known = is_emulated || servo.family != FamilyName::Moteus;
+    let known = is_emulated || servo.in_file().sends_gains();
     servo.gains().map(|gain| known.then_some(gain))
 }

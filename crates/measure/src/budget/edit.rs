@@ -1,7 +1,7 @@
 //! Keys of a robot file to be set to other values. Comments and layout of the file stay.
 
 use khz_robot::RobotConfig;
-use khz_robot::config::{FamilyName, Format};
+use khz_robot::config::{Format, ServoConfig};
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
@@ -85,7 +85,7 @@ impl Edit {
         let positions = if lengths == Lengths::Shortest { POSITIONS } else { &[] };
         let keys = FORMATS.iter().chain(positions);
         keys.filter_map(|(path, format, read)| {
-            let moteus = robot.servos.iter().filter(|servo| servo.family == FamilyName::Moteus);
+            let moteus = robot.servos.iter().filter(|servo| servo.in_file().has_formats());
             let mut now: Vec<_> =
                 moteus.map(read).filter(|now| is_longer(*now, *format)).map(Format::word).collect();
             now.dedup();
@@ -100,16 +100,15 @@ impl Edit {
         .collect()
     }
 
-    /// CAN-FD for Damiao servos on classic CAN.
+    /// CAN-FD for servos on classic CAN that can be switched to it.
     pub fn can_fd(robot: &RobotConfig) -> Option<Self> {
-        let is_classic = |servo: &khz_robot::config::ServoConfig| {
-            servo.family == FamilyName::Damiao && !servo.damiao.can_fd
-        };
-        robot.servos.iter().any(is_classic).then(|| Self {
-            key: "damiao.can_fd".to_owned(),
+        let is_classic = |servo: &&ServoConfig| !servo.speaks_fd();
+        let switch = robot.servos.iter().filter(is_classic).find_map(|servo| servo.in_file().fd_switch())?;
+        Some(Self {
+            key: switch.join("."),
             now: "false".to_owned(),
             then: "true (and the motors set to it)".to_owned(),
-            place: Place::Switch(["damiao", "can_fd"]),
+            place: Place::Switch(switch),
             value: true.into(),
         })
     }

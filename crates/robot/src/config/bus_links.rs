@@ -1,6 +1,6 @@
 //! Whether the links of a file's buses can do what their servos need.
 
-use super::{FamilyName, RobotConfig};
+use super::{RobotConfig, ServoConfig};
 use khz_settings::{Problem, Reader};
 
 pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
@@ -23,18 +23,19 @@ pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
     }
 }
 
-/// The rate at which RobStride and CubeMars servos speak, bit/s.
-const ONE_RATE: u32 = 1_000_000;
-
 /// A servo at another bit rate than its bus never answers, and disturbs those that do.
 fn check_rate(robot: &RobotConfig, i: usize, reader: &mut Reader) {
     let bus = &robot.buses[i];
-    let is_meant = |family| matches!(family, FamilyName::Robstride | FamilyName::Cubemars);
-    let servo = robot.servos.iter().find(|servo| servo.bus == i && is_meant(servo.family));
-    let rate = bus.link.bus().nominal_bit_rate().filter(|&rate| rate != ONE_RATE);
+    let leaves_with = |servo: &ServoConfig| servo.in_file().factory_bit_rate();
+    let on_bus = robot.servos.iter().filter(|servo| servo.bus == i);
+    let Some((servo, leaves)) = { on_bus }.find_map(|servo| Some((servo, leaves_with(servo)?))) else {
+        return;
+    };
+    let rate = bus.link.bus().nominal_bit_rate().filter(|&rate| rate != leaves);
     let place = format!("bus.{}.nominal_bit_rate", bus.name);
-    if let (Some(servo), Some(rate), Some(span)) = (servo, rate, reader.span(&place)) {
-        let title = format!("{} servos leave the factory at 1 Mbit/s", servo.family.title());
+    if let (Some(rate), Some(span)) = (rate, reader.span(&place)) {
+        let title =
+            format!("{} servos leave the factory at {} Mbit/s", servo.family.title(), leaves / 1_000_000);
         let problem = Problem::warning(place, title)
             .at(span, format!("{rate} bit/s, and `{}` is one", servo.name))
             .help("remove the key, unless every servo on the bus was set to that rate");

@@ -1,10 +1,10 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
 use super::{
-    BusConfig, Clock, ControllerConfig, FamilyName, Format, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN,
-    Reaction, Reactions, RobotBody, RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
+    BusConfig, Clock, ControllerConfig, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN, Reaction, Reactions,
+    RobotBody, RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
 };
-use super::{bus_links, families, formats, promises};
+use super::{bus_links, families, promises};
 use crate::controller::LONGEST;
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
@@ -25,10 +25,6 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
         check_bus_of(robot, i, servo, reader);
         check_limits(i, servo, reader);
         families::check(robot, i, servo, reader);
-        if servo.family == FamilyName::Moteus {
-            formats::check(robot, i, servo, reader);
-            check_torque(i, servo, reader);
-        }
         check_joint(i, servo, reader);
     }
     check_imu(robot, reader);
@@ -399,27 +395,6 @@ fn check_limits(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     }
 }
 
-/// A servo that is not told its greatest torque uses all it has to hold a position. Limits of position and velocity
-/// are different: a target that does not travel cannot be beyond them.
-fn check_torque(i: usize, servo: &ServoConfig, reader: &mut Reader) {
-    if servo.limits.torque.is_none() || servo.command.max_torque != Format::None {
-        return;
-    }
-    let written = |key: &str| {
-        let places = [format!("servo[{i}].{key}"), format!("servo_defaults.{key}")];
-        places.into_iter().find_map(|place| reader.span(&place).map(|span| (place, span)))
-    };
-    let (Some((place, limit)), Some((_, none))) = (written("limits.torque"), written("command.max_torque"))
-    else {
-        return;
-    };
-    let problem = Problem::error(place, "the torque limit would not be sent to the servo")
-        .at(limit, "this limit could not be enforced")
-        .at(none, "not sent")
-        .help("write `max_torque = \"int16\"`, or remove `limits.torque`");
-    reader.problems.push(problem);
-}
-
 fn check_joint(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     if servo.sign == 0
         && let Some(span) =
@@ -559,9 +534,7 @@ fn check_supervisor(robot: &RobotConfig, text: &str, reader: &mut Reader) {
         reader.problems.push(problem);
     }
     let cannot = |servo: &&ServoConfig| {
-        let (sent, read) = (servo.command.max_torque, servo.query.temperature);
-        let moteus = servo.family == FamilyName::Moteus;
-        servo.limits.torque.is_none() || moteus && (sent == Format::None || read == Format::None)
+        servo.limits.torque.is_none() || servo.in_file().limits_torque() && !servo.in_file().derates(servo)
     };
     if let Some(at) = reader.span("supervisor.temperature_soft_c")
         && let Some(servo) = robot.servos.iter().find(cannot)

@@ -2,12 +2,8 @@
 
 use super::{ImuConfig, ImuLink, MujocoConfig, RobotBody, RobotConfig, ServoConfig};
 use khz_emu::world::STEP_NS;
-use khz_emu::{
-    Body, ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, Quadruped, QuadrupedConfig, RobstrideMotor,
-    World, WorldConfig,
-};
+use khz_emu::{Body, ConfigError, Quadruped, QuadrupedConfig, World, WorldConfig};
 use khz_mujoco::{Mujoco, Plan};
-use khz_servo::{Family, cubemars, damiao, robstride};
 use std::path::PathBuf;
 
 /// The share of the time that a simulated body may take of a loop in real time.
@@ -103,7 +99,7 @@ impl RobotConfig {
             ambient_c: self.emulation.ambient_c,
             thermal: servo.heat,
             heat_rate: self.emulation.heat_rate,
-            family: emulated_family(servo),
+            family: servo.in_file().twin(servo),
             ..khz_emu::ServoConfig::new(servo.bus, servo.id)
         })
     }
@@ -114,37 +110,6 @@ impl RobotConfig {
             // A device behind Ethernet reads its IMU all the time and sends the newest reading.
             ImuLink::Udp => khz_emu::ImuConfig { latency_ns: 0, ..emulated },
             _ => emulated,
-        }
-    }
-}
-
-/// The motor is as the file says: a real one that is not so is found out at the start.
-fn emulated_family(servo: &ServoConfig) -> FamilyConfig {
-    let fault_c = servo.device.fault_temperature;
-    match servo.family() {
-        Family::Moteus(_) => FamilyConfig::Moteus,
-        Family::Damiao(damiao::Settings { master_id, can_fd, drive, .. }) => {
-            FamilyConfig::Damiao(DamiaoMotor { master_id, can_fd, ranges: drive.ranges, fault_c })
-        }
-        Family::Robstride(robstride::Settings { cybergear, drive, torque_limits, .. }) => {
-            let ([position, velocity, torque], [kp_most, kd_most]) = (drive.ranges, drive.most);
-            FamilyConfig::Robstride(RobstrideMotor {
-                cybergear,
-                position,
-                velocity,
-                torque,
-                torque_limit: torque_limits[0].min(torque),
-                kp_most,
-                kd_most,
-                fault_c,
-                // Set up as docs/servos.md tells: a joint may start below 0.
-                centred: true,
-                ..RobstrideMotor::default()
-            })
-        }
-        Family::Cubemars(cubemars::Settings { reply_id, drive }) => {
-            // As it leaves the factory: no watchdog.
-            FamilyConfig::Cubemars(CubemarsMotor { reply_id, ranges: drive.ranges, fault_c, watchdog_s: 0.0 })
         }
     }
 }

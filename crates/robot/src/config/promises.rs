@@ -1,7 +1,7 @@
 //! What a file may say, but what gives up a promise of `docs/safety.md`.
 
-use super::formats::written;
-use super::{FamilyName, Format, Reaction, Reactions, RobotConfig, ServoConfig};
+use super::families::written;
+use super::{Format, Reaction, Reactions, RobotConfig, ServoConfig};
 use khz_settings::{Problem, Reader};
 use std::ops::Range;
 
@@ -154,8 +154,7 @@ pub(super) fn sent_watchdog(servo: &ServoConfig) -> f64 {
 fn way_cut_off(servo: &ServoConfig) -> f64 {
     let [kp, kd] = servo.gains();
     let moves_s = sent_watchdog(servo);
-    let moves_s =
-        if servo.family == FamilyName::Moteus || kp <= 0.0 { moves_s } else { moves_s.min(kd / kp) };
+    let moves_s = if servo.in_file().moves_target_on() || kp <= 0.0 { moves_s } else { moves_s.min(kd / kp) };
     moves_s * servo.limits.velocity.unwrap_or(0.0)
 }
 

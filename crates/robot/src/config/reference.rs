@@ -1,5 +1,6 @@
 //! Every table of a robot file, for its documentation.
 
+use super::families::in_file;
 use super::*;
 use khz_settings::Documented;
 
@@ -15,11 +16,9 @@ const AFTER_LINKS: &[Documented] = &[
     ("`[pi3hat]`", Pi3hatConfig::ABOUT, Pi3hatConfig::KEYS),
     ("`[[servo]]` and `[servo_defaults]`", ServoSettings::ABOUT, ServoSettings::KEYS),
     ("`limits` of a servo", Limits::ABOUT, Limits::KEYS),
-    ("`damiao` of a servo", DamiaoSettings::ABOUT, DamiaoSettings::KEYS),
-    ("`robstride` of a servo", RobstrideSettings::ABOUT, RobstrideSettings::KEYS),
-    ("`cubemars` of a servo", CubemarsSettings::ABOUT, CubemarsSettings::KEYS),
-    ("`query` of a servo", QueryFormat::ABOUT, QueryFormat::KEYS),
-    ("`command` of a servo", CommandFormat::ABOUT, CommandFormat::KEYS),
+];
+
+const AFTER_FAMILIES: &[Documented] = &[
     ("`joint` of a servo", JointConfig::ABOUT, JointConfig::KEYS),
     ("`device` of a servo", DeviceConfig::ABOUT, DeviceConfig::KEYS),
     ("`heat` of a servo", HeatConfig::ABOUT, HeatConfig::KEYS),
@@ -47,5 +46,8 @@ const AFTER_LINKS: &[Documented] = &[
 
 /// Every key with its values, default and meaning, as Markdown.
 pub fn reference() -> String {
-    khz_settings::reference(&[BEFORE_LINKS, LinkKind::TABLES, AFTER_LINKS].concat())
+    let families = FamilyName::ALL.iter().map(|&name| in_file(name).tables()).collect::<Vec<_>>().concat();
+    khz_settings::reference(
+        &[BEFORE_LINKS, LinkKind::TABLES, AFTER_LINKS, &families, AFTER_FAMILIES].concat(),
+    )
 }

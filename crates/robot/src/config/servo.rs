@@ -1,7 +1,7 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
-use khz_servo::{Carries, Family, Mounting, ServoPlan, cubemars, damiao, moteus, robstride};
+use khz_servo::Mounting;
 use khz_settings::section;
 
 pub use khz_servo::FamilyName;
@@ -25,61 +25,9 @@ impl ServoConfig {
         self.model_joint.as_ref().unwrap_or(&self.name)
     }
 
-    /// Its family, with what the file says of it in that family's words.
-    pub fn family(&self) -> Family {
-        match self.family {
-            FamilyName::Moteus => {
-                Family::Moteus(moteus::Settings { command: self.command.clone(), query: self.query.clone() })
-            }
-            FamilyName::Damiao => Family::Damiao(damiao::Settings::of(&self.damiao, self.id)),
-            FamilyName::Robstride => Family::Robstride(robstride::Settings::of(&self.robstride)),
-            FamilyName::Cubemars => Family::Cubemars(cubemars::Settings::of(&self.cubemars)),
-        }
-    }
-
-    /// What can be sent to it and received from it.
-    pub fn carries(&self) -> Carries {
-        self.family().settings().carries(&self.mounting())
-    }
-
-    /// Position and velocity gain of the emulated servo, N·m/rad and N·m·s/rad.
-    pub fn gains(&self) -> [f64; 2] {
-        match self.family {
-            FamilyName::Moteus => [self.device.kp, self.device.kd],
-            FamilyName::Damiao => [self.damiao.kp, self.damiao.kd],
-            FamilyName::Robstride => [self.robstride.kp, self.robstride.kd],
-            FamilyName::Cubemars => [self.cubemars.kp, self.cubemars.kd],
-        }
-    }
-
-    /// The model, where its family has models and the file names one.
-    pub fn model(&self) -> Option<&'static str> {
-        match self.family {
-            FamilyName::Moteus => None,
-            FamilyName::Damiao => self.damiao.model.map(|model| model.word()),
-            FamilyName::Robstride => self.robstride.model.map(|model| model.word()),
-            FamilyName::Cubemars => self.cubemars.model.map(|model| model.word()),
-        }
-    }
-
-    /// Its frames are CAN-FD.
-    pub fn speaks_fd(&self) -> bool {
-        match self.family {
-            FamilyName::Moteus => true,
-            FamilyName::Damiao => self.damiao.can_fd,
-            FamilyName::Robstride | FamilyName::Cubemars => false,
-        }
-    }
-
     /// How it is mounted on its joint.
     pub fn mounting(&self) -> Mounting {
         Mounting { sign: f64::from(self.sign), offset: self.offset }
-    }
-
-    /// What its family needs to know of it; `servo` is its number in the robot.
-    pub fn plan(&self, servo: usize) -> ServoPlan {
-        let (id, watchdog_s) = (self.id, self.watchdog_s);
-        ServoPlan { servo, id, mounting: self.mounting(), watchdog_s, family: self.family() }
     }
 }
 

@@ -82,12 +82,12 @@ impl ServoConfig {
     /// Without the keys of other families.
     fn values(&self) -> Value {
         let mut values = json!(self.settings);
-        for (key, family) in families::OWN {
+        for (key, family) in families::own_keys() {
             let table = match key.split_once('.') {
                 Some((table, _)) => values.get_mut(table),
                 None => Some(&mut values),
             };
-            if *family != self.family
+            if family != self.family
                 && let Some(table) = table.and_then(Value::as_object_mut)
             {
                 table.remove(key.rsplit('.').next().unwrap_or(key));

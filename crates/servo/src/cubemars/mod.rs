@@ -12,6 +12,7 @@ mod settings;
 
 pub use settings::{CubemarsSettings, Model};
 
+use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Output, Said, Say};
 use crate::{
@@ -154,6 +155,14 @@ impl Protocol {
     /// The servo of a plan.
     pub fn of(plan: &Plan<&Settings>) -> Self {
         Self { settings: plan.family.clone(), id: plan.id }
+    }
+}
+
+impl OnBus for Settings {
+    type Bus = mit::Bus<Protocol>;
+
+    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {
+        bus.add(plan, Protocol::of(plan));
     }
 }
 

@@ -12,6 +12,7 @@ mod settings;
 
 pub use settings::{DamiaoSettings, Model};
 
+use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Heard, Output, Said, Say};
 use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan};
@@ -135,6 +136,14 @@ impl Protocol {
         let mark = MARKS.iter().position(|&mark| reply.asked == damiao::READ && mark == reply.register);
         let changed = !ready::is_as_set(&self.settings, self.id, self.timeout, reply);
         Heard::Register { mark, changed, deaf: changed && ready::is_other_mode(reply) }
+    }
+}
+
+impl OnBus for Settings {
+    type Bus = mit::Bus<Protocol>;
+
+    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {
+        bus.add(plan, Protocol::of(plan));
     }
 }
 

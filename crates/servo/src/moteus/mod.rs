@@ -16,6 +16,7 @@ mod settings;
 
 pub use settings::{CommandFormat, Format, QueryFormat};
 
+use crate::about::OnBus;
 use crate::{Carries, FamilySettings, Mounting, Occasion, Plan, ServoCommand, ServoState, Servos, Taken};
 use codec::{Codec, Read};
 use khz_wire::{Address, Class, Frame, Mode, Request};
@@ -120,6 +121,14 @@ impl Bus {
     pub fn add(&mut self, plan: &Plan<&Settings>) {
         self.by_id[usize::from(plan.id & 0x7f)] = Some(self.servos.len());
         self.servos.push(Servo::new(plan));
+    }
+}
+
+impl OnBus for Settings {
+    type Bus = Bus;
+
+    fn add(bus: &mut Bus, plan: &Plan<&Self>) {
+        bus.add(plan);
     }
 }
 

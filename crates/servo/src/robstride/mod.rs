@@ -16,6 +16,7 @@ mod settings;
 
 pub use settings::{Facts, Model, RobstrideSettings};
 
+use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Heard, Output, Said, Say};
 use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand};
@@ -224,6 +225,14 @@ impl Protocol {
         let mark = (0..MARKS.len()).find(|&mark| self.settings.mark(mark) == parameter);
         let changed = !ready::is_as_set(&self.settings, self.mark, parameter, value);
         Heard::Register { mark, changed, deaf: changed && parameter == parameter::RUN_MODE }
+    }
+}
+
+impl OnBus for Settings {
+    type Bus = mit::Bus<Protocol>;
+
+    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {
+        bus.add(plan, Protocol::of(plan));
     }
 }
 

@@ -1,11 +1,11 @@
-//! Whether the chosen formats can carry what the rest of the file says: limits and the watchdog.
+//! Whether the formats chosen for a moteus can carry what the rest of the file says: limits and the watchdog.
 
-use super::{Format, RobotConfig, ServoConfig};
+use super::written;
+use crate::config::{Format, RobotConfig, ServoConfig};
 use khz_settings::Problem;
 use khz_settings::Reader;
 use khz_wire::Class;
 use std::f64::consts::TAU;
-use std::ops::Range;
 
 /// Below this rate a joint that follows the steps of its target is a third faster between them, Hz.
 const SMOOTH_HZ: f64 = 50.0;
@@ -24,12 +24,6 @@ pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: 
     check_speed(robot, i, servo, reader);
     check_torque_limit(i, servo, reader);
     check_watchdog(robot, i, servo, reader);
-}
-
-/// Where a key of a servo is written, if it is.
-pub(super) fn written(i: usize, key: &str, reader: &Reader) -> Option<Range<usize>> {
-    let own = reader.span(&format!("servo[{i}].{key}"));
-    own.or_else(|| reader.span(&format!("servo_defaults.{key}")))
 }
 
 /// A position at the end of its format may be any beyond it, so one at a limit must not be.

@@ -1,0 +1,120 @@
+//! CubeMars AK in a robot file.
+
+use super::{InFile, mit, written};
+use crate::config::{RobotConfig, ServoConfig, ServoSettings};
+use khz_emu::{CubemarsMotor, FamilyConfig};
+use khz_servo::cubemars::CubemarsSettings;
+use khz_servo::{Family, cubemars};
+use khz_settings::{Documented, Problem, Reader};
+
+pub(super) struct Cubemars;
+
+const TORQUE_LIMIT: &str = "the motor's own limits are set with its maker's tool";
+
+impl InFile for Cubemars {
+    fn own_keys(&self) -> &'static [&'static str] {
+        &["cubemars"]
+    }
+
+    fn tables(&self) -> &'static [Documented] {
+        &[("`cubemars` of a servo", CubemarsSettings::ABOUT, CubemarsSettings::KEYS)]
+    }
+
+    fn family(&self, servo: &ServoSettings) -> Family {
+        Family::Cubemars(cubemars::Settings::of(&servo.cubemars))
+    }
+
+    fn gains(&self, servo: &ServoSettings) -> [f64; 2] {
+        [servo.cubemars.kp, servo.cubemars.kd]
+    }
+
+    fn sends_gains(&self) -> bool {
+        true
+    }
+
+    fn model(&self, servo: &ServoSettings) -> Option<&'static str> {
+        servo.cubemars.model.map(cubemars::Model::word)
+    }
+
+    fn speaks_fd(&self, _: &ServoSettings) -> bool {
+        false
+    }
+
+    fn fd_switch(&self) -> Option<[&'static str; 2]> {
+        None
+    }
+
+    fn factory_bit_rate(&self) -> Option<u32> {
+        Some(1_000_000)
+    }
+
+    fn limits_torque(&self) -> bool {
+        false
+    }
+
+    fn has_formats(&self) -> bool {
+        false
+    }
+
+    fn derates(&self, _: &ServoSettings) -> bool {
+        false
+    }
+
+    fn moves_target_on(&self) -> bool {
+        false
+    }
+
+    fn has_watchdog(&self) -> bool {
+        false
+    }
+
+    fn ids_refused(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
+        let settings = cubemars::Settings::of(&servo.cubemars);
+        FamilyConfig::Cubemars(CubemarsMotor {
+            reply_id: settings.reply_id,
+            ranges: settings.drive.ranges,
+            fault_c: servo.device.fault_temperature,
+            // As it leaves the factory: no watchdog.
+            watchdog_s: 0.0,
+        })
+    }
+
+    fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+        check_own(robot, i, servo, reader);
+        let drive = cubemars::Settings::of(&servo.cubemars).drive;
+        mit::check(robot, i, servo, &mit::Mit { drive, torque_limit: TORQUE_LIMIT }, reader);
+    }
+}
+
+fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    mit::check_model(i, servo, "AK80-9", reader);
+    let file = &servo.cubemars;
+    if !file.unwatched
+        && let Some(span) = written(i, "family", reader)
+    {
+        let title = "no host can read or set the watchdog of a CubeMars; from the factory it is off";
+        let problem = Problem::error(format!("servo[{i}].cubemars.unwatched"), title)
+            .at(span, "when this computer fails it may follow its last command for ever")
+            .help(
+                "set its \"CAN timeout\" with its maker's tool, have a switch at hand that cuts its power, and write \
+                 `cubemars.unwatched = true`",
+            );
+        reader.problems.push(problem);
+    }
+    mit::warn_of_unwatched(i, servo, file.unwatched, "cubemars.unwatched", reader);
+    // Where one replies another must not be commanded. Its own identifier is possible.
+    let beside = robot.servos.iter().filter(|other| other.bus == servo.bus && other.name != servo.name);
+    let taken = beside.filter(|other| u16::from(other.id) == file.reply_id);
+    let span = written(i, "cubemars.reply_id", reader).or_else(|| written(i, "id", reader));
+    if let (Some(other), Some(span)) = ({ taken }.next_back(), span) {
+        let title = format!("its replies would be commands to `{}`", other.name);
+        let problem = Problem::error(format!("servo[{i}].cubemars.reply_id"), title)
+            .at(span, format!("replies have the identifier {}", file.reply_id))
+            .help("give the motor another identifier for its replies with its maker's tool");
+        reader.problems.push(problem);
+    }
+}

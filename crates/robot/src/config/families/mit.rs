@@ -1,0 +1,179 @@
+//! What the files of all servos in MIT mode have in common.
+
+use super::written;
+use crate::config::{RobotConfig, ServoConfig};
+use khz_servo::mit::Drive;
+use khz_settings::{Problem, Reader};
+
+/// What differs between the families.
+pub(super) struct Mit {
+    /// Codes and gains.
+    pub drive: Drive,
+    /// What limits the torque instead of the file.
+    pub torque_limit: &'static str,
+}
+
+/// Checks what they have in common.
+pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, mit: &Mit, reader: &mut Reader) {
+    check_link(robot, i, servo, mit, reader);
+    check_gains(i, servo, &mit.drive, reader);
+    check_reach(robot, i, servo, reader);
+    check_rate(robot, servo, reader);
+    check_still(robot, i, servo, reader);
+}
+
+/// A servo in MIT mode whose file does not name its model.
+pub(super) fn check_model(i: usize, servo: &ServoConfig, example: &str, reader: &mut Reader) {
+    if servo.model().is_none()
+        && let Some(at) = written(i, "family", reader)
+    {
+        let key = format!("{}.model", servo.family.word());
+        let problem = Problem::error(format!("servo[{i}].{key}"), "which motor it is must be said")
+            .at(at, "what its codes mean depends on the model")
+            .help(format!("write for example `{key} = \"{example}\"`"));
+        reader.problems.push(problem);
+    }
+}
+
+/// What a link, and what a reply, does not carry of servos in MIT mode.
+fn check_link(robot: &RobotConfig, i: usize, servo: &ServoConfig, mit: &Mit, reader: &mut Reader) {
+    let place = |key: &str| format!("servo[{i}].{key}");
+    let family = servo.family.title();
+    if let Some(why) = robot.buses[servo.bus].link.bus().moteus_only()
+        && let Some(span) = reader.span(&format!("bus.{}", servo.settings.bus))
+    {
+        let title = format!("this link does not carry the frames of {family} servos");
+        let problem = Problem::error(place("bus"), title)
+            .at(span, why)
+            .help("connect them by `link = \"socketcan\"`, `link = \"slcan\"` or `link = \"fdcanusb\"`");
+        reader.problems.push(problem);
+    }
+    if robot.supervisor.voltage_low_v > 0.0
+        && let Some(span) = reader.span("supervisor.voltage_low_v")
+    {
+        let title = format!("{family} servos do not report their voltage");
+        let problem = Problem::warning("supervisor.voltage_low_v", title)
+            .at(span, "not watched for them")
+            .help("their own under-voltage fault brings the robot down");
+        reader.problems.push(problem);
+    }
+    if servo.limits.torque.is_some()
+        && let Some(span) = written(i, "limits.torque", reader)
+    {
+        let problem = Problem::error(place("limits.torque"), "this limit could not be enforced")
+            .at(span, format!("no greatest torque travels to a {family} servo"))
+            .help(format!("remove it; {}", mit.torque_limit));
+        reader.problems.push(problem);
+    }
+}
+
+/// A gain beyond the last code would be cut off silently.
+fn check_gains(i: usize, servo: &ServoConfig, drive: &Drive, reader: &mut Reader) {
+    let gains = [("kp", drive.kp, 0), ("kd", drive.kd, 1), ("damping", drive.damping, 1)];
+    for (key, gain, which) in gains.into_iter().filter(|(_, gain, which)| *gain > drive.most[*which]) {
+        let key = format!("{}.{key}", servo.family.word());
+        let most = drive.most[which];
+        let span = written(i, &key, reader).or_else(|| written(i, "family", reader));
+        let Some(span) = span else { continue };
+        let problem =
+            Problem::error(format!("servo[{i}].{key}"), format!("this model takes gains up to {most}"))
+                .at(span, format!("{gain} is more"))
+                .help(format!("write {most} or less, or correct `{}.model`", servo.family.word()));
+        reader.problems.push(problem);
+    }
+}
+
+/// A joint that is limp for longer, s, is told of.
+const LIMP_S: f64 = 0.02;
+
+/// Its watchdog is read, it is told to damp and to switch on, and says so, before its first command.
+fn check_rate(robot: &RobotConfig, servo: &ServoConfig, reader: &mut Reader) {
+    let limp_s = 4.0 * robot.timing.period_ns() as f64 * 1e-9;
+    if limp_s > LIMP_S
+        && let Some(span) = reader.span("loop.rate_hz")
+    {
+        let family = servo.family.title();
+        let title =
+            format!("joints of {family} servos are limp for {:.0} ms when control begins", limp_s * 1e3);
+        let problem = Problem::warning("loop.rate_hz", title)
+            .at(span, "they follow four periods after the controller has started")
+            .help("support joints that fall, or write 200 or more");
+        reader.problems.push(problem);
+    }
+}
+
+/// What stands still must read as standing still.
+fn check_still(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let [_, step] = servo.family().settings().carries(&servo.mounting()).reported_steps;
+    let still = robot.supervisor.still_velocity;
+    let model = format!("{}.model", servo.family.word());
+    let span = reader.span("supervisor.still_velocity").or_else(|| written(i, &model, reader));
+    if let Some(span) = span.filter(|_| still < step) {
+        let title =
+            format!("`still_velocity` is below the {step:.3} rad/s that `{}` can tell from rest", servo.name);
+        let problem = Problem::warning("supervisor.still_velocity", title)
+            .at(span, "a joint that trembles never counts as still, and damping takes all of `damping_s`")
+            .help(format!("write `still_velocity = {:.2}`", step * 1.05));
+        reader.problems.push(problem);
+    }
+}
+
+/// What the ranges of its codes do not reach.
+fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let carries = servo.family().settings().carries(&servo.mounting());
+    if let Some([low, high]) = servo.limits.position
+        && let Some(span) = written(i, "limits.position", reader)
+    {
+        let most =
+            (low - carries.zero).abs().max((high - carries.zero).abs()) + robot.supervisor.position_tolerance;
+        if most >= carries.position {
+            let problem = Problem::error(
+                format!("servo[{i}].limits.position"),
+                "the servo's range is too small for the limits",
+            )
+            .at(span, format!("up to {most:.2} rad from the servo's zero, with `position_tolerance`"))
+            .help(format!(
+                "positions travel up to {} rad either way; see `{}.position_range`",
+                carries.position,
+                servo.family.word()
+            ));
+            reader.problems.push(problem);
+        }
+    }
+    if let Some(limit) = servo.limits.velocity
+        && limit >= carries.velocity
+        && let Some(span) = written(i, "limits.velocity", reader)
+    {
+        let problem =
+            Problem::error(format!("servo[{i}].limits.velocity"), "this limit could not be watched")
+                .at(span, format!("velocities travel up to {} rad/s", carries.velocity))
+                .help("write less");
+        reader.problems.push(problem);
+    }
+    let least = 2.0 * robot.timing.period_ns() as f64 * 1e-9;
+    if servo.watchdog_s < least
+        && let Some(span) = written(i, "watchdog_s", reader).or_else(|| reader.span("loop.rate_hz"))
+    {
+        let problem =
+            Problem::error(format!("servo[{i}].watchdog_s"), "the servo would go limp between two ticks")
+                .at(span, format!("a watchdog of {} s at {} Hz", servo.watchdog_s, robot.timing.rate_hz))
+                .help(format!("write at least two periods, {least} s; 0.1 is usual"));
+        reader.problems.push(problem);
+    }
+}
+
+pub(super) fn warn_of_unwatched(
+    i: usize,
+    servo: &ServoConfig,
+    unwatched: bool,
+    key: &str,
+    reader: &mut Reader,
+) {
+    if unwatched && let Some(span) = written(i, key, reader) {
+        let title = format!("without this computer `{}` may follow its last command for ever", servo.name);
+        let problem = Problem::warning(format!("servo[{i}].{key}"), title)
+            .at(span, "its watchdog is neither set nor checked")
+            .help("set it with its maker's tool, and have a switch at hand that cuts its power");
+        reader.problems.push(problem);
+    }
+}

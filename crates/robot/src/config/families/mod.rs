@@ -1,0 +1,200 @@
+//! What a robot file says of the servos of each family: a file for each, and one list.
+//!
+//! A new family is a file here that implements [`InFile`], and a line in [`in_file`]. The checks, the reference, the command line
+//! and the emulation follow; what the file leaves out does not compile.
+
+mod cubemars;
+mod damiao;
+mod formats;
+mod mit;
+mod moteus;
+mod robstride;
+
+use crate::config::{RobotConfig, ServoConfig, ServoSettings};
+use khz_emu::FamilyConfig;
+use khz_servo::{Carries, Family, FamilyName, ServoPlan};
+use khz_settings::{Documented, Problem, Reader};
+use std::ops::Range;
+
+/// The family of this name.
+pub fn in_file(name: FamilyName) -> &'static dyn InFile {
+    match name {
+        FamilyName::Moteus => &moteus::Moteus,
+        FamilyName::Damiao => &damiao::Damiao,
+        FamilyName::Robstride => &robstride::Robstride,
+        FamilyName::Cubemars => &cubemars::Cubemars,
+    }
+}
+
+/// What a robot file says of the servos of one family, and what follows from it.
+pub trait InFile: Sync {
+    /// Keys of a servo that mean something for this family only.
+    fn own_keys(&self) -> &'static [&'static str];
+
+    /// Its own tables: title, what each is for, keys.
+    fn tables(&self) -> &'static [Documented];
+
+    /// The family, with what the file says of a servo in its words.
+    fn family(&self, servo: &ServoSettings) -> Family;
+
+    /// Position and velocity gain, N·m/rad and N·m·s/rad. Of a family whose servos keep their own they are the emulated servo's.
+    fn gains(&self, servo: &ServoSettings) -> [f64; 2];
+
+    /// Its gains travel with every command, so that the file has those of real servos.
+    fn sends_gains(&self) -> bool;
+
+    /// The model, where the family has models and the file names one.
+    fn model(&self, servo: &ServoSettings) -> Option<&'static str>;
+
+    /// Its frames are CAN-FD.
+    fn speaks_fd(&self, servo: &ServoSettings) -> bool;
+
+    /// The switch that makes it speak CAN-FD, where its servos have one.
+    fn fd_switch(&self) -> Option<[&'static str; 2]>;
+
+    /// The only bit rate its servos leave the factory with, bit/s.
+    fn factory_bit_rate(&self) -> Option<u32>;
+
+    /// A greatest torque travels to its servos (`limits.torque`).
+    fn limits_torque(&self) -> bool;
+
+    /// Its values travel in formats that a file may choose (`query`, `command`).
+    fn has_formats(&self) -> bool;
+
+    /// Heat may lower its torque: its temperature is asked for, and its greatest torque is sent.
+    fn derates(&self, servo: &ServoSettings) -> bool;
+
+    /// What a host that falls silent leaves moving: whether the servo moves its target on with the velocity of the last command.
+    fn moves_target_on(&self) -> bool;
+
+    /// A watchdog of `watchdog_s` is set in it, or is known to be.
+    fn has_watchdog(&self) -> bool;
+
+    /// Why an id is refused that others could have, and the cure, where that is not its number alone.
+    fn ids_refused(&self) -> Option<(&'static str, &'static str)>;
+
+    /// The emulated servo. The motor is as the file says: a real one that is not so is found out at the start.
+    fn twin(&self, servo: &ServoConfig) -> FamilyConfig;
+
+    /// Checks what the file says of a servo of this family.
+    fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader);
+}
+
+impl ServoConfig {
+    /// What the file says of it, and what follows, in its family's words.
+    pub fn in_file(&self) -> &'static dyn InFile {
+        in_file(self.family)
+    }
+
+    /// Its family, with what the file says of it in that family's words.
+    pub fn family(&self) -> Family {
+        self.in_file().family(self)
+    }
+
+    /// What can be sent to it and received from it.
+    pub fn carries(&self) -> Carries {
+        self.family().settings().carries(&self.mounting())
+    }
+
+    /// Position and velocity gain, N·m/rad and N·m·s/rad: see [`InFile::gains`].
+    pub fn gains(&self) -> [f64; 2] {
+        self.in_file().gains(self)
+    }
+
+    /// The model, where its family has models and the file names one.
+    pub fn model(&self) -> Option<&'static str> {
+        self.in_file().model(self)
+    }
+
+    /// Its frames are CAN-FD.
+    pub fn speaks_fd(&self) -> bool {
+        self.in_file().speaks_fd(self)
+    }
+
+    /// What its family needs to know of it; `servo` is its number in the robot.
+    pub fn plan(&self, servo: usize) -> ServoPlan {
+        let (id, watchdog_s) = (self.id, self.watchdog_s);
+        ServoPlan { servo, id, mounting: self.mounting(), watchdog_s, family: self.family() }
+    }
+}
+
+/// Keys of a servo that mean something for one family only.
+pub(crate) fn own_keys() -> impl Iterator<Item = (&'static str, FamilyName)> {
+    FamilyName::ALL.iter().flat_map(|&name| in_file(name).own_keys().iter().map(move |&key| (key, name)))
+}
+
+/// Checks whether what a file says fits the families of its servos.
+pub(crate) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    check_keys(robot, i, servo, reader);
+    check_bus(robot, i, servo, reader);
+    check_id(i, servo, reader);
+    in_file(servo.family).check(robot, i, servo, reader);
+}
+
+/// Where a key of a servo is written, if it is.
+pub(crate) fn written(i: usize, key: &str, reader: &Reader) -> Option<Range<usize>> {
+    let own = reader.span(&format!("servo[{i}].{key}"));
+    own.or_else(|| reader.span(&format!("servo_defaults.{key}")))
+}
+
+/// Gains of the emulated servo, which other families have among their own keys.
+const GAINS: [&str; 2] = ["device.kp", "device.kd"];
+
+/// A key that the servo's family does not have would be dropped silently.
+fn check_keys(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    for (key, family) in own_keys().filter(|(_, family)| *family != servo.family) {
+        let of_all = !robot.servos.iter().any(|servo| servo.family == family);
+        let shared = reader.span(&format!("servo_defaults.{key}")).filter(|_| of_all);
+        if let Some(span) = reader.span(&format!("servo[{i}].{key}")).or(shared) {
+            let title = format!("`{key}` is for servos with `family = \"{family}\"`");
+            let help = if key == family.word() {
+                format!("write `family = \"{family}\"`, or remove it")
+            } else if GAINS.contains(&key) {
+                let own = servo.family.word();
+                format!("write `{own}.kp` and `{own}.kd`: its gains travel with every command")
+            } else {
+                "remove it".to_owned()
+            };
+            let problem = Problem::error(format!("servo[{i}].{key}"), title)
+                .at(span, format!("`{}` is a {}", servo.name, servo.family))
+                .help(help);
+            reader.problems.push(problem);
+        }
+    }
+}
+
+/// Frames of one family may be commands to servos of another.
+fn check_bus(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let other = robot.servos[..i].iter().find(|other| other.bus == servo.bus && other.family != servo.family);
+    let span = written(i, "family", reader).or_else(|| reader.span(&format!("servo[{i}].name")));
+    if let (Some(other), Some(span)) = (other, span) {
+        let title = format!(
+            "two families on bus `{}`: one may take the other's frames for commands",
+            servo.settings.bus
+        );
+        let problem = Problem::error(format!("servo[{i}].family"), title)
+            .at(span, format!("a {}, and `{}` is a {}", servo.family, other.name, other.family))
+            .help("put each family on its own buses");
+        reader.problems.push(problem);
+    }
+}
+
+/// Every family has its own ids.
+fn check_id(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let ids = servo.family().by_hand().ids();
+    if !ids.contains(&servo.id)
+        && let Some(span) = written(i, "id", reader)
+    {
+        let (title, help) = in_file(servo.family).ids_refused().map_or_else(
+            || {
+                let most = ids.end();
+                (format!("no {} has this id", servo.family.title()), format!("ids are from 1 to {most}"))
+            },
+            |(title, help)| (title.to_owned(), help.to_owned()),
+        );
+        let problem = Problem::error(format!("servo[{i}].id"), title)
+            .at(span, format!("more than {}", ids.end()))
+            .help(help);
+        reader.problems.push(problem);
+    }
+}

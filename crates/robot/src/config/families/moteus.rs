@@ -1,0 +1,104 @@
+//! moteus in a robot file.
+
+use super::{GAINS, InFile, formats};
+use crate::config::{CommandFormat, Format, QueryFormat, RobotConfig, ServoConfig, ServoSettings};
+use khz_emu::FamilyConfig;
+use khz_servo::{Family, moteus};
+use khz_settings::{Documented, Problem, Reader};
+
+pub(super) struct Moteus;
+
+impl InFile for Moteus {
+    fn own_keys(&self) -> &'static [&'static str] {
+        &["query", "command", GAINS[0], GAINS[1], "device.temperature_margin"]
+    }
+
+    fn tables(&self) -> &'static [Documented] {
+        &[
+            ("`query` of a servo", QueryFormat::ABOUT, QueryFormat::KEYS),
+            ("`command` of a servo", CommandFormat::ABOUT, CommandFormat::KEYS),
+        ]
+    }
+
+    fn family(&self, servo: &ServoSettings) -> Family {
+        Family::Moteus(moteus::Settings { command: servo.command.clone(), query: servo.query.clone() })
+    }
+
+    fn gains(&self, servo: &ServoSettings) -> [f64; 2] {
+        [servo.device.kp, servo.device.kd]
+    }
+
+    fn sends_gains(&self) -> bool {
+        false
+    }
+
+    fn model(&self, _: &ServoSettings) -> Option<&'static str> {
+        None
+    }
+
+    fn speaks_fd(&self, _: &ServoSettings) -> bool {
+        true
+    }
+
+    fn fd_switch(&self) -> Option<[&'static str; 2]> {
+        None
+    }
+
+    fn factory_bit_rate(&self) -> Option<u32> {
+        None
+    }
+
+    fn limits_torque(&self) -> bool {
+        true
+    }
+
+    fn has_formats(&self) -> bool {
+        true
+    }
+
+    fn derates(&self, servo: &ServoSettings) -> bool {
+        servo.command.max_torque != Format::None && servo.query.temperature != Format::None
+    }
+
+    fn moves_target_on(&self) -> bool {
+        true
+    }
+
+    fn has_watchdog(&self) -> bool {
+        true
+    }
+
+    fn ids_refused(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    fn twin(&self, _: &ServoConfig) -> FamilyConfig {
+        FamilyConfig::Moteus
+    }
+
+    fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+        formats::check(robot, i, servo, reader);
+        check_torque(i, servo, reader);
+    }
+}
+
+/// A servo that is not told its greatest torque uses all it has to hold a position. Limits of position and velocity
+/// are different: a target that does not travel cannot be beyond them.
+fn check_torque(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    if servo.limits.torque.is_none() || servo.command.max_torque != Format::None {
+        return;
+    }
+    let written = |key: &str| {
+        let places = [format!("servo[{i}].{key}"), format!("servo_defaults.{key}")];
+        places.into_iter().find_map(|place| reader.span(&place).map(|span| (place, span)))
+    };
+    let (Some((place, limit)), Some((_, none))) = (written("limits.torque"), written("command.max_torque"))
+    else {
+        return;
+    };
+    let problem = Problem::error(place, "the torque limit would not be sent to the servo")
+        .at(limit, "this limit could not be enforced")
+        .at(none, "not sent")
+        .help("write `max_torque = \"int16\"`, or remove `limits.torque`");
+    reader.problems.push(problem);
+}
