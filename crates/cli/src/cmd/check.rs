@@ -211,6 +211,6 @@ fn family(servo: &ServoConfig) -> String {
 
 /// The gains in N·m/rad and N·m·s/rad, if the file has them: a real moteus keeps its own.
 fn gains(is_emulated: bool, servo: &ServoConfig) -> [Option<f64>; 2] {
-    let known = is_emulated || servo.in_file().sends_gains();
+    let known = is_emulated || servo.in_file().facts().sends_gains;
     servo.gains().map(|gain| known.then_some(gain))
 }

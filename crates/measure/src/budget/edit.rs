@@ -85,7 +85,7 @@ impl Edit {
         let positions = if lengths == Lengths::Shortest { POSITIONS } else { &[] };
         let keys = FORMATS.iter().chain(positions);
         keys.filter_map(|(path, format, read)| {
-            let moteus = robot.servos.iter().filter(|servo| servo.in_file().has_formats());
+            let moteus = robot.servos.iter().filter(|servo| servo.in_file().facts().has_formats);
             let mut now: Vec<_> =
                 moteus.map(read).filter(|now| is_longer(*now, *format)).map(Format::word).collect();
             now.dedup();
@@ -103,7 +103,8 @@ impl Edit {
     /// CAN-FD for servos on classic CAN that can be switched to it.
     pub fn can_fd(robot: &RobotConfig) -> Option<Self> {
         let is_classic = |servo: &&ServoConfig| !servo.speaks_fd();
-        let switch = robot.servos.iter().filter(is_classic).find_map(|servo| servo.in_file().fd_switch())?;
+        let switch =
+            robot.servos.iter().filter(is_classic).find_map(|servo| servo.in_file().facts().fd_switch)?;
         Some(Self {
             key: switch.join("."),
             now: "false".to_owned(),

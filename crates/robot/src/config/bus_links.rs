@@ -26,7 +26,7 @@ pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
 /// A servo at another bit rate than its bus never answers, and disturbs those that do.
 fn check_rate(robot: &RobotConfig, i: usize, reader: &mut Reader) {
     let bus = &robot.buses[i];
-    let leaves_with = |servo: &ServoConfig| servo.in_file().factory_bit_rate();
+    let leaves_with = |servo: &ServoConfig| servo.in_file().facts().factory_bit_rate;
     let on_bus = robot.servos.iter().filter(|servo| servo.bus == i);
     let Some((servo, leaves)) = { on_bus }.find_map(|servo| Some((servo, leaves_with(servo)?))) else {
         return;

@@ -534,7 +534,8 @@ fn check_supervisor(robot: &RobotConfig, text: &str, reader: &mut Reader) {
         reader.problems.push(problem);
     }
     let cannot = |servo: &&ServoConfig| {
-        servo.limits.torque.is_none() || servo.in_file().limits_torque() && !servo.in_file().derates(servo)
+        servo.limits.torque.is_none()
+            || servo.in_file().facts().limits_torque && !servo.in_file().derates(servo)
     };
     if let Some(at) = reader.span("supervisor.temperature_soft_c")
         && let Some(servo) = robot.servos.iter().find(cannot)

@@ -48,7 +48,7 @@ pub use crate::supervisor::settings::{
 pub use crate::time::Receive;
 pub use crate::watchdogs::settings::WatchdogSettings;
 pub use bus::*;
-pub use families::InFile;
+pub use families::{Facts, InFile};
 pub use khz_emu::{
     BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,
 };
@@ -213,7 +213,7 @@ impl RobotConfig {
     /// How long the loop may be held up, s, before a servo's watchdog expires, the operator's heartbeat counts as lost, or the stall
     /// itself is too long, which brings the robot down.
     pub fn bearable_stall_s(&self) -> f64 {
-        let watched = self.servos.iter().filter(|servo| servo.in_file().has_watchdog());
+        let watched = self.servos.iter().filter(|servo| servo.in_file().facts().has_watchdog);
         let watchdogs = watched.map(promises::sent_watchdog).filter(|&watchdog_s| watchdog_s > 0.0);
         let heartbeat = self.supervisor.heartbeat_ms.map(|ms| ms * 1e-3);
         let longest_s = crate::supervisor::LONGEST_STALL_NS as f64 * 1e-9;

@@ -154,7 +154,8 @@ pub(super) fn sent_watchdog(servo: &ServoConfig) -> f64 {
 fn way_cut_off(servo: &ServoConfig) -> f64 {
     let [kp, kd] = servo.gains();
     let moves_s = sent_watchdog(servo);
-    let moves_s = if servo.in_file().moves_target_on() || kp <= 0.0 { moves_s } else { moves_s.min(kd / kp) };
+    let moves_s =
+        if servo.in_file().facts().moves_target_on || kp <= 0.0 { moves_s } else { moves_s.min(kd / kp) };
     moves_s * servo.limits.velocity.unwrap_or(0.0)
 }
 

@@ -46,7 +46,8 @@ const AFTER_FAMILIES: &[Documented] = &[
 
 /// Every key with its values, default and meaning, as Markdown.
 pub fn reference() -> String {
-    let families = FamilyName::ALL.iter().map(|&name| in_file(name).tables()).collect::<Vec<_>>().concat();
+    let families =
+        FamilyName::ALL.iter().map(|&name| in_file(name).facts().tables).collect::<Vec<_>>().concat();
     khz_settings::reference(
         &[BEFORE_LINKS, LinkKind::TABLES, AFTER_LINKS, &families, AFTER_FAMILIES].concat(),
     )

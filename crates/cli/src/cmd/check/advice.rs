@@ -107,7 +107,7 @@ fn lacks(servo: &ServoConfig) -> Vec<&'static str> {
         ("`limits.position`", limits.position.is_none() && limits.velocity.is_none()),
         ("`limits.velocity`", limits.velocity.is_none()),
         // No greatest torque travels to the others.
-        ("`limits.torque`", limits.torque.is_none() && servo.in_file().limits_torque()),
+        ("`limits.torque`", limits.torque.is_none() && servo.in_file().facts().limits_torque),
     ];
     all.into_iter().filter(|(_, lacks)| *lacks).map(|(key, _)| key).collect()
 }
@@ -116,7 +116,7 @@ fn lacks(servo: &ServoConfig) -> Vec<&'static str> {
 pub fn missing_limits(robot: &RobotConfig) -> Vec<String> {
     let mut groups: Vec<(Vec<&str>, bool, Vec<&str>)> = Vec::new();
     for servo in &robot.servos {
-        let (lacks, limits_torque) = (lacks(servo), servo.in_file().limits_torque());
+        let (lacks, limits_torque) = (lacks(servo), servo.in_file().facts().limits_torque);
         let is_group =
             |(keys, torque, _): &&mut (Vec<_>, bool, _)| *keys == lacks && *torque == limits_torque;
         match groups.iter_mut().find(is_group) {

@@ -1,23 +1,27 @@
 //! CubeMars AK in a robot file.
 
-use super::{InFile, mit, written};
+use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::{CubemarsMotor, FamilyConfig};
 use khz_servo::cubemars::CubemarsSettings;
 use khz_servo::{Family, cubemars};
-use khz_settings::{Documented, Problem, Reader};
+use khz_settings::{Problem, Reader};
 
 pub(super) struct Cubemars;
 
 const TORQUE_LIMIT: &str = "the motor's own limits are set with its maker's tool";
 
-impl InFile for Cubemars {
-    fn own_keys(&self) -> &'static [&'static str] {
-        &["cubemars"]
-    }
+const FACTS: Facts = Facts {
+    own_keys: &["cubemars"],
+    tables: &[("`cubemars` of a servo", CubemarsSettings::ABOUT, CubemarsSettings::KEYS)],
+    factory_bit_rate: Some(1_000_000),
+    has_watchdog: false,
+    ..mit::FACTS
+};
 
-    fn tables(&self) -> &'static [Documented] {
-        &[("`cubemars` of a servo", CubemarsSettings::ABOUT, CubemarsSettings::KEYS)]
+impl InFile for Cubemars {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn family(&self, servo: &ServoSettings) -> Family {
@@ -28,10 +32,6 @@ impl InFile for Cubemars {
         [servo.cubemars.kp, servo.cubemars.kd]
     }
 
-    fn sends_gains(&self) -> bool {
-        true
-    }
-
     fn model(&self, servo: &ServoSettings) -> Option<&'static str> {
         servo.cubemars.model.map(cubemars::Model::word)
     }
@@ -40,36 +40,8 @@ impl InFile for Cubemars {
         false
     }
 
-    fn fd_switch(&self) -> Option<[&'static str; 2]> {
-        None
-    }
-
-    fn factory_bit_rate(&self) -> Option<u32> {
-        Some(1_000_000)
-    }
-
-    fn limits_torque(&self) -> bool {
-        false
-    }
-
-    fn has_formats(&self) -> bool {
-        false
-    }
-
     fn derates(&self, _: &ServoSettings) -> bool {
         false
-    }
-
-    fn moves_target_on(&self) -> bool {
-        false
-    }
-
-    fn has_watchdog(&self) -> bool {
-        false
-    }
-
-    fn ids_refused(&self) -> Option<(&'static str, &'static str)> {
-        None
     }
 
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {

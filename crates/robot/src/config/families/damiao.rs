@@ -1,23 +1,31 @@
 //! Damiao in a robot file.
 
-use super::{InFile, mit, written};
+use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::{DamiaoMotor, FamilyConfig};
 use khz_servo::damiao::DamiaoSettings;
 use khz_servo::{Family, damiao};
-use khz_settings::{Documented, Problem, Reader};
+use khz_settings::{Problem, Reader};
 
 pub(super) struct Damiao;
 
 const TORQUE_LIMIT: &str = "the motor's own limit is its over-current threshold, register 3 (`OC_Value`)";
 
-impl InFile for Damiao {
-    fn own_keys(&self) -> &'static [&'static str] {
-        &["damiao"]
-    }
+const FACTS: Facts = Facts {
+    own_keys: &["damiao"],
+    tables: &[("`damiao` of a servo", DamiaoSettings::ABOUT, DamiaoSettings::KEYS)],
+    fd_switch: Some(["damiao", "can_fd"]),
+    factory_bit_rate: None,
+    ids_refused: Some((
+        "its replies carry only four bits of the id",
+        "give the motor an id of 1 to 15 (its register 8)",
+    )),
+    ..mit::FACTS
+};
 
-    fn tables(&self) -> &'static [Documented] {
-        &[("`damiao` of a servo", DamiaoSettings::ABOUT, DamiaoSettings::KEYS)]
+impl InFile for Damiao {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn family(&self, servo: &ServoSettings) -> Family {
@@ -28,10 +36,6 @@ impl InFile for Damiao {
         [servo.damiao.kp, servo.damiao.kd]
     }
 
-    fn sends_gains(&self) -> bool {
-        true
-    }
-
     fn model(&self, servo: &ServoSettings) -> Option<&'static str> {
         servo.damiao.model.map(damiao::Model::word)
     }
@@ -40,39 +44,8 @@ impl InFile for Damiao {
         servo.damiao.can_fd
     }
 
-    fn fd_switch(&self) -> Option<[&'static str; 2]> {
-        Some(["damiao", "can_fd"])
-    }
-
-    fn factory_bit_rate(&self) -> Option<u32> {
-        None
-    }
-
-    fn limits_torque(&self) -> bool {
-        false
-    }
-
-    fn has_formats(&self) -> bool {
-        false
-    }
-
     fn derates(&self, _: &ServoSettings) -> bool {
         false
-    }
-
-    fn moves_target_on(&self) -> bool {
-        false
-    }
-
-    fn has_watchdog(&self) -> bool {
-        true
-    }
-
-    fn ids_refused(&self) -> Option<(&'static str, &'static str)> {
-        Some((
-            "its replies carry only four bits of the id",
-            "give the motor an id of 1 to 15 (its register 8)",
-        ))
     }
 
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {

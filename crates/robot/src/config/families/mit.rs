@@ -1,9 +1,23 @@
 //! What the files of all servos in MIT mode have in common.
 
-use super::written;
+use super::{Facts, written};
 use crate::config::{RobotConfig, ServoConfig};
 use khz_servo::mit::Drive;
 use khz_settings::{Problem, Reader};
+
+/// What is so of them, whichever the family.
+pub(super) const FACTS: Facts = Facts {
+    own_keys: &[],
+    tables: &[],
+    sends_gains: true,
+    fd_switch: None,
+    factory_bit_rate: None,
+    limits_torque: false,
+    has_formats: false,
+    moves_target_on: false,
+    has_watchdog: true,
+    ids_refused: None,
+};
 
 /// What differs between the families.
 pub(super) struct Mit {

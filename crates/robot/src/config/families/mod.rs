@@ -26,13 +26,35 @@ pub fn in_file(name: FamilyName) -> &'static dyn InFile {
     }
 }
 
+/// What is so of all servos of a family.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Keys of a servo that mean something for this family only.
+    pub own_keys: &'static [&'static str],
+    /// Its own tables: title, what each is for, keys.
+    pub tables: &'static [Documented],
+    /// Its gains travel with every command, so that the file has those of real servos.
+    pub sends_gains: bool,
+    /// The switch that makes it speak CAN-FD, where its servos have one.
+    pub fd_switch: Option<[&'static str; 2]>,
+    /// The only bit rate its servos leave the factory with, bit/s.
+    pub factory_bit_rate: Option<u32>,
+    /// A greatest torque travels to its servos (`limits.torque`).
+    pub limits_torque: bool,
+    /// Its values travel in formats that a file may choose (`query`, `command`).
+    pub has_formats: bool,
+    /// What a host that falls silent leaves moving: whether the servo moves its target on with the velocity of the last command.
+    pub moves_target_on: bool,
+    /// A watchdog of `watchdog_s` is set in it, or is known to be.
+    pub has_watchdog: bool,
+    /// Why an id is refused that others could have, and the cure, where that is not its number alone.
+    pub ids_refused: Option<(&'static str, &'static str)>,
+}
+
 /// What a robot file says of the servos of one family, and what follows from it.
 pub trait InFile: Sync {
-    /// Keys of a servo that mean something for this family only.
-    fn own_keys(&self) -> &'static [&'static str];
-
-    /// Its own tables: title, what each is for, keys.
-    fn tables(&self) -> &'static [Documented];
+    /// What is so of all its servos.
+    fn facts(&self) -> &'static Facts;
 
     /// The family, with what the file says of a servo in its words.
     fn family(&self, servo: &ServoSettings) -> Family;
@@ -40,38 +62,14 @@ pub trait InFile: Sync {
     /// Position and velocity gain, N·m/rad and N·m·s/rad. Of a family whose servos keep their own they are the emulated servo's.
     fn gains(&self, servo: &ServoSettings) -> [f64; 2];
 
-    /// Its gains travel with every command, so that the file has those of real servos.
-    fn sends_gains(&self) -> bool;
-
     /// The model, where the family has models and the file names one.
     fn model(&self, servo: &ServoSettings) -> Option<&'static str>;
 
     /// Its frames are CAN-FD.
     fn speaks_fd(&self, servo: &ServoSettings) -> bool;
 
-    /// The switch that makes it speak CAN-FD, where its servos have one.
-    fn fd_switch(&self) -> Option<[&'static str; 2]>;
-
-    /// The only bit rate its servos leave the factory with, bit/s.
-    fn factory_bit_rate(&self) -> Option<u32>;
-
-    /// A greatest torque travels to its servos (`limits.torque`).
-    fn limits_torque(&self) -> bool;
-
-    /// Its values travel in formats that a file may choose (`query`, `command`).
-    fn has_formats(&self) -> bool;
-
     /// Heat may lower its torque: its temperature is asked for, and its greatest torque is sent.
     fn derates(&self, servo: &ServoSettings) -> bool;
-
-    /// What a host that falls silent leaves moving: whether the servo moves its target on with the velocity of the last command.
-    fn moves_target_on(&self) -> bool;
-
-    /// A watchdog of `watchdog_s` is set in it, or is known to be.
-    fn has_watchdog(&self) -> bool;
-
-    /// Why an id is refused that others could have, and the cure, where that is not its number alone.
-    fn ids_refused(&self) -> Option<(&'static str, &'static str)>;
 
     /// The emulated servo. The motor is as the file says: a real one that is not so is found out at the start.
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig;
@@ -120,7 +118,9 @@ impl ServoConfig {
 
 /// Keys of a servo that mean something for one family only.
 pub(crate) fn own_keys() -> impl Iterator<Item = (&'static str, FamilyName)> {
-    FamilyName::ALL.iter().flat_map(|&name| in_file(name).own_keys().iter().map(move |&key| (key, name)))
+    FamilyName::ALL
+        .iter()
+        .flat_map(|&name| in_file(name).facts().own_keys.iter().map(move |&key| (key, name)))
 }
 
 /// Checks whether what a file says fits the families of its servos.
@@ -185,7 +185,7 @@ fn check_id(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     if !ids.contains(&servo.id)
         && let Some(span) = written(i, "id", reader)
     {
-        let (title, help) = in_file(servo.family).ids_refused().map_or_else(
+        let (title, help) = in_file(servo.family).facts().ids_refused.map_or_else(
             || {
                 let most = ids.end();
                 (format!("no {} has this id", servo.family.title()), format!("ids are from 1 to {most}"))

@@ -1,23 +1,32 @@
 //! moteus in a robot file.
 
-use super::{GAINS, InFile, formats};
+use super::{Facts, GAINS, InFile, formats};
 use crate::config::{CommandFormat, Format, QueryFormat, RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::FamilyConfig;
 use khz_servo::{Family, moteus};
-use khz_settings::{Documented, Problem, Reader};
+use khz_settings::{Problem, Reader};
 
 pub(super) struct Moteus;
 
-impl InFile for Moteus {
-    fn own_keys(&self) -> &'static [&'static str] {
-        &["query", "command", GAINS[0], GAINS[1], "device.temperature_margin"]
-    }
+const FACTS: Facts = Facts {
+    own_keys: &["query", "command", GAINS[0], GAINS[1], "device.temperature_margin"],
+    tables: &[
+        ("`query` of a servo", QueryFormat::ABOUT, QueryFormat::KEYS),
+        ("`command` of a servo", CommandFormat::ABOUT, CommandFormat::KEYS),
+    ],
+    sends_gains: false,
+    fd_switch: None,
+    factory_bit_rate: None,
+    limits_torque: true,
+    has_formats: true,
+    moves_target_on: true,
+    has_watchdog: true,
+    ids_refused: None,
+};
 
-    fn tables(&self) -> &'static [Documented] {
-        &[
-            ("`query` of a servo", QueryFormat::ABOUT, QueryFormat::KEYS),
-            ("`command` of a servo", CommandFormat::ABOUT, CommandFormat::KEYS),
-        ]
+impl InFile for Moteus {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn family(&self, servo: &ServoSettings) -> Family {
@@ -28,10 +37,6 @@ impl InFile for Moteus {
         [servo.device.kp, servo.device.kd]
     }
 
-    fn sends_gains(&self) -> bool {
-        false
-    }
-
     fn model(&self, _: &ServoSettings) -> Option<&'static str> {
         None
     }
@@ -40,36 +45,8 @@ impl InFile for Moteus {
         true
     }
 
-    fn fd_switch(&self) -> Option<[&'static str; 2]> {
-        None
-    }
-
-    fn factory_bit_rate(&self) -> Option<u32> {
-        None
-    }
-
-    fn limits_torque(&self) -> bool {
-        true
-    }
-
-    fn has_formats(&self) -> bool {
-        true
-    }
-
     fn derates(&self, servo: &ServoSettings) -> bool {
         servo.command.max_torque != Format::None && servo.query.temperature != Format::None
-    }
-
-    fn moves_target_on(&self) -> bool {
-        true
-    }
-
-    fn has_watchdog(&self) -> bool {
-        true
-    }
-
-    fn ids_refused(&self) -> Option<(&'static str, &'static str)> {
-        None
     }
 
     fn twin(&self, _: &ServoConfig) -> FamilyConfig {

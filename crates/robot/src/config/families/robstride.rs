@@ -1,24 +1,27 @@
 //! RobStride and the CyberGear in a robot file.
 
-use super::{InFile, mit, written};
+use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::{FamilyConfig, RobstrideMotor};
 use khz_servo::robstride::RobstrideSettings;
 use khz_servo::{Family, robstride};
-use khz_settings::{Documented, Problem, Reader};
+use khz_settings::{Problem, Reader};
 
 pub(super) struct Robstride;
 
 const TORQUE_LIMIT: &str =
     "the motor's own limit is its parameter 0x700B (`limit_torque`), which is read at the start";
 
-impl InFile for Robstride {
-    fn own_keys(&self) -> &'static [&'static str] {
-        &["robstride"]
-    }
+const FACTS: Facts = Facts {
+    own_keys: &["robstride"],
+    tables: &[("`robstride` of a servo", RobstrideSettings::ABOUT, RobstrideSettings::KEYS)],
+    factory_bit_rate: Some(1_000_000),
+    ..mit::FACTS
+};
 
-    fn tables(&self) -> &'static [Documented] {
-        &[("`robstride` of a servo", RobstrideSettings::ABOUT, RobstrideSettings::KEYS)]
+impl InFile for Robstride {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn family(&self, servo: &ServoSettings) -> Family {
@@ -29,10 +32,6 @@ impl InFile for Robstride {
         [servo.robstride.kp, servo.robstride.kd]
     }
 
-    fn sends_gains(&self) -> bool {
-        true
-    }
-
     fn model(&self, servo: &ServoSettings) -> Option<&'static str> {
         servo.robstride.model.map(robstride::Model::word)
     }
@@ -41,36 +40,8 @@ impl InFile for Robstride {
         false
     }
 
-    fn fd_switch(&self) -> Option<[&'static str; 2]> {
-        None
-    }
-
-    fn factory_bit_rate(&self) -> Option<u32> {
-        Some(1_000_000)
-    }
-
-    fn limits_torque(&self) -> bool {
-        false
-    }
-
-    fn has_formats(&self) -> bool {
-        false
-    }
-
     fn derates(&self, _: &ServoSettings) -> bool {
         false
-    }
-
-    fn moves_target_on(&self) -> bool {
-        false
-    }
-
-    fn has_watchdog(&self) -> bool {
-        true
-    }
-
-    fn ids_refused(&self) -> Option<(&'static str, &'static str)> {
-        None
     }
 
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
