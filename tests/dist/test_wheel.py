@@ -35,7 +35,7 @@ def environment(version: str, folder: pathlib.Path) -> pathlib.Path:
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_two_commands_to_a_robot(made: Find, tmp_path: pathlib.Path, version: str) -> None:
     programs = environment(version, tmp_path / "env")
-    run(programs / "pip", "install", "--quiet", made(WHEEL), timeout=110)
+    run(programs / "pip", "install", "--quiet", "--retries", "10", made(WHEEL), timeout=400)
     # Nothing but the command's folder: neither this project nor its Python.
     run(programs / "khz", "run", "--virtual", "--duration", "1s", cwd=tmp_path, env={"PATH": "/usr/bin:/bin"})
     assert "<html" in (tmp_path / "run.html").read_text()

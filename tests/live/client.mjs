@@ -18,13 +18,18 @@ const write = (kind, value) => {
   out.push(JSON.stringify({ kind, ...value }, json));
 };
 const finish = (code) => {
+  for (const { topic, time, data, reader } of messages) {
+    write("message", { topic, time, bytes: Buffer.from(data).toString("base64"), value: reader.readMessage(data) });
+  }
   fs.writeFileSync(file, out.join("\n") + "\n");
   process.exit(code);
 };
-setTimeout(() => finish(3), 60_000);
+setTimeout(() => finish(3), 200_000);
 
 const client = new FoxgloveClient({ ws: new WebSocket(url, [protocol]) });
 const channels = new Map();
+// Decoded at the end: a client that cannot keep up asks too late, again and again.
+const messages = [];
 let servos = 0;
 let wanted = [];
 let asked = () => {};
@@ -46,8 +51,8 @@ client.on("advertise", (advertised) => {
 });
 client.on("message", ({ subscriptionId, timestamp, data }) => {
   const { channel, reader } = channels.get(subscriptionId);
-  const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64");
-  write("message", { topic: channel.topic, time: String(timestamp), bytes, value: reader.readMessage(data) });
+  const copy = new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice();
+  messages.push({ topic: channel.topic, time: String(timestamp), data: copy, reader });
   servos += channel.topic === "/servo" ? 1 : 0;
   if (servos === Number(count)) {
     servos += 1;

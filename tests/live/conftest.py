@@ -24,11 +24,12 @@ def client() -> Callable[..., None]:
         MODULES.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json"):
             shutil.copy(HERE / name, MODULES / name)
-        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=MODULES, check=True)
+        install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries", "10"]
+        subprocess.run(install, cwd=MODULES, check=True)
         stamp.write_text(wanted)
 
     def run(*words: object) -> None:
-        subprocess.run(["node", HERE / "client.mjs", *map(str, words)], cwd=MODULES, check=True, timeout=90)
+        subprocess.run(["node", HERE / "client.mjs", *map(str, words)], cwd=MODULES, check=True, timeout=280)
 
     return run
 
@@ -40,7 +41,7 @@ def robot(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple[str,
 
     def start(*words: str) -> tuple[str, "subprocess.Popen[bytes]"]:
         (tmp_path / "robot.toml").write_text(lenient((ROOT / "robots/quadruped.toml").read_text()))
-        command = [khz, "run", "robot.toml", "--view=127.0.0.1:0", "--duration", "60s", "--no-report", "--log", "run.tlog", *words]
+        command = [khz, "run", "robot.toml", "--view=127.0.0.1:0", "--duration", "600s", "--no-report", "--log", "run.tlog", *words]
         run = subprocess.Popen(
             command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
