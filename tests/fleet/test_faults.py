@@ -104,8 +104,13 @@ def test_a_robot_that_dies_freezes_and_comes_back(world: World) -> None:
     (robot.logs / "run.tlog").rename(robot.logs / "first.tlog")
     robot.process = robot.run()
     wait_for(lambda: up in tokens.now, "its next run is up")
-    fine, answer = ask(judge, robot.key("param"))
-    assert fine and json.loads(answer), "the bridge has found the view of the next run"
+
+    def parameters() -> object:
+        fine, answer = ask(judge, robot.key("param"))
+        assert not fine or json.loads(answer), "no parameters are known is not that there are none"
+        return fine
+
+    wait_for(parameters, "the bridge has found the view of the next run")
 
 
 def dropped(port: int) -> int:

@@ -77,7 +77,7 @@ def drive(bus: RobstrideBus, motor: str, is_there: Callable[[float, float], bool
 
 def test_it_is_answered_by_the_servos_there_are(connect: Callable[..., RobstrideBus]) -> None:
     bus = connect()
-    found = {motor: bus.ping_by_id(motor, 0.01) for motor in range(1, 5)}
+    found = {motor: bus.ping_by_id(motor, 2) for motor in range(1, 5)}
     assert [motor for motor, reply in found.items() if reply] == [1, 3]
     bus.disconnect()
 

@@ -83,11 +83,12 @@ impl Connection {
     /// The robot's parameters, each as an object with `name`, `type`, `unit`, `min`, `max`, `default`, `text` and `value`.
     ///
     /// # Errors
-    /// The server does not answer.
+    /// The server does not answer, or the robot has not told its parameters yet.
     pub fn parameters(&mut self) -> Result<Vec<Value>, AskError> {
-        match self.ask(Question::Parameters)?.get_mut("parameters").map(Value::take) {
+        let mut answer = self.ask(Question::Parameters)?;
+        match answer.get_mut("parameters").map(Value::take) {
             Some(Value::Array(all)) => Ok(all),
-            _ => Err(AskError::Broken("it said something else".into())),
+            _ => done(&answer).and(Err(AskError::Broken("it said something else".into()))),
         }
     }
 

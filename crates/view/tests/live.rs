@@ -454,6 +454,17 @@ fn foxglove_proves_the_age_of_its_requests_by_pongs() {
     assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= age_ms);
 }
 
+/// A bridge whose robot had just been started again said that it had none.
+#[test]
+fn a_run_that_has_told_no_parameters_yet_is_not_one_without_any() {
+    let server =
+        Server::bind(&([127, 0, 0, 1], 0).into(), Access::default(), Arc::new(Hub::default())).unwrap();
+    let at = server.at();
+    let _serving = server.start().unwrap();
+    let asked = Connection::open(at, None).unwrap().parameters();
+    assert!(matches!(&asked, Err(AskError::Unanswered(why)) if why.contains("ask again")), "{asked:?}");
+}
+
 #[test]
 fn khz_param_lists_and_sets() {
     let mut bench = Bench::new();
