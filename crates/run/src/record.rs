@@ -481,6 +481,8 @@ pub struct Robot {
     pub passport: String,
     /// The clock the loop ran by, whatever the file says of it.
     pub clock: String,
+    /// Where the robot file was, as it was named; empty if it was a text, or is built in.
+    pub path: String,
 }
 
 /// A record that every run has: its name, what has a row of its own in tables if its fields have, and its schema. Of what is
