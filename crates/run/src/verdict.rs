@@ -17,7 +17,7 @@ pub(crate) use cures::PARTS;
 pub use cures::{BUDGET, DOCTOR, RobotFile, SCAN};
 use cures::{bus_remedy, remedy};
 use khz_page::{Level, Verdict};
-use khz_rt::Grade;
+use khz_rt::{Grade, Usage};
 use words::{
     and_more, blemishes, cause, failures, headline, late_ticks, lost, missed_replies, quality, set_up, what,
 };
@@ -53,6 +53,8 @@ pub struct Facts {
     pub missed_while_computing: u64,
     /// The servo that missed most of them that nothing excuses, and how many.
     pub worst_servo: Option<(String, u64)>,
+    /// Queries that were due and not sent: the bus had no time for them.
+    pub unasked: u64,
     /// What the longest bus cycle needs by the prediction, and what its deadline leaves, ns.
     pub cycle_ns: Option<(i64, i64)>,
     /// The 99th percentile of the wake latency, and from how much on a tick is late, ns.
@@ -112,6 +114,8 @@ impl Facts {
                 late_wakes: outside.late_wakes,
                 overruns: outside.overruns,
                 missed_replies: outside.missed_replies,
+                late_replies: outside.late_replies,
+                worst_servo: None,
             },
             late,
             late_replies: all.late_replies,
@@ -133,8 +137,22 @@ pub struct Stops {
     pub rt_runtime_ns: Option<i64>,
 }
 
+impl Stops {
+    /// By what the kernel counted meanwhile and what a thread beside the loop saw, of a thread that was granted so much where
+    /// real-time threads may use this share of each second.
+    #[must_use]
+    pub fn of(usage: &Usage, stopped_ns: i64, grade: Grade, rt_share_percent: f64) -> Self {
+        let is_limited = grade != Grade::Ordinary && rt_share_percent > 0.0 && rt_share_percent < 100.0;
+        Self {
+            throttled_ns: usage.throttled_ns,
+            stopped_ns,
+            rt_runtime_ns: is_limited.then_some((rt_share_percent * 1e7) as i64),
+        }
+    }
+}
+
 /// What of it happened outside the controlled time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Outside {
     /// Periods without a tick.
     pub lost: u64,
@@ -144,6 +162,10 @@ pub struct Outside {
     pub overruns: u64,
     /// Replies missed while the motors were switched on, or while coming down.
     pub missed_replies: u64,
+    /// Replies to older queries.
+    pub late_replies: u64,
+    /// The servo that missed most of them, and how many.
+    pub worst_servo: Option<(String, u64)>,
 }
 
 /// What brought a robot down, or kept it from coming under control.
@@ -200,6 +222,20 @@ pub fn judge(facts: &Facts) -> Verdict {
     Verdict { cause, text, ..verdict }
 }
 
+/// The verdict on several measurements side by side, each by its name; `compared` says what their figures show.
+#[must_use]
+pub fn side_by_side(each: &[(&str, Verdict)], compared: &str) -> Verdict {
+    let held = each.iter().filter(|(_, verdict)| verdict.held).count();
+    let verdict = Verdict {
+        level: each.iter().map(|(_, verdict)| verdict.level).max().unwrap_or_default(),
+        held: held == each.len(),
+        headline: format!("{held} of {} held their rate", each.len()),
+        reasons: each.iter().map(|(name, verdict)| format!("{name}: {}", verdict.text)).collect(),
+        ..Verdict::default()
+    };
+    verdict.sentence(&format!("{held} of {} runs held their rate; {compared}", each.len()))
+}
+
 /// What was wrong on the buses of a run that did not hold its rate: a lost period hides none of it.
 fn besides(facts: &Facts, verdict: &Verdict) -> Option<String> {
     if verdict.held || facts.broken.is_some() || facts.periods == 0 {
@@ -210,7 +246,7 @@ fn besides(facts: &Facts, verdict: &Verdict) -> Option<String> {
     let more = wrong.count();
     let more = and_more(more);
     let remedy =
-        bus_remedy(facts).map_or(String::new(), |remedy| format!("; {}", facts.file.named_in(remedy)));
+        bus_remedy(facts).map_or(String::new(), |remedy| format!("; {}", facts.file.named_in(&remedy)));
     Some(format!(" Besides, {}{more}{remedy}.", first.trim_end_matches('.')))
 }
 

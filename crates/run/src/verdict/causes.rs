@@ -1,18 +1,71 @@
 //! What weighs causes: which of them cost most, what the machine explains, and whether replies were late or lost.
 
-use super::{Facts, SCAN, Stops};
+use super::{Facts, Outside, SCAN, Stops};
 use crate::costs::LateGroup;
 use crate::usual::Usual;
 use khz_rt::Cause;
 
-/// Nearly as many replies came after their tick as were missed: nothing is wrong with the wiring.
+/// Of a whole run, nearly as many replies came after their tick as were missed: nothing is wrong with the wiring.
 pub(super) fn are_late_not_lost(facts: &Facts) -> bool {
     let missed =
         (facts.missed_replies + facts.outside.missed_replies).saturating_sub(facts.missed_while_computing);
     let late = late_replies(facts);
     // Of a cycle that does not fit, many are not even waited for.
-    let fits_not = facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > left_ns);
-    missed > 0 && (late * 10 >= missed * 9 || fits_not && late * 4 >= missed)
+    missed > 0 && (late * 10 >= missed * 9 || fits_not(facts) && late * 4 >= missed)
+}
+
+/// The bus cycle is predicted to be longer than its deadline allows.
+pub(super) fn fits_not(facts: &Facts) -> bool {
+    facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > left_ns)
+}
+
+/// What became of missed replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Missed {
+    /// They came after their tick.
+    pub late: u64,
+    /// They were not asked for, as the bus had no time for the query.
+    pub unasked: u64,
+    /// They did not come.
+    pub gone: u64,
+}
+
+impl Missed {
+    /// Of so many that were missed, so many came late, and so many were not asked for. What is less than a hundredth is still on
+    /// its way. Where the cycle fits, late ones that are fewer than the others are told of beside them: they follow from those.
+    fn of(missed: u64, late: u64, unasked: u64, fits_not: bool) -> Self {
+        let late = late.min(missed);
+        let unasked = unasked.min(missed - late);
+        let gone = missed - late - unasked;
+        match (missed * 99 <= late * 100, late * 2 < missed && !fits_not) {
+            (true, _) => Self { late: missed, ..Self::default() },
+            (_, true) => Self { gone: missed, ..Self::default() },
+            _ => Self { late, unasked, gone },
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> u64 {
+        self.late + self.unasked + self.gone
+    }
+
+    /// Some came late, and some did not come.
+    pub(super) fn are_both(&self) -> bool {
+        self.late > 0 && self.late < self.all()
+    }
+}
+
+/// The replies missed under control without excuse.
+pub(super) fn missed(facts: &Facts) -> Missed {
+    let late = late_replies(facts).saturating_sub(facts.outside.late_replies);
+    Missed::of(clean_misses(facts), late, facts.unasked, fits_not(facts))
+}
+
+/// Those missed during start-up and while coming down.
+pub(super) fn missed_outside(facts: &Facts) -> Missed {
+    let Outside { missed_replies, late_replies, .. } = facts.outside;
+    let unasked = facts.unasked.saturating_sub(missed(facts).unasked);
+    Missed::of(missed_replies, late_replies, unasked, fits_not(facts))
 }
 
 /// Replies to older queries, without those that computing left no time for.
@@ -104,7 +157,7 @@ pub(super) enum Explained {
     Quota,
     /// The limit of real-time threads.
     RtLimit,
-    /// The process was stopped or frozen.
+    /// It was stopped or frozen from outside.
     Stopped,
 }
 
@@ -114,6 +167,7 @@ pub(super) fn explained(facts: &Facts, group: &LateGroup) -> Option<Explained> {
     let is_most = |ns: i64| ns > 0 && 2 * ns >= group.lost_ns;
     let worst_ns = group.worst_ns.unwrap_or(0);
     match group.cause {
+        Cause::Blocked if is_most(group.stopped_ns) => Some(Explained::Stopped),
         Cause::Preempted | Cause::Blocked | Cause::Unaccounted if is_most(stopped_ns) => {
             Some(Explained::Stopped)
         }

@@ -1,15 +1,15 @@
 //! What to do about what was found. Commands name the robot file.
 
-use super::Facts;
 use super::causes::*;
 use super::words::{changed, late_starts, not_done, sensor_off, set_up};
+use super::{Facts, Outside};
 use khz_page::for_shell;
 use khz_rt::Cause;
 
 /// Where a robot comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RobotFile {
-    /// From a text, or from a log: who reads a command replaces `FILE` in it.
+    /// From a text, or from a log that does not say: no command can name it, and what to do is said in words.
     #[default]
     Unknown,
     /// It is the robot that commands are about if no file is named.
@@ -22,7 +22,9 @@ impl RobotFile {
     /// A text in which commands say `FILE` for the robot file.
     pub(super) fn named_in(&self, text: &str) -> String {
         match self {
-            Self::Unknown => text.to_owned(),
+            Self::Unknown => WITHOUT_FILE
+                .into_iter()
+                .fold(text.to_owned(), |text, (command, words)| text.replace(command, words)),
             Self::BuiltIn => text.replace(" FILE", ""),
             Self::At(path) => text.replace(" FILE", &format!(" {}", as_argument(path))),
         }
@@ -43,16 +45,41 @@ pub(crate) const PARTS: &str = "`khz run FILE --budget` shows its time part by p
 /// What to do about replies that come too late.
 pub const BUDGET: &str = "`khz budget FILE` shows what the buses need";
 
-/// What to do about replies that were missed.
-pub(super) fn bus_remedy(facts: &Facts) -> Option<&'static str> {
-    let remedy = if are_late_not_lost(facts) { BUDGET } else { SCAN };
-    (clean_misses(facts) > 0).then_some(remedy)
+/// What to do where no file can be named in a command.
+const WITHOUT_FILE: [(&str, &str); 4] = [
+    (" with `khz bus scan FILE`", ""),
+    (BUDGET, "raise `loop.bus_deadline_us`, or lower `loop.rate_hz`"),
+    (PARTS, "see its time part by part in the report"),
+    (" with `khz run FILE --budget`", " in the report"),
+];
+
+/// What to do about replies that were missed: of some that came late and others that did not come, both.
+pub(super) fn bus_remedy(facts: &Facts) -> Option<String> {
+    cure_of(missed(facts))
+}
+
+/// What to do about what went wrong during start-up and while coming down.
+fn outside_remedy(facts: &Facts) -> Option<String> {
+    let Outside { lost, late_wakes, overruns, .. } = facts.outside;
+    cure_of(missed_outside(facts)).or_else(|| (lost + late_wakes + overruns > 0).then(|| DOCTOR.into()))
+}
+
+fn cure_of(missed: Missed) -> Option<String> {
+    let needs_time = missed.late + missed.unasked > 0;
+    match (needs_time, missed.gone > 0) {
+        (true, true) => Some(format!("{BUDGET}; {SCAN}")),
+        (true, false) => Some(BUDGET.into()),
+        (false, true) => Some(SCAN.into()),
+        (false, false) => None,
+    }
 }
 
 pub(super) fn remedy(facts: &Facts) -> Option<String> {
     if let Some(broken) = &facts.broken {
-        return if is_broken_by_late_replies(facts) { Some(BUDGET) } else { broken.remedy }
-            .map(str::to_owned);
+        let remedy = if is_broken_by_late_replies(facts) { Some(BUDGET) } else { broken.remedy };
+        // Of a start-up that was not over nobody knows more than what happened on the buses.
+        let others = || outside_remedy(facts).or_else(|| quality_remedy(facts).map(str::to_owned));
+        return remedy.map(str::to_owned).or_else(others);
     }
     if let Some(usual) = too_slow(facts) {
         return Some(usual.remedy().into());
@@ -81,7 +108,11 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
         Some(Cause::Blocked) => Some("keep locks, files and sleeps out of the tick".into()),
         Some(_) => Some(DOCTOR.into()),
         None if is_late => Some(DOCTOR.into()),
-        None => bus_remedy(facts).or_else(|| quality_remedy(facts)).or(set_up).map(str::to_owned),
+        None => {
+            let quality = || quality_remedy(facts).map(str::to_owned);
+            let others = || outside_remedy(facts).or_else(|| set_up.map(str::to_owned));
+            bus_remedy(facts).or_else(quality).or_else(others)
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What words a verdict: what happened, and why.
 
 use super::causes::*;
-use super::{BAD_SHARE, Broken, CHANGED_SHARE, Facts, Outside, SENSOR_OFF, held, off_rate};
+use super::{BAD_SHARE, Broken, CHANGED_SHARE, Facts, SENSOR_OFF, held, off_rate};
+use crate::costs::LateGroup;
 use khz_page::{Level, Verdict, counted, duration, grouped};
 use khz_rt::{Cause, Grade};
 
@@ -28,11 +29,13 @@ pub(super) fn late_ticks(facts: &Facts) -> impl Iterator<Item = String> {
         (facts.late_wakes, format!("{} started a period or more late.", counted(facts.late_wakes, "tick"))),
         (facts.overruns, format!("{} overran.", counted(facts.overruns, "tick"))),
     ];
-    occurred(found).chain(outside(&facts.outside))
+    occurred(found).chain(outside(facts))
 }
 
 /// What happened while motors were switched on, or while coming down.
-pub(super) fn outside(outside: &Outside) -> Option<String> {
+pub(super) fn outside(facts: &Facts) -> Option<String> {
+    let outside = &facts.outside;
+    let missed = told_of(missed_outside(facts), outside.worst_servo.as_ref(), "");
     let found = [
         (outside.lost, format!("{} passed without a tick", counted(outside.lost, "period"))),
         (
@@ -40,7 +43,7 @@ pub(super) fn outside(outside: &Outside) -> Option<String> {
             format!("{} started a period or more late", counted(outside.late_wakes, "tick")),
         ),
         (outside.overruns, format!("{} overran", counted(outside.overruns, "tick"))),
-        (outside.missed_replies, format!("{} missed", were(outside.missed_replies, "reply", "replies"))),
+        (outside.missed_replies, missed),
     ];
     let told: Vec<String> = occurred(found).collect();
     (!told.is_empty()).then(|| format!("{} during start-up or while coming down.", told.join(", ")))
@@ -48,18 +51,10 @@ pub(super) fn outside(outside: &Outside) -> Option<String> {
 
 pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
     let clean = clean_misses(facts);
-    let by = facts.worst_servo.as_ref().map_or(String::new(), |(servo, count)| match *count == clean {
-        true => format!(" by {servo}"),
-        false => format!(" (most often by {servo}: {})", grouped(*count)),
-    });
     let (off, computing) = (facts.missed_while_off_cpu, facts.missed_while_computing);
-    let missed = match are_late_not_lost(facts) {
-        // Who missed most need not be who is late most.
-        true => format!("{} late{}.", were(clean, "reply", "replies"), never_fits(facts)),
-        false => format!("{} missed{by}.", were(clean, "reply", "replies")),
-    };
+    let told = told_of(missed(facts), facts.worst_servo.as_ref(), &never_fits(facts)) + ".";
     let reasons = [
-        (clean, Level::Bad, missed),
+        (clean, Level::Bad, told),
         (
             off,
             Level::Warning,
@@ -74,20 +69,45 @@ pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, Stri
     reasons.into_iter().filter(|(count, ..)| *count > 0).map(|(_, level, reason)| (level, reason))
 }
 
+/// What became of missed replies, and whose they were. `why`: what makes them late, if that is known.
+fn told_of(missed: Missed, worst: Option<&(String, u64)>, why: &str) -> String {
+    let (all, Missed { late, unasked, gone }) = (missed.all(), missed);
+    let by = worst.map_or(String::new(), |(servo, count)| match *count == all {
+        true => format!(" by {servo}"),
+        false => format!(" (most often by {servo}: {})", grouped(*count)),
+    });
+    let colon = if why.is_empty() { "" } else { ": " };
+    match late {
+        0 if unasked == 0 => format!("{} missed{by}", were(all, "reply", "replies")),
+        // Who missed most need not be who is late most.
+        _ if late == all => format!("{} late{colon}{why}", were(all, "reply", "replies")),
+        _ => {
+            let found = [(late, "came late"), (unasked, "were not asked for"), (gone, "did not come")];
+            let shares = found.into_iter().filter(|(count, _)| *count > 0);
+            let shares: Vec<String> =
+                shares.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+            format!("{} missed, of which {}{colon}{why}", were(all, "reply", "replies"), shares.join(", "))
+        }
+    }
+}
+
 /// The cycle is longer than its deadline.
 pub(super) fn never_fits(facts: &Facts) -> String {
-    let fits_not = facts.cycle_ns.filter(|(needed_ns, left_ns)| needed_ns > left_ns);
-    fits_not.map_or(String::new(), |(needed_ns, left_ns)| {
-        let [needed, left] = [needed_ns, left_ns].map(|ns| duration(ns as f64));
-        format!(": the bus cycle needs {needed}, its deadline leaves {left}")
-    })
+    let (needed_ns, left_ns) = facts.cycle_ns.filter(|_| fits_not(facts)).unwrap_or_default();
+    let [needed, left] = [needed_ns, left_ns].map(|ns| duration(ns as f64));
+    if needed_ns == 0 {
+        String::new()
+    } else {
+        format!("the bus cycle needs {needed}, its deadline leaves {left}")
+    }
 }
 
 /// What brought a robot down, or kept it from control, is that replies come late.
 pub(super) fn never_came_in_time(facts: &Facts) -> String {
     let late = were(facts.late_replies, "reply", "replies");
     match is_broken_by_late_replies(facts) {
-        true => format!("; {late} late{}", never_fits(facts)),
+        true if fits_not(facts) => format!("; {late} late: {}", never_fits(facts)),
+        true => format!("; {late} late"),
         false => String::new(),
     }
 }
@@ -126,7 +146,10 @@ pub(super) fn not_done(facts: &Facts) -> Option<String> {
 /// What was wrong on the buses though every servo was answered for.
 pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
     // Those that were missed in time have been told.
-    let late_replies = if are_late_not_lost(facts) { 0 } else { late_replies(facts) };
+    let told = missed(facts).late + missed_outside(facts).late;
+    let late_replies = late_replies(facts).saturating_sub(told);
+    // A few more are those of queries that were told of as a whole.
+    let late_replies = if late_replies * 100 <= told { 0 } else { late_replies };
     let late = were(late_replies, "reply", "replies");
     let duplicates = were(facts.duplicates, "reply", "replies");
     let unexpected = were(facts.unexpected_frames, "frame", "frames");
@@ -185,8 +208,12 @@ pub(super) fn headline(facts: &Facts) -> String {
     let clean = clean_misses(facts);
     // A missed reply is bad, and no badge may say only that the rate was held.
     let replies = if clean == 1 { "reply" } else { "replies" };
-    let missed = match are_late_not_lost(facts) {
+    let shares = missed(facts);
+    let missed = match shares.late == clean {
         true => format!(", {} {replies} late", grouped(clean)),
+        false if shares.are_both() => {
+            format!(", missed {} {replies}, {} of them late", grouped(clean), grouped(shares.late))
+        }
         false => format!(", missed {} {replies}", grouped(clean)),
     };
     rate(facts) + if clean > 0 { &missed } else { "" }
@@ -265,7 +292,7 @@ pub(super) fn because(facts: &Facts, group: &LateGroup) -> &'static str {
             return "the kernel limits real-time threads (`kernel.sched_rt_runtime_us`)";
         }
         Some(Explained::Stopped) => {
-            return "the whole process was stopped (a signal, a debugger, a frozen control group)";
+            return "it was stopped from outside (a signal, a debugger, a frozen control group)";
         }
         None => {}
     }
