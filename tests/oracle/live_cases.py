@@ -167,7 +167,7 @@ def update(state, command):
 INTERPRETER, LOCKS = "interpreter|blocked", "locks|interpreter"
 
 LIVE: dict[str, Live] = {
-    "the process is stopped (SIGSTOP)": Live(lost("frozen|blocked", "locks|frozen", 25), outside=freeze),
+    "the process is stopped (SIGSTOP)": Live(lost("frozen", "frozen", 25), outside=freeze),
     "its cgroup is frozen": Live(
         lost("frozen|blocked", "locks|frozen", 25),
         outside=frozen_group,

@@ -19,9 +19,12 @@ INSTANT = 'wire = "instant"'
 ROBOTS = pathlib.Path(__file__).resolve().parents[2] / "robots"
 # What a cause is called, and what can be done about it.
 NAMES = {"page_fault": "page fault", "previous_tick": "previous tick"}
+# Nothing blocks a thread that only waits for its tick: it was stopped.
+STOPPED = {"blocked": "frozen"}
 CURES = {
     "preempted": "doctor|pin",
     "unaccounted": "doctor",
+    "frozen": "frozen",
     "blocked": "locks|interpreter",
     "page fault": "memory|doctor",
     "controller": "parts",
@@ -72,7 +75,7 @@ def freeze(scene: Scene, cause: str, count: int, low_ms: float, high_ms: float) 
     for start, for_ms in zip(chosen, lengths):
         scene.script["freezes"].append((start * MS, round(for_ms * MS)))
         scene.script["causes"].append(cause)
-        scene.cost(cause, for_ms)
+        scene.cost(STOPPED.get(cause, cause), for_ms)
     in_order = sorted(zip(scene.script["freezes"], scene.script["causes"]))
     scene.script["freezes"], scene.script["causes"] = [f for f, _ in in_order], [c for _, c in in_order]
 
@@ -115,7 +118,7 @@ def mostly(scene: Scene, **more: Any) -> Truth:
     is_most = 2 * scene.lost[cause] > lost
     # To the end of the tick: its bus cycle, which waits for what does not come.
     after_ms = 1.7 if "faults" in scene.bus else 0 if scene.bus == INSTANT else CYCLE_MS
-    named = "blocked|interpreter|frozen" if cause == "blocked" else cause
+    named = "blocked|interpreter" if cause == "blocked" else cause
     said: dict[str, Any] = {
         "level": level(lost),
         "cause": named if is_most else "several",
@@ -177,14 +180,16 @@ def gil(scene: Scene) -> None:
         held["for_ns"] = round(scene.random.uniform(1.85, 2.02) * MS) if held["tick"] % 37 else 0
 
 
-def servos(count: int, lenient: bool = False, rate_hz: float = 1000, family: str = 'family = "moteus"') -> tuple[Any, ...]:
+def servos(
+    count: int, lenient: bool = False, rate_hz: float = 1000, family: str = 'family = "moteus"', faults: str = ""
+) -> tuple[Any, ...]:
     """So many servos on one bus, for which that may not have the time."""
 
     def use(scene: Scene) -> None:
         joints = "".join(f'[[servo]]\nname = "s{n}"\nbus = "main"\nid = {n}\n' for n in range(1, count + 1))
         supervisor = "missed_replies = 100000\nstale_ms = 100000\n" if lenient else ""
         scene.file = (
-            f'[robot]\nname = "many"\n[loop]\nrate_hz = {rate_hz}\n[bus.main]\nlink = "emulated"\n'
+            f'[robot]\nname = "many"\n[loop]\nrate_hz = {rate_hz}\n[bus.main]\nlink = "emulated"\n{faults}\n'
             f"[servo_defaults]\n{family}\n{joints}[supervisor]\n{supervisor}damping_s = 0.2\nanswer_s = 0.2\n"
             f"[log]\nring_mib = 4\n[emulation]\nseed = {scene.random.randrange(1000)}\n"
         )

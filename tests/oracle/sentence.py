@@ -14,7 +14,7 @@ CAUSES = {
     "garbage": r"garbage",
     "quota": r"CPU quota",
     "rt throttling": r"limits real-time threads|real-time throttling",
-    "frozen": r"whole process was stopped|cgroup was frozen",
+    "frozen": r"stopped from outside|cgroup was frozen",
     "pipelined controller": r"controller was not done in|decisions? (was|were) left out",
     "usual controller": r"the controller usually takes|most of it the controller",
     "usual bus": r"waiting for replies usually takes|most of it waiting for replies|bus cycle needs|cycle does not fit",
@@ -47,6 +47,7 @@ CURES = {
     "pin": r"loop\.cpu|priority",
     "throttling": r"sched_rt_runtime|loop\.wake",
     "frozen": r"stops or freezes",
+    "registers": r"see its `(command|query)` keys",
 }
 
 UNITS = {"ns": 1e-6, "µs": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4}
@@ -54,6 +55,8 @@ NUMBER = r"([\d,]+(?:\.\d+)?)"
 COUNTS = {
     "lost": rf"lost {NUMBER} (?:of|periods?)",
     "missed": rf"(?:missed {NUMBER} repl|{NUMBER} repl(?:y|ies) (?:was|were) missed)",
+    "came late": rf"{NUMBER} came late",
+    "not come": rf"{NUMBER} did not come",
     "late replies": rf"{NUMBER} (?:of [\d,]+ )?repl(?:y|ies) (?:was|were|came) late",
     "duplicates": rf"{NUMBER} repl(?:y|ies) (?:was|were) duplicates",
     "unexpected": rf"{NUMBER} frames? (?:was|were) no reply",

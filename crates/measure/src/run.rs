@@ -401,19 +401,19 @@ fn pace(config: &RobotConfig) -> Pace {
 fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
     let outcome = &landed.outcome;
     let commands = outcome.stats.tally.controlled().ticks * servos.len() as u64;
-    let rt_share = outcome.passport.rt_share_percent;
-    let is_limited = outcome.grants.grade != Grade::Ordinary && rt_share > 0.0 && rt_share < 100.0;
     Unlogged {
         early_frames: outcome.stats.early_frames,
         duplicates: servos.iter().map(|servo| servo.duplicates).sum(),
+        unasked: servos.iter().map(ServoSummary::unasked).sum(),
         changed: Some((outcome.machine.supervisor().clamped(), commands)),
         not_done: pipelined(&outcome.stats).map(|of| (of.without_decision, of.ticks, of.command_age_ns.max)),
         granted: Some(outcome.grants.grade),
-        stops: Stops {
-            throttled_ns: outcome.usage.throttled_ns,
-            stopped_ns: outcome.stopped_ns,
-            rt_runtime_ns: is_limited.then_some((rt_share * 1e7) as i64),
-        },
+        stops: Stops::of(
+            &outcome.usage,
+            outcome.stopped_ns,
+            outcome.grants.grade,
+            outcome.passport.rt_share_percent,
+        ),
     }
 }
 
@@ -495,6 +495,14 @@ impl RunSummary {
             predicted_ns: None,
         });
         self.parts.iter().cloned().chain(of_controller).collect()
+    }
+}
+
+impl ServoSummary {
+    /// Queries that were due and not sent: the bus had no time for them. Cycles are answered or missed, and most of the others
+    /// are those of a servo that is switching on.
+    fn unasked(&self) -> u64 {
+        (self.replied + self.missed).saturating_sub(self.sent)
     }
 }
 

@@ -196,3 +196,50 @@ fn every_fit_is_what_the_robot_does_in_virtual_time() {
         }
     }
 }
+
+#[test]
+fn what_faults_delay_replies_by_is_predicted() {
+    let predicted = |faults: &str| {
+        let file = format!("{}\n{faults}", "link = \"emulated\"");
+        File::read(&robstride(&file), "robot.toml").unwrap().predict()
+    };
+    let (calm, delayed) = (predicted(""), predicted("faults = { delay_us = 300, jitter_us = 100 }"));
+    assert_eq!(delayed.cycle_ns - calm.cycle_ns, 350_000);
+    assert_eq!(delayed.longest_cycle_ns - calm.longest_cycle_ns, 400_000);
+    assert!(delayed.assumptions.iter().any(|said| said.contains("`faults`")), "{:?}", delayed.assumptions);
+}
+
+#[test]
+fn check_and_budget_name_one_bus_deadline() {
+    let text =
+        robstride("link = \"emulated\"").replace("[bus.can]", "[loop]\nbus_deadline_us = 880\n[bus.can]");
+    let said = File::read(&text, "robot.toml").unwrap().predict().told_of_replies();
+    assert!(said.contains("20 µs before the bus deadline of 880 µs"), "{said}");
+}
+
+/// From 1,100 Hz on a CyberGear was asked for its state while it switched on, which is to tell it to stop.
+#[test]
+fn what_is_predicted_to_fit_comes_under_control() {
+    for family in [
+        "family = \"robstride\"\nrobstride = { model = \"CyberGear\" }",
+        "family = \"robstride\"\nrobstride = { model = \"RS02\" }",
+        "family = \"cubemars\"\ncubemars = { model = \"AK80-9\", unwatched = true, kp = 30, kd = 1 }",
+        "family = \"damiao\"\ndamiao = { model = \"4310\" }",
+    ] {
+        for (servos, rate_hz) in
+            (1..=3).flat_map(|servos| (9..=30).map(move |step| (servos, 100.0 * f64::from(step))))
+        {
+            let mut text = format!(
+                "[loop]\nrate_hz = {rate_hz}\n[bus.can]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"can\"\n{family}\n"
+            );
+            (1..=servos).for_each(|id| text += &format!("[[servo]]\nname = \"s{id}\"\nid = {id}\n"));
+            let file = File::read(&text, "robot.toml").unwrap();
+            let robot = RobotConfig::parse(&text, "robot.toml").unwrap();
+            if !file.predict().fits() {
+                continue;
+            }
+            let failure = Trial::of(&robot).failure;
+            assert_eq!(failure, None, "{servos} servos at {rate_hz} Hz: {family}");
+        }
+    }
+}

@@ -95,6 +95,8 @@ pub struct CycleResult {
     pub replied: u16,
     /// Servos that did not.
     pub missed: u16,
+    /// Servos that were asked nothing, so that what they still answer cannot be mistaken: they miss no reply.
+    pub quiet: u16,
     /// Replies to older queries.
     pub late: u32,
     /// Frames from devices that are not in the plan, or that were no reply.
@@ -214,7 +216,7 @@ impl Cycle {
         loop {
             let mut progress = false;
             for lane in self.lanes.iter_mut().filter(|lane| lane.may_send()) {
-                let sent = lane.send_next(&mut self.devices, links, now_ns, &mut self.result.links_down);
+                let sent = lane.send_next(&mut self.devices, links, now_ns, &mut self.result);
                 touched |= u64::from(sent) << lane.link;
                 progress |= sent;
             }

@@ -354,7 +354,7 @@ fn record(
     let mut side = plan.tap(SIDE_RING_BYTES);
     let recorder = plan.start()?;
     let passport = serde_json::to_string(&Passport::read()).unwrap_or_default();
-    side.push(robot, now_ns, &robot_record(&config.name, text, &passport, config.timing.clock));
+    side.push(robot, now_ns, &robot_record(config, text, &passport));
     side.push(parameters, now_ns, &parameters_record(list));
     Ok((Some(recorder), Some(Box::new(log))))
 }

@@ -1,7 +1,7 @@
 //! What a run records of each tick, as the records of [`khz_run::record`].
 
 use crate::assemble::link_names;
-use crate::config::{Clock, RobotConfig, ServoConfig};
+use crate::config::{RobotConfig, RobotFile, ServoConfig};
 use crate::parameters::{Parameter, Taken};
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
 use crate::run::{Observer, Tick};
@@ -107,11 +107,12 @@ pub fn robot_schema() -> Type {
     record::Robot::schema()
 }
 
-/// The bytes of a `robot` record: the robot file's text, the computer's passport as JSON, and the clock the loop ran by,
-/// whatever the file says of it.
-pub fn robot_record(name: &str, file: &str, passport: &str, clock: Clock) -> Vec<u8> {
-    let [name, file, passport, clock] = [name, file, passport, clock.word()].map(str::to_owned);
-    record::Robot { name, file, passport, clock }.to_bytes()
+/// The bytes of a `robot` record: the robot file's text, and the computer's passport as JSON.
+pub fn robot_record(config: &RobotConfig, file: &str, passport: &str) -> Vec<u8> {
+    let path = if let RobotFile::At(path) = &config.file { path } else { "" };
+    let clock = config.timing.clock.word();
+    let [name, file, passport, clock, path] = [&config.name, file, passport, clock, path].map(str::to_owned);
+    record::Robot { name, file, passport, clock, path }.to_bytes()
 }
 
 /// Schema of `parameters`.

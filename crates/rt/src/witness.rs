@@ -282,6 +282,14 @@ impl Disturbance {
         }
     }
 
+    /// Most of the time that the thread gave up by itself passed while it did nothing but wait for the tick: it was stopped from
+    /// outside, by a signal, a debugger or the freezer of its control group. Nothing of its own stops it there.
+    #[must_use]
+    pub fn was_stopped(&self) -> bool {
+        let (_, late_ns) = split((self.late_ns - self.previous_ns).max(0), self.queued_before_ns);
+        self.blocked_before > 0 && self.major_faults == 0 && 2 * late_ns > self.shares().blocked
+    }
+
     /// What took most of the time the tick lost, or `None` if nothing took [`DISTURBED_NS`] or more.
     #[inline]
     #[must_use]

@@ -22,6 +22,8 @@ struct Cost {
     late_wakes: u64,
     /// Time late ticks took beyond the usual.
     beyond_ns: i64,
+    /// Of that, time of ticks that were stopped before they began.
+    stopped_ns: i64,
     /// The longest tick, from the time it waited for to its end.
     worst_ns: i64,
     /// Its number.
@@ -37,6 +39,9 @@ pub struct Costly {
     pub response_ns: i64,
     /// If it was late: why, and by how much beyond the usual.
     pub late: Option<(Cause, i64)>,
+    /// Most of that passed while the thread did nothing but wait for the tick, and gave up the CPU more often than that takes:
+    /// nothing of its own stops it there.
+    pub was_stopped: bool,
     /// What held it up in the end.
     pub root: Cause,
     /// What held its start up in the end.
@@ -56,6 +61,7 @@ impl Costs {
             let cost = self.at(cause, tick);
             cost.ticks += 1;
             cost.beyond_ns = cost.beyond_ns.saturating_add(beyond_ns);
+            cost.stopped_ns = cost.stopped_ns.saturating_add(if tick.was_stopped { beyond_ns } else { 0 });
         }
         if tick.overrun {
             self.at(tick.root, tick).overruns += 1;
@@ -96,12 +102,21 @@ impl Costs {
     #[must_use]
     pub fn groups(&self) -> Vec<LateGroup> {
         let group = |cause: Cause| {
-            let Cost { ticks, lost_periods, overruns, late_wakes, beyond_ns, worst_ns, worst_tick } =
-                self.0[cause as usize];
+            let Cost {
+                ticks,
+                lost_periods,
+                overruns,
+                late_wakes,
+                beyond_ns,
+                stopped_ns,
+                worst_ns,
+                worst_tick,
+            } = self.0[cause as usize];
             LateGroup {
                 cause,
                 ticks,
                 lost_ns: beyond_ns,
+                stopped_ns,
                 lost_periods,
                 overruns,
                 late_wakes,
@@ -122,6 +137,7 @@ pub fn uncosted(causes: &Causes) -> Vec<LateGroup> {
         cause,
         ticks: causes.of(cause),
         lost_ns: 0,
+        stopped_ns: 0,
         lost_periods: 0,
         overruns: 0,
         late_wakes: 0,
@@ -141,6 +157,9 @@ pub struct LateGroup {
     /// The time they took beyond the usual.
     #[serde(default)]
     pub lost_ns: i64,
+    /// Of that, the time of ticks before whose start the loop was stopped from outside, while it only waited.
+    #[serde(default)]
+    pub stopped_ns: i64,
     /// The periods it cost.
     #[serde(default)]
     pub lost_periods: u64,
@@ -170,6 +189,7 @@ pub fn merged<'a>(groups: impl IntoIterator<Item = &'a LateGroup>) -> Vec<LateGr
             cause: of.cause,
             ticks: of.ticks + group.ticks,
             lost_ns: of.lost_ns + group.lost_ns,
+            stopped_ns: of.stopped_ns + group.stopped_ns,
             lost_periods: of.lost_periods + group.lost_periods,
             overruns: of.overruns + group.overruns,
             late_wakes: of.late_wakes + group.late_wakes,
@@ -196,6 +216,7 @@ mod tests {
             number,
             response_ns,
             late: Some((cause, response_ns)),
+            was_stopped: false,
             root: cause,
             start: cause,
             lost_periods: 0,
@@ -226,6 +247,7 @@ mod tests {
             cause,
             ticks: 1,
             lost_ns: 5,
+            stopped_ns: 0,
             lost_periods,
             overruns: 0,
             late_wakes: 0,

@@ -195,13 +195,13 @@ counts! {
     /// sum of `missed`
     missed_replies: "missed replies" of Controlled, Always, required "missed" = |seen| seen.tick.missed.into();
     /// sum of `missed` over the ticks that had less CPU time within the bus cycle than all replies usually take:
-    /// `away_in_cycle_ns` ≥ 50 µs and `cycle_ns` − `away_in_cycle_ns` < the usual time. *Usual* is a running median (computed
+    /// `away_in_cycle_ns` ≥ 50 µs and `cycle_ns` − `away_in_cycle_ns` ≤ the usual time. *Usual* is a running median (computed
     /// as for late ticks, from the first value on) of `cycle_ns` − `imu_ns` over all earlier ticks with `missed` = 0; until
     /// there is one, no reply counts here. Time off the CPU that leaves the usual time excuses nothing; nor does time the
     /// witness could not see, such as steal that the guest kernel does not account for. No other disturbance counts here: the
     /// bus deadline counts from the actual start and is later by what encoding takes beyond 20 µs (up to half of what it
     /// leaves of the period), and the controller runs after the cycle. Where encoding takes more than that, so that
-    /// `cycle_ns` − `encode_ns` < the usual time in a controlled tick that is late by its own computing, `verdict` blames
+    /// `cycle_ns` − `encode_ns` ≤ the usual time in a controlled tick that is late by its own computing, `verdict` blames
     /// the missed replies on computing
     missed_while_off_cpu: "…while off the CPU" of Controlled, IfAny
         = |seen| if seen.off_cpu { seen.tick.missed.into() } else { 0 };

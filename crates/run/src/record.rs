@@ -90,7 +90,7 @@ pub struct Tick {
     pub faults_ns: i64,
     /// Periods without a tick just before it.
     pub skipped: u32,
-    /// Servos that did not reply in time.
+    /// Servos that were to reply and did not in time.
     pub missed: u32,
     /// Replies to older queries, and further replies to one query.
     pub late: u32,
@@ -481,6 +481,8 @@ pub struct Robot {
     pub passport: String,
     /// The clock the loop ran by, whatever the file says of it.
     pub clock: String,
+    /// Where the robot file was, as it was named; empty if it was a text, or is built in.
+    pub path: String,
 }
 
 /// A record that every run has: its name, what has a row of its own in tables if its fields have, and its schema. Of what is

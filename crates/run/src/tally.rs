@@ -6,7 +6,7 @@ pub use crate::figures::{Stretch, Times};
 use crate::late::{Judge, Judged, PARTS, parts};
 use crate::record::Tick;
 use khz_rt::late::{Causes, LateLog, LateTick, Lost};
-use khz_rt::{DISTURBED_NS, Histogram, RunningMedian, SectionSummary};
+use khz_rt::{Cause, DISTURBED_NS, Histogram, RunningMedian, SectionSummary};
 use std::ops::AddAssign;
 
 /// Late ticks kept.
@@ -150,6 +150,7 @@ impl Counter {
             number: tick.number,
             response_ns: judged.response_ns,
             late: judged.is_late.then(|| (judged.cause, judged.response_ns - judged.usual_ns)),
+            was_stopped: judged.cause == Cause::Blocked && tick.disturbance().was_stopped(),
             root: judged.root,
             start: judged.start,
             lost_periods: tick.skipped.into(),
@@ -167,12 +168,12 @@ impl Counter {
         self.judge.late_from(late_ns);
     }
 
-    /// Whether the loop had less time than all replies usually take, because something took this much of its bus cycle. A tick
+    /// Whether the loop had no more time than all replies usually take, because something took this much of its bus cycle. A tick
     /// that misses a reply waits until the bus deadline, many times as long as usual, so being away for a while proves nothing.
     #[inline]
     fn had_too_little_time(&self, tick: &Tick, taken_ns: i64) -> bool {
         let usual_ns = self.all_replies.ns();
-        taken_ns >= DISTURBED_NS && usual_ns.is_some_and(|usual_ns| tick.cycle_ns - taken_ns < usual_ns)
+        taken_ns >= DISTURBED_NS && usual_ns.is_some_and(|usual_ns| tick.cycle_ns - taken_ns <= usual_ns)
     }
 
     /// Ticks per second of the controlled time; of the whole run where there is none. NaN with fewer than two ticks.
@@ -228,10 +229,12 @@ pub struct Tally {
     pub lost: Lost,
     parts: [Histogram; PARTS.len()],
     worst: LateLog,
-    /// Replies that each servo missed under control, without excuse.
-    missed_by: Vec<u64>,
-    /// What the servos missed in the tick counted last counts against them.
-    misses_count: bool,
+    /// Replies that each servo missed without excuse: outside the controlled time, and within.
+    missed_by: [Vec<u64>; 2],
+    /// The tick counted last was controlled.
+    was_controlled: bool,
+    /// What the servos missed in it is excused.
+    was_excused: bool,
 }
 
 impl Tally {
@@ -244,8 +247,9 @@ impl Tally {
             lost: Lost::default(),
             parts: std::array::from_fn(|_| Histogram::new()),
             worst: LateLog::new(late_ns, MOST_LATE),
-            missed_by: Vec::with_capacity(MOST_SERVOS),
-            misses_count: false,
+            missed_by: std::array::from_fn(|_| Vec::with_capacity(MOST_SERVOS)),
+            was_controlled: false,
+            was_excused: false,
         }
     }
 
@@ -279,8 +283,8 @@ impl Tally {
             self.times.control.record(tick.control_ns, at_ns);
         }
         let Stretch { missed_while_off_cpu, missed_while_computing, .. } = counted.one;
-        let is_excused = missed_while_off_cpu > 0 || missed_while_computing > 0;
-        self.misses_count = counted.judged.is_some() && !is_excused;
+        self.was_excused = missed_while_off_cpu > 0 || missed_while_computing > 0;
+        self.was_controlled = counted.judged.is_some();
         match &counted.judged {
             Some(judged) => self.measure(tick, pace, counted.one.span_ns, judged),
             None => self.wake_latency_outside.record(tick.wake_latency_ns, at_ns),
@@ -313,20 +317,22 @@ impl Tally {
     /// A servo, by its place among all, missed its reply in the tick counted last.
     #[inline]
     pub fn missed_by(&mut self, servo: usize) {
-        if self.misses_count && servo < MOST_SERVOS {
-            if self.missed_by.len() <= servo {
+        if !self.was_excused && servo < MOST_SERVOS {
+            let missed_by = &mut self.missed_by[usize::from(self.was_controlled)];
+            if missed_by.len() <= servo {
                 // Within its capacity: nothing is allocated.
-                self.missed_by.resize(servo + 1, 0);
+                missed_by.resize(servo + 1, 0);
             }
-            self.missed_by[servo] += 1;
+            missed_by[servo] += 1;
         }
     }
 
-    /// The servo that missed most replies under control, without excuse, by its place, and how many. None if several missed as
-    /// many: it is not one of them then.
-    pub fn worst_servo(&self) -> Option<(usize, u64)> {
-        let most = *self.missed_by.iter().max()?;
-        let mut worst = self.missed_by.iter().enumerate().filter(|(_, missed)| most > 0 && **missed == most);
+    /// The servo that missed most replies without excuse, under control or outside, by its place, and how many. None if several
+    /// missed as many: it is not one of them then.
+    pub fn worst_servo(&self, controlled: bool) -> Option<(usize, u64)> {
+        let missed_by = &self.missed_by[usize::from(controlled)];
+        let most = *missed_by.iter().max()?;
+        let mut worst = missed_by.iter().enumerate().filter(|(_, missed)| most > 0 && **missed == most);
         let (servo, _) = worst.next()?;
         worst.next().is_none().then_some((servo, most))
     }
@@ -347,7 +353,6 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::late::tests::{PERIOD_NS, usual, woke_late};
-    use khz_rt::Cause;
 
     const PACE: Pace = Pace { period_ns: PERIOD_NS, by_sensor: false };
 
@@ -431,6 +436,26 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_before_the_start_of_a_tick_is_told_from_a_lock_in_it() {
+        let stopped = |number| Tick { skipped: 2, ..woke_late(number, 3_000_000, Cause::Blocked) };
+        let locked = |number| Tick {
+            decide_ns: 1_820_000,
+            control_ns: 1_820_000,
+            away_ns: 1_800_000,
+            blocked: 1,
+            ..usual(number)
+        };
+        let of = |late: &dyn Fn(u64) -> Tick| {
+            let tick = |number| if number == 500 { late(number) } else { usual(number) };
+            run((0..600).map(tick)).counter.late_groups()[0]
+        };
+        let group = of(&stopped);
+        assert_eq!((group.cause, group.stopped_ns), (Cause::Blocked, group.lost_ns));
+        let group = of(&locked);
+        assert_eq!((group.cause, group.ticks, group.stopped_ns), (Cause::Blocked, 1, 0));
+    }
+
+    #[test]
     fn overruns_of_a_thread_that_is_always_blocked_are_no_fault_of_the_controller() {
         let blocked = |number| Tick {
             decide_ns: 1_870_000,
@@ -467,7 +492,9 @@ mod tests {
             tally.missed_by(if controlled && number % 2 == 0 { 1 } else { 0 });
         }
         // All of coming down are of the first servo.
-        assert_eq!((tally.worst_servo(), tally.missed_by.as_slice()), (Some((0, 50)), &[50, 49][..]));
+        let [outside, controlled] = &tally.missed_by;
+        assert_eq!((tally.worst_servo(true), controlled.as_slice()), (Some((0, 50)), &[50, 49][..]));
+        assert_eq!((tally.worst_servo(false), outside.as_slice()), (Some((0, 400)), &[400, 1][..]));
     }
 
     #[test]

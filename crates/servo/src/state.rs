@@ -121,6 +121,8 @@ pub struct Mode {
 impl Mode {
     /// Before the first reply.
     pub const UNKNOWN: Self = Self { number: 0, name: "unknown" };
+    /// Of a servo whose replies do not say what its output does.
+    pub const UNTOLD: Self = Self { number: 0, name: "as told" };
 }
 
 /// Why a servo stopped, as its family says it; code 0 is none.

@@ -227,6 +227,9 @@ impl Inputs {
                 duration(ns as f64)
             ));
         }
+        if plan.lines.iter().any(|line| line.delay_ns + line.jitter_ns > 0) {
+            said.push("`faults` delay replies on purpose, and that is counted".to_owned());
+        }
         if plan.lines.iter().any(|line| line.is_half_duplex()) {
             said.push(format!("from a reply to the next query {}", us(self.host_gap_ns)));
         }

@@ -49,6 +49,9 @@ impl Plan {
         let mut fetched = Vec::new();
         for (line, handed) in self.lines.iter().zip(&handed) {
             for (arrived, exchange) in self.replies(timeline, line, handed) {
+                // On a half-duplex bus the next query waits for it.
+                let arrived =
+                    if line.is_half_duplex() { arrived } else { self.delayed(timeline, line, arrived) };
                 if line.hat.is_some() {
                     fetched.push((arrived, line, exchange));
                 } else {
@@ -150,9 +153,16 @@ impl Plan {
             let ns = self.turnaround_ns(line, exchange);
             now = timeline.add(&line.name, Kind::Turnaround, &exchange.name, now, ns);
             now = self.pass(timeline, line, Kind::Reply, exchange, &exchange.reply, now);
+            now = self.delayed(timeline, line, now);
             arrived.push((now, exchange));
         }
         arrived
+    }
+
+    /// A reply that the robot file delays on purpose.
+    fn delayed(&self, timeline: &mut Timeline, line: &Line, from: Moment) -> Moment {
+        let ns = line.delay_ns + (line.jitter_ns as f64 * self.lateness) as i64;
+        timeline.add(&line.name, Kind::Transit, "injected delay", from, ns)
     }
 
     /// A frame on the wire, and through the bridge if there is one.

@@ -51,6 +51,10 @@ pub struct Line {
     pub behind: Option<Medium>,
     /// What an adapter adds each way, ns.
     pub adapter_ns: i64,
+    /// What the robot file's injected faults delay every reply by (`faults.delay_us`), ns.
+    pub delay_ns: i64,
+    /// By so much more at most (`faults.jitter_us`), ns.
+    pub jitter_ns: i64,
     /// Channel of a pi3hat, 1 to 5.
     pub hat: Option<u8>,
     /// Its servos.
@@ -85,6 +89,7 @@ impl Line {
         }
         self.turnaround_ns = link.bus().emulated().turnaround_ns;
         (self.is_real, self.adapter_ns, self.hat) = (false, 0, None);
+        (self.delay_ns, self.jitter_ns) = (0, 0);
     }
 
     /// What the model does not know of the link, in words.
@@ -125,7 +130,7 @@ impl Plan {
         Self { start, ..Self::with(robot, inputs, |_, _| Occasion::Following) }
     }
 
-    /// The same robot on the wires as they are emulated, in virtual time: without adapters, SPI and networks.
+    /// The same robot on the wires as they are emulated, in virtual time: without adapters, SPI, networks and injected delays.
     pub fn emulated(robot: &RobotConfig) -> Self {
         let mut plan = Self::of(robot, Inputs::VIRTUAL);
         plan.imu = plan.imu.filter(|imu| *imu == ImuLink::Emulated);
@@ -162,7 +167,10 @@ impl Plan {
                     switching_ns: settings.switching_ns(),
                 }
             });
-            Line { name: bus.name.clone(), exchanges: exchanges.collect(), ..bare(&bus.link, &inputs) }
+            let [delay_ns, jitter_ns] =
+                [bus.faults.delay_us, bus.faults.jitter_us].map(|us| (us * 1e3) as i64);
+            let name = bus.name.clone();
+            Line { name, delay_ns, jitter_ns, exchanges: exchanges.collect(), ..bare(&bus.link, &inputs) }
         };
         let lines = robot.buses.iter().enumerate().map(line).collect();
         let imu = robot.imu.as_ref().map(|imu| imu.link);
@@ -263,5 +271,6 @@ fn bare(link: &LinkConfig, inputs: &Inputs) -> Line {
         Adapter::Emulated | Adapter::None | Adapter::Ethernet => (None, 0),
     };
     let (name, exchanges) = (String::new(), Vec::new());
-    Line { name, medium, turnaround_ns, is_real, behind, adapter_ns, hat, exchanges }
+    let (delay_ns, jitter_ns) = (0, 0);
+    Line { name, medium, turnaround_ns, is_real, behind, adapter_ns, delay_ns, jitter_ns, hat, exchanges }
 }

@@ -6,6 +6,7 @@ use super::lines::{Ends, HOST};
 use super::plan::Plan;
 use super::timeline::{Kind, Timeline};
 use khz_page::duration;
+use khz_robot::time::LAST_LOOK_NS;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -260,11 +261,13 @@ impl Prediction {
 
     /// When the last reply comes, and until when replies count.
     pub fn told_of_replies(&self) -> String {
-        let until = duration(self.counts_until_ns as f64);
+        let deadline = duration((self.counts_until_ns + LAST_LOOK_NS) as f64);
+        let before = duration(LAST_LOOK_NS as f64);
         let late = if self.deadline_missed { ": too late" } else { "" };
         let read = self.told_of_cycles();
         format!(
-            "the last reply is read after {read}, and replies count until {until} (`loop.bus_deadline_us`){late}"
+            "the last reply is read after {read}, and replies count until {before} before the bus deadline of {deadline} \
+             (`loop.bus_deadline_us`){late}"
         )
     }
 

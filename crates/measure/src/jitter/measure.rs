@@ -68,6 +68,7 @@ pub struct Experiment {
     guard_ns: i64,
     counts: Counts,
     usage: Usage,
+    stopped_ns: i64,
     setup: Option<Report>,
     late: Vec<LateReport>,
     trace: bool,
@@ -100,6 +101,7 @@ impl Experiment {
             guard_ns: 0,
             counts: Counts::default(),
             usage: Usage::default(),
+            stopped_ns: 0,
             setup: None,
             late: Vec::new(),
             trace: false,
@@ -146,7 +148,9 @@ impl Experiment {
             thread.join().map_err(|_| JitterError::Broken)?
         })?;
         self.usage = self.usage.plus(&Usage::read().since(&before));
-        Ok(observer.finish().0)
+        let (windows, stopped_ns) = observer.finish();
+        self.stopped_ns += stopped_ns;
+        Ok(windows)
     }
 
     /// The measuring thread.
@@ -255,6 +259,7 @@ impl Experiment {
             setup: self.setup,
             passport: Passport::read(),
             usage: self.usage,
+            stopped_ns: self.stopped_ns,
             histograms: super::result::Histograms::of(&self.recording),
             wake_trace: self.recording.wake_trace.clone(),
             execution_trace: self.recording.execution_trace.clone(),

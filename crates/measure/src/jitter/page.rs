@@ -8,6 +8,7 @@ use khz_page::{
 };
 use khz_rt::{Policy, Summary};
 use khz_run::costs::{LateGroup, merged};
+use khz_run::verdict::side_by_side;
 
 /// One page for one run or several. `bin_ns` is the width of the histograms' bins; chosen by the data if not
 /// given.
@@ -30,33 +31,20 @@ pub fn verdict(runs: &[Run]) -> Verdict {
     let [first, .., last] = runs else {
         return runs.first().map_or_else(Verdict::default, Run::verdict);
     };
-    let verdicts: Vec<Verdict> = runs.iter().map(Run::verdict).collect();
-    let held = verdicts.iter().filter(|verdict| verdict.held).count();
     let delays = runs.iter().filter(|run| run.plan.policy != Policy::Deadline);
     let mut by_delay: Vec<&Run> = delays.filter(|run| run.start_delay_ns.count > 0).collect();
     by_delay.sort_by_key(|run| run.start_delay_ns.p99);
     let [best, worst] = [by_delay.first().unwrap_or(&first), by_delay.last().unwrap_or(&last)];
     let p99 = |run: &Run| duration(run.start_delay_ns.p99 as f64);
-    let what = format!(
-        "{held} of {} runs held their rate; least start delay p99: {} with {}, most: {} with {}",
-        runs.len(),
+    let compared = format!(
+        "least start delay p99: {} with {}, most: {} with {}",
         p99(best),
         best.name,
         p99(worst),
         worst.name
     );
-    let verdict = Verdict {
-        level: verdicts.iter().map(|verdict| verdict.level).max().unwrap_or_default(),
-        held: held == runs.len(),
-        headline: format!("{held} of {} held their rate", runs.len()),
-        reasons: verdicts
-            .iter()
-            .zip(runs)
-            .map(|(verdict, run)| format!("{}: {}", run.name, verdict.text))
-            .collect(),
-        ..Verdict::default()
-    };
-    verdict.sentence(&what)
+    let each: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.verdict())).collect();
+    side_by_side(&each, &compared)
 }
 
 fn subtitle(run: &Run) -> String {

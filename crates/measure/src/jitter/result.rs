@@ -9,7 +9,7 @@ use khz_rt::late::{Causes, Lost};
 use khz_rt::{Cause, Counts, Grade, Histogram, Overrun, Passport, Policy, Report, Summary, Usage};
 use khz_run::Usual;
 use khz_run::costs::{LateGroup, uncosted};
-use khz_run::verdict::{Facts, judge};
+use khz_run::verdict::{Facts, Stops, judge};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -94,6 +94,9 @@ pub struct Run {
     pub passport: Passport,
     /// What the machine counted meanwhile.
     pub usage: Usage,
+    /// For how long the whole process seems to have been stopped meanwhile. 0 in results before 2026-11-26.
+    #[serde(default)]
+    pub stopped_ns: i64,
     /// The distributions.
     pub histograms: Histograms,
     /// What was required of it, and whether it is met.
@@ -308,6 +311,7 @@ impl Run {
             late: self.late_groups(),
             usual: Usual::of(&[(Cause::Compute, self.usual_work_ns)], self.late_ns()),
             granted: (self.plan.policy != Policy::Other).then(|| self.grade()),
+            stops: Stops::of(&self.usage, self.stopped_ns, self.grade(), self.passport.rt_share_percent),
             ..Facts::default()
         });
         amended(verdict, &self.required)

@@ -8,7 +8,7 @@ use khz_robot::supervisor::Phase;
 use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
 use khz_run::tally::{Pace, Tally};
-use khz_run::verdict::{BUDGET, Broken, DOCTOR, Facts, RobotFile, SCAN, Stops};
+use khz_run::verdict::{BUDGET, Broken, DOCTOR, Facts, Outside, RobotFile, SCAN, Stops};
 
 /// What a run and its log both know.
 pub(super) struct Known<'a> {
@@ -30,6 +30,8 @@ pub(super) struct Unlogged {
     pub early_frames: u64,
     /// Further replies to one query: in a log they are among the late replies.
     pub duplicates: u64,
+    /// Queries that were due and not sent.
+    pub unasked: u64,
     /// Commands changed to keep joints within their limits, of how many.
     pub changed: Option<(u64, u64)>,
     /// Ticks without a decision of a controller on its own thread, of how many, and the oldest command used.
@@ -46,13 +48,17 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
     let missed_replies = tally.all().missed_replies;
     let asked_for_more = config.is_none_or(|config| config.timing.policy != Policy::Other);
     let wake = tally.times.wake_latency.summary();
+    let worst_servo = |controlled| {
+        let (servo, count) = tally.worst_servo(controlled)?;
+        Some((known.servos.get(servo)?.clone(), count))
+    };
     Facts {
         target_hz: config.map_or(base.target_hz, |config| config.timing.rate_hz),
         virtual_time: known.virtual_time,
         early_frames: unlogged.early_frames,
-        worst_servo: tally
-            .worst_servo()
-            .and_then(|(servo, count)| Some((known.servos.get(servo)?.clone(), count))),
+        worst_servo: worst_servo(true),
+        outside: Outside { worst_servo: worst_servo(false), ..base.outside },
+        unasked: unlogged.unasked,
         cycle_ns: config.filter(|_| missed_replies > 0).map(cycle_ns),
         wake_ns: has_percentile(wake.count, 0.99).then(|| (wake.p99, tally.counter.late_ns())),
         changed: unlogged.changed,
@@ -168,7 +174,7 @@ fn remedy(cause: &str) -> Option<&'static str> {
     const CONTROLLER: &str = "see its parts with `khz run FILE --budget`, and what it printed";
     const COMMAND: &str = "see the commands in the report, and correct the controller";
     const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
-    const REMEDIES: [(&str, &str); 35] = [
+    const REMEDIES: [(&str, &str); 37] = [
         ("may still be on", CUT_POWER),
         ("the servo is still on", CUT_POWER),
         ("position jumped", SERVO),
@@ -186,8 +192,10 @@ fn remedy(cause: &str) -> Option<&'static str> {
         (WATCHDOG, SERVO),
         ("the servo restarted", SERVO),
         ("the servo reports", SERVO),
+        ("a frame was damaged", SCAN),
         ("the servo refused", SERVO),
         ("the servo stays", SERVO),
+        ("the servo is not seen to", SCAN),
         ("beyond what its replies carry", SERVO),
         ("replies missed in a row", SCAN),
         ("no reply during start-up", SCAN),
@@ -264,6 +272,7 @@ mod tests {
             (Cause::ServoNotHeardOff { servo: 0 }, "cut its power"),
             (Cause::ServoStillOn { servo: 0, mode: Mode::UNKNOWN }, "cut its power"),
             (Cause::ServoNotObeying { servo: 0, mode: Mode::UNKNOWN }, "end the cause"),
+            (Cause::ServoNotObeying { servo: 0, mode: Mode::UNTOLD }, "khz bus scan"),
             (Cause::PositionJumped { servo: 0, from: 0.0, to: 1.0 }, "end the cause"),
             (Cause::ImuFrozen { for_ns: 1 }, "IMU's power"),
             (Cause::VoltageUnknown { servo: 0 }, "firmware"),

@@ -8,7 +8,7 @@ use super::{EventSummary, Ticks, late_ticks, pace};
 use crate::run::page::PartTimes;
 use khz_page::{Distribution, Figure, Measured, Verdict, counted, grouped};
 use khz_robot::RobotConfig;
-use khz_robot::config::Clock;
+use khz_robot::config::{Clock, QUADRUPED, RobotFile};
 use khz_robot::supervisor::Phase;
 use khz_rt::{Histogram, Passport};
 use khz_run::figures::Time;
@@ -173,7 +173,13 @@ impl Replay {
         match record {
             "robot" => {
                 (self.name, self.text) = (text(value, "name"), text(value, "file"));
-                self.know_robot(RobotConfig::parse(&self.text, &self.name).ok());
+                let config = RobotConfig::parse(&self.text, &self.name);
+                let file = match text(value, "path") {
+                    path if !path.is_empty() => RobotFile::At(path),
+                    _ if self.text == QUADRUPED => RobotFile::BuiltIn,
+                    _ => RobotFile::Unknown,
+                };
+                self.know_robot(config.ok().map(|config| RobotConfig { file, ..config }));
                 self.passport = serde_json::from_str(&text(value, "passport")).ok();
                 self.clock =
                     if text(value, "clock") == Clock::Virtual.word() { Clock::Virtual } else { Clock::Real };
@@ -315,10 +321,10 @@ impl Replay {
     /// What a log cannot know.
     fn unlogged(&self) -> Option<String> {
         const REAL: &str = "A log does not say what scheduling the thread was granted, whether the process was throttled or stopped, \
-                            which late replies were duplicates (they count as late here), how many commands were changed, and what was \
-                            required of the run.";
-        const VIRTUAL: &str = "A log does not say which late replies were duplicates (they count as late here), how many commands \
-                               were changed, and what was required of the run.";
+                            which late replies were duplicates (they count as late here), which queries the bus had no time for, how many \
+                            commands were changed, and what was required of the run.";
+        const VIRTUAL: &str = "A log does not say which late replies were duplicates (they count as late here), which queries the bus \
+                               had no time for, how many commands were changed, and what was required of the run.";
         Some(if self.clock == Clock::Real { REAL } else { VIRTUAL }.to_owned())
     }
 

@@ -1,5 +1,6 @@
 //! One bus within the cycle: who is next, and on half-duplex buses who is being waited for.
 
+use super::CycleResult;
 use super::device::Device;
 use khz_link::{Link, LinkError};
 use khz_servo::{ServoCommand, ServoState, Servos, Taken};
@@ -107,12 +108,14 @@ impl Lane {
         devices: &mut [Device],
         links: &mut [Box<dyn Link>],
         now_ns: i64,
-        links_down: &mut u64,
+        result: &mut CycleResult,
     ) -> bool {
         while let Some(&turn) = self.order.get(self.taken) {
             let servos = &mut *self.families[turn.family];
             let Some(request) = servos.request(turn.turn, self.part) else {
                 // A turn in which nothing is asked.
+                servos.servos(turn.turn).iter().for_each(|&servo| devices[servo].keep_quiet());
+                result.quiet += servos.servos(turn.turn).len() as u16;
                 (self.taken, self.part) = (self.taken + 1, 0);
                 continue;
             };
@@ -125,7 +128,7 @@ impl Lane {
                 Err(LinkError::Full) => false,
                 Err(LinkError::Down { .. } | LinkError::Unsupported) => {
                     self.down = true;
-                    *links_down |= 1 << self.link;
+                    result.links_down |= 1 << self.link;
                     false
                 }
             };
@@ -204,7 +207,7 @@ impl Lane {
         if std::mem::take(&mut self.is_reordered) && served == self.order.len() {
             self.order.copy_from_slice(&self.usual);
         }
-        let is_silent = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].was_missed());
+        let is_silent = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].was_silent());
         if served < self.order.len() {
             self.order.rotate_left(served);
         } else if self.half_duplex

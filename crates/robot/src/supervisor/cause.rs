@@ -63,6 +63,8 @@ pub enum Cause {
         servo: u16,
         /// What it refused.
         refused: Refused,
+        /// It was seen running: it had taken the same before.
+        ran: bool,
     },
     /// A servo stays off although it was commanded to move or damp, or on although it was commanded to stop.
     ServoNotObeying {
@@ -443,7 +445,10 @@ impl fmt::Display for Cause {
                  `query.{quantity} = \"float\"`, others cannot: keep it slower by `limits.velocity`",
                 quantity.unit()
             ),
-            Self::RegisterRefused { refused, .. } => write_refused(f, refused),
+            Self::RegisterRefused { refused, ran, .. } => write_refused(f, refused, ran),
+            Self::ServoNotObeying { mode, .. } if mode == Mode::UNTOLD => f.write_str(
+                "the servo is not seen to do what it is commanded: its replies do not tell whether its output is on",
+            ),
             Self::ServoNotObeying { mode, .. } => {
                 write!(f, "the servo stays in mode {} although it is commanded otherwise", Named(mode))
             }
@@ -451,6 +456,9 @@ impl fmt::Display for Cause {
                 f,
                 "position jumped from {from:.3} to {to:.3} rad: the servo restarted, its zero was changed, or its encoder is loose"
             ),
+            Self::ServoStillOn { mode, .. } if mode == Mode::UNTOLD => {
+                f.write_str("the servo may still be on although it was commanded to stop: cut its power")
+            }
             Self::ServoStillOn { mode, .. } => write!(
                 f,
                 "the servo is still on (mode {}) although it was commanded to stop: cut its power",
@@ -565,9 +573,15 @@ fn write_unknown(f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
     )
 }
 
-fn write_refused(f: &mut fmt::Formatter<'_>, refused: Refused) -> fmt::Result {
+fn write_refused(f: &mut fmt::Formatter<'_>, refused: Refused, ran: bool) -> fmt::Result {
     let Refused { register, name, write } = refused;
     let (verb, table) = if write { ("write", "command") } else { ("read", "query") };
+    if ran {
+        return write!(
+            f,
+            "a frame was damaged on its way: the servo refused to {verb} register 0x{register:03x} ({name}), and had not before"
+        );
+    }
     write!(f, "the servo refused to {verb} register 0x{register:03x} ({name}): see its `{table}` keys")
 }
 

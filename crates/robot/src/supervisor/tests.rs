@@ -184,7 +184,7 @@ fn every_trigger_damps_after_its_threshold() {
             "refused",
             |b| b.state.servos[1].refused = Some(REFUSED),
             0,
-            Cause::RegisterRefused { servo: 1, refused: REFUSED },
+            Cause::RegisterRefused { servo: 1, refused: REFUSED, ran: true },
         ),
         (
             "saturated",

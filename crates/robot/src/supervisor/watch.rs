@@ -272,7 +272,7 @@ impl Watch {
         self.count_slow(seen, settings);
         self.is_long = seen.held_up_ns >= LONGEST_STALL_NS.max(LONG_PERIODS * state.period_ns);
         self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
-        let complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
+        let complete = seen.cycle.missed + seen.cycle.quiet == 0 && !seen.cycle.imu_missed;
         self.back = match self.complete {
             true if seen.held_up_ns > state.period_ns => 0,
             // A device that is silent while the loop is held up again and again gets no more time by it.
@@ -449,7 +449,7 @@ fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_
         return Some(Cause::PositionJumped { servo: at, from, to });
     }
     if let Some(refused) = servo.refused {
-        return Some(Cause::RegisterRefused { servo: at, refused });
+        return Some(Cause::RegisterRefused { servo: at, refused, ran: tally.ran });
     }
     let [position, velocity] = joint.carries.reported;
     let saturated = |quantity, most| Some(Cause::ServoSaturated { servo: at, quantity, most });

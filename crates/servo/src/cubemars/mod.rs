@@ -106,7 +106,7 @@ impl FamilySettings for Settings {
     }
 
     fn modes(&self) -> Vec<(u64, &'static str)> {
-        vec![(0, MODE.name)]
+        vec![(0, Mode::UNTOLD.name)]
     }
 
     fn ready(&self, id: u8, _: f64, _: u32) -> Vec<Exchange> {
@@ -140,9 +140,6 @@ impl FamilySettings for Settings {
 /// Said of a motor that does not answer.
 const IF_SILENT: &str = "check its power, its id, the identifier of its replies (`cubemars.reply_id`), the bit rate (1 Mbit/s), and that it is \
                          set to MIT mode";
-
-/// It does not tell what it is doing.
-const MODE: Mode = Mode { number: 0, name: "as told" };
 
 /// One servo, as [`mit`] drives it.
 #[derive(Debug)]
@@ -203,7 +200,7 @@ fn said(state: &State) -> Said {
     };
     Said {
         output,
-        mode: MODE,
+        mode: Mode::UNTOLD,
         fault,
         position: state.position,
         velocity: state.velocity,

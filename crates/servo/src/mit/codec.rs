@@ -136,6 +136,10 @@ impl Codec {
             ServoCommand::Position(_) if is_on && self.enables == 0 => self.switch_off(),
             ServoCommand::Position(target) if is_on => Say::Command(self.follow(target)),
             ServoCommand::Position(_) if may_enable && self.is_to_be_enabled(command) => self.switch_on(),
+            // It may be switching on. To ask a CyberGear or a CubeMars is to switch it off.
+            ServoCommand::Position(_) if self.enables > 0 && self.is_to_be_enabled(command) => {
+                Say::Command(self.damp(1.0))
+            }
             ServoCommand::Position(_) => Say::Ask,
         }
     }
@@ -352,6 +356,14 @@ mod tests {
     fn one_that_may_have_lost_its_power_is_not_enabled() {
         let mut codec = codec(DRIVE);
         assert_eq!(codec.encode(&hold(0.5), false), Say::Ask);
+    }
+
+    /// To ask some is to switch them off again.
+    #[test]
+    fn one_that_may_be_switching_on_is_damped_until_it_is_known_to_have_kept_its_power() {
+        let mut codec = codec(DRIVE);
+        let sent = [true, true, false, false].map(|may_enable| codec.encode(&hold(0.5), may_enable));
+        assert!(sent[1] == Say::Enable && [sent[0], sent[2], sent[3]].into_iter().all(damps), "{sent:?}");
     }
 
     #[test]

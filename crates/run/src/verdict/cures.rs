@@ -1,0 +1,134 @@
+//! What to do about what was found. Commands name the robot file.
+
+use super::causes::*;
+use super::words::{changed, late_starts, not_done, sensor_off, set_up};
+use super::{Facts, Outside};
+use khz_page::for_shell;
+use khz_rt::Cause;
+
+/// Where a robot comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RobotFile {
+    /// From a text, or from a log that does not say: no command can name it, and what to do is said in words.
+    #[default]
+    Unknown,
+    /// It is the robot that commands are about if no file is named.
+    BuiltIn,
+    /// From a file, as it was named.
+    At(String),
+}
+
+impl RobotFile {
+    /// A text in which commands say `FILE` for the robot file.
+    pub(super) fn named_in(&self, text: &str) -> String {
+        match self {
+            Self::Unknown => WITHOUT_FILE
+                .into_iter()
+                .fold(text.to_owned(), |text, (command, words)| text.replace(command, words)),
+            Self::BuiltIn => text.replace(" FILE", ""),
+            Self::At(path) => text.replace(" FILE", &format!(" {}", as_argument(path))),
+        }
+    }
+}
+
+/// A robot file as a command takes it: a word with a dash is an option, and one without a slash may be the name of a link.
+pub(super) fn as_argument(path: &str) -> String {
+    let is_bare = path.starts_with('-') || !path.contains('/') && !path.ends_with(".toml");
+    if is_bare { for_shell(&format!("./{path}")) } else { for_shell(path) }
+}
+
+/// What to do about a machine.
+pub const DOCTOR: &str = "run `khz doctor`";
+/// What to do about replies that do not come.
+pub const SCAN: &str = "check power, wiring and ids with `khz bus scan FILE`";
+pub(crate) const PARTS: &str = "`khz run FILE --budget` shows its time part by part";
+/// What to do about replies that come too late.
+pub const BUDGET: &str = "`khz budget FILE` shows what the buses need";
+
+/// What to do where no file can be named in a command.
+const WITHOUT_FILE: [(&str, &str); 4] = [
+    (" with `khz bus scan FILE`", ""),
+    (BUDGET, "raise `loop.bus_deadline_us`, or lower `loop.rate_hz`"),
+    (PARTS, "see its time part by part in the report"),
+    (" with `khz run FILE --budget`", " in the report"),
+];
+
+/// What to do about replies that were missed: of some that came late and others that did not come, both.
+pub(super) fn bus_remedy(facts: &Facts) -> Option<String> {
+    cure_of(missed(facts))
+}
+
+/// What to do about what went wrong during start-up and while coming down.
+fn outside_remedy(facts: &Facts) -> Option<String> {
+    let Outside { lost, late_wakes, overruns, .. } = facts.outside;
+    cure_of(missed_outside(facts)).or_else(|| (lost + late_wakes + overruns > 0).then(|| DOCTOR.into()))
+}
+
+fn cure_of(missed: Missed) -> Option<String> {
+    let needs_time = missed.late + missed.unasked > 0;
+    match (needs_time, missed.gone > 0) {
+        (true, true) => Some(format!("{BUDGET}; {SCAN}")),
+        (true, false) => Some(BUDGET.into()),
+        (false, true) => Some(SCAN.into()),
+        (false, false) => None,
+    }
+}
+
+pub(super) fn remedy(facts: &Facts) -> Option<String> {
+    if let Some(broken) = &facts.broken {
+        let remedy = if is_broken_by_late_replies(facts) { Some(BUDGET) } else { broken.remedy };
+        // Of a start-up that was not over nobody knows more than what happened on the buses.
+        let others = || outside_remedy(facts).or_else(|| quality_remedy(facts).map(str::to_owned));
+        return remedy.map(str::to_owned).or_else(others);
+    }
+    if let Some(usual) = too_slow(facts) {
+        return Some(usual.remedy().into());
+    }
+    let is_late = is_late(facts) || facts.stopped.is_some() || late_starts(facts).is_some();
+    let led = leading(facts).filter(|_| is_late);
+    match led.and_then(|group| explained(facts, group)) {
+        Some(Explained::Quota) => {
+            return Some(
+                "raise the quota (`cpu.max`, `CPUQuota=` of systemd, `--cpus` of a container)".into(),
+            );
+        }
+        Some(Explained::RtLimit) => {
+            return Some("let it sleep (`loop.wake`), or set `sysctl kernel.sched_rt_runtime_us=-1`".into());
+        }
+        Some(Explained::Stopped) => {
+            return Some("keep whatever stops or freezes processes away from this one".into());
+        }
+        None => {}
+    }
+    let set_up = set_up(facts).map(|_| DOCTOR);
+    match led.map(|group| group.cause) {
+        Some(_) if set_up.is_some() => Some(DOCTOR.into()),
+        Some(Cause::Controller) => Some(PARTS.into()),
+        Some(Cause::Bus) => Some(BUDGET.into()),
+        Some(Cause::Blocked) => Some("keep locks, files and sleeps out of the tick".into()),
+        Some(_) => Some(DOCTOR.into()),
+        None if is_late => Some(DOCTOR.into()),
+        None => {
+            let quality = || quality_remedy(facts).map(str::to_owned);
+            let others = || outside_remedy(facts).or_else(|| set_up.map(str::to_owned));
+            bus_remedy(facts).or_else(quality).or_else(others)
+        }
+    }
+}
+
+pub(super) fn quality_remedy(facts: &Facts) -> Option<&'static str> {
+    let held_up = (facts.missed_while_off_cpu + facts.missed_while_computing > 0).then(String::new);
+    let duplicates = (facts.duplicates > 0).then(String::new);
+    let remedies = [
+        (held_up, DOCTOR),
+        (late_starts(facts), DOCTOR),
+        (sensor_off(facts), "set `loop.rate_hz` to the sensor's rate"),
+        (
+            changed(facts),
+            "see the commands in the report, and correct the controller or the joints' `limits`",
+        ),
+        (not_done(facts), "lower `loop.rate_hz`, or make the controller faster"),
+        (duplicates, SCAN),
+    ];
+    remedies.into_iter().find(|(found, _)| found.is_some()).map(|(_, remedy)| remedy)
+}

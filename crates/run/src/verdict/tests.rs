@@ -1,0 +1,477 @@
+use super::*;
+use khz_rt::Cause;
+
+fn facts() -> Facts {
+    Facts {
+        target_hz: 1000.0,
+        rate_hz: 1000.0,
+        periods: 10_000,
+        file: RobotFile::At("robot.toml".into()),
+        ..Facts::default()
+    }
+}
+
+fn late(cause: Cause, ticks: u64) -> LateGroup {
+    LateGroup {
+        cause,
+        ticks,
+        lost_ns: 1_000_000 * ticks as i64,
+        stopped_ns: 0,
+        lost_periods: ticks,
+        overruns: 0,
+        late_wakes: 0,
+        worst_ns: Some(3_200_000),
+        worst_tick: Some(7),
+    }
+}
+
+fn broken(after_s: Option<f64>, what: &str) -> Option<Broken> {
+    Some(Broken { after_s, what: what.into(), remedy: Some("check power") })
+}
+
+#[test]
+fn commands_name_the_robot_file() {
+    let with = |file| {
+        judge(&Facts {
+            missed_replies: 5,
+            file,
+            late: vec![late(Cause::Controller, 12)],
+            lost: 12,
+            ..facts()
+        })
+    };
+    let verdict = with(RobotFile::At("my robots/it's.toml".into()));
+    let file = r"'my robots/it'\''s.toml'";
+    assert_eq!(verdict.remedy, Some(format!("`khz run {file} --budget` shows its time part by part")));
+    assert!(verdict.text.ends_with(&format!("`khz bus scan {file}`.")), "{}", verdict.text);
+    let built_in = with(RobotFile::BuiltIn);
+    assert!(built_in.text.contains("`khz run --budget`"), "{}", built_in.text);
+}
+
+#[test]
+fn a_run_that_held_its_rate_is_good() {
+    let verdict = judge(&facts());
+    assert_eq!((verdict.level, verdict.held, verdict.headline.as_str()), (Level::Good, true, "held 1000 Hz"));
+    assert_eq!(verdict.text, "Held 1000 Hz.");
+    assert!(verdict.reasons.is_empty() && verdict.cause.is_none() && verdict.remedy.is_none());
+}
+
+#[test]
+fn virtual_time_holds_no_rate_of_this_computer() {
+    let verdict = judge(&Facts { virtual_time: true, granted: Some(Grade::Ordinary), ..facts() });
+    assert_eq!(verdict.text, "Held 1000 Hz of virtual time.");
+}
+
+#[test]
+fn a_run_that_lost_a_period_gets_no_good_badge() {
+    let lost = |lost| judge(&Facts { lost, rate_hz: 998.8, ..facts() });
+    assert_eq!(lost(12).headline, "did not hold 1000 Hz: lost 12 of 10,000 periods");
+    assert_eq!(lost(12).reasons, ["12 periods of 10,000 passed without a tick."]);
+    assert_eq!([1, 99, 100].map(|n| lost(n).level), [Level::Warning, Level::Warning, Level::Bad]);
+    assert!(!lost(1).held);
+}
+
+#[test]
+fn the_sentence_names_the_cause_of_most_late_ticks_and_what_to_do() {
+    let said =
+        |cause| judge(&Facts { lost: 12, late: vec![late(cause, 9), late(Cause::Bus, 5)], ..facts() }).text;
+    let lost = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), mostly because";
+    let worst = "(9 of 14 lost periods, worst 3.2 ms);";
+    for (cause, because, remedy) in [
+        (Cause::Preempted, "other threads had its CPU", "run `khz doctor`."),
+        (
+            Cause::Unaccounted,
+            "of time unaccounted for (hypervisor, SMI or interrupts off)",
+            "run `khz doctor`.",
+        ),
+        (Cause::PageFault, "of page faults", "run `khz doctor`."),
+        (
+            Cause::Blocked,
+            "the thread was blocked (a lock such as Python's, a file, a sleep, or the process was stopped)",
+            "keep locks, files and sleeps out of the tick.",
+        ),
+        (
+            Cause::Controller,
+            "the controller took too long",
+            "`khz run robot.toml --budget` shows its time part by part.",
+        ),
+        (Cause::Compute, "computing took too long", "run `khz doctor`."),
+    ] {
+        assert_eq!(said(cause), format!("{lost} {because} {worst} {remedy}"));
+    }
+    let bus = judge(&Facts { lost: 12, late: vec![late(Cause::Bus, 12)], ..facts() }).text;
+    let because = "replies took too long (12 of 12 lost periods, worst 3.2 ms); `khz budget robot.toml` shows what the buses need.";
+    assert_eq!(bus, format!("{lost} {because}"));
+}
+
+#[test]
+fn a_controller_that_is_always_too_slow_is_not_blamed_on_the_computer() {
+    let usual = |control| Usual::of(&[(Cause::Controller, control), (Cause::Bus, 200_000)], 500_000);
+    let slow = Facts {
+        target_hz: 200.0,
+        periods: 494,
+        lost: 247,
+        overruns: 246,
+        late: vec![late(Cause::Unaccounted, 7)],
+        usual: usual(6_000_000),
+        granted: Some(Grade::Ordinary),
+        ..facts()
+    };
+    let said = "Did not hold 200 Hz: lost 247 of 494 periods (50.00 %), mostly because the controller usually takes 6 ms of \
+                a period of 5 ms; `khz run robot.toml --budget` shows its time part by part.";
+    assert_eq!(judge(&slow).text, said);
+    // Not beyond the period by itself.
+    let verdict = judge(&Facts { usual: usual(4_700_000), ..slow.clone() });
+    let said = "a tick usually takes 4.9 ms of a period of 5 ms, most of it the controller (4.7 ms)";
+    assert_eq!(verdict.cause.as_deref(), Some(said));
+    // Nor with what is needed for a late tick: then nothing explains it.
+    assert_eq!(judge(&Facts { usual: usual(1_000_000), ..slow }).cause, None);
+}
+
+#[test]
+fn a_long_pause_is_not_blamed_on_short_preemptions() {
+    let pause = LateGroup { lost_periods: 139, worst_ns: Some(702_000_000), ..late(Cause::Blocked, 1) };
+    let late = vec![pause, LateGroup { lost_periods: 0, ..late(Cause::Preempted, 26) }];
+    let verdict = judge(&Facts { periods: 594, lost: 139, late, ..facts() });
+    let said = "Did not hold 1000 Hz: lost 139 of 594 periods (23.40 %), mostly because the thread was blocked (a lock such \
+                as Python's, a file, a sleep, or the process was stopped) (139 of 139 lost periods, worst 702 ms); keep locks, \
+                files and sleeps out of the tick.";
+    assert_eq!(verdict.text, said);
+}
+
+#[test]
+fn no_cause_of_less_than_half_the_time_is_called_most_of_it() {
+    let late = vec![late(Cause::Preempted, 4), late(Cause::PageFault, 3), late(Cause::Bus, 2)];
+    let verdict = judge(&Facts { lost: 12, late, ..facts() });
+    let said = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), for several reasons, most of all because other \
+                threads had its CPU (4 of 9 lost periods, worst 3.2 ms); run `khz doctor`.";
+    assert_eq!(verdict.text, said);
+    assert_eq!(
+        verdict.cause.as_deref(),
+        Some("other threads had its CPU (4 of 9 lost periods, worst 3.2 ms)")
+    );
+}
+
+#[test]
+fn a_lost_period_does_not_hide_missed_replies() {
+    let servo = Some(("knee".to_owned(), 929));
+    let lost = Facts { lost: 49, late: vec![late(Cause::Preempted, 49)], ..facts() };
+    let verdict = judge(&Facts { missed_replies: 929, worst_servo: servo, duplicates: 2, ..lost.clone() });
+    let did_not = "Did not hold 1000 Hz: lost 49 of 10,000 periods (0.49 %), mostly because other threads had its CPU (49 of 49 \
+                   lost periods, worst 3.2 ms); run `khz doctor`.";
+    let besides = "Besides, 929 replies were missed by knee (and 1 more problem); check power, wiring and ids with `khz bus scan robot.toml`.";
+    assert_eq!(verdict.text, format!("{did_not} {besides}"));
+    let verdict = judge(&Facts { imu_missed: 7, ..lost });
+    assert_eq!(verdict.text, format!("{did_not} Besides, 7 IMU readings were missed."));
+}
+
+#[test]
+fn what_follows_from_a_late_tick_is_no_cause_of_its_own() {
+    let overran = |overruns, group| LateGroup { lost_periods: 0, overruns, ..group };
+    let late = vec![overran(0, late(Cause::PreviousTick, 20)), overran(3, late(Cause::Preempted, 3))];
+    let verdict = judge(&Facts { overruns: 3, late, ..facts() });
+    assert_eq!(verdict.cause.as_deref(), Some("other threads had its CPU (3 of 3 overruns, worst 3.2 ms)"));
+    assert_eq!(
+        verdict.text,
+        "Held 1000 Hz, but 3 ticks overran, mostly because other threads had its CPU (3 of 3 overruns, worst 3.2 ms); \
+         run `khz doctor`."
+    );
+}
+
+#[test]
+fn a_run_that_came_down_says_so_first() {
+    let knee = "10 replies missed in a row (knee on bus front)";
+    let verdict = judge(&Facts { broken: broken(Some(3.2), knee), ..facts() });
+    assert_eq!((verdict.level, verdict.held), (Level::Bad, false));
+    assert_eq!(verdict.headline, "came down after 3.2 s");
+    let said = "Came down after 3.2 s: 10 replies missed in a row (knee on bus front); it held 1000 Hz until then; check power.";
+    assert_eq!(verdict.text, said);
+}
+
+#[test]
+fn a_run_that_was_never_under_control_says_why() {
+    let verdict =
+        judge(&Facts { periods: 0, broken: broken(None, "never under control: no reply"), ..facts() });
+    assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Bad, "never under control"));
+    assert_eq!(verdict.text, "Never under control: no reply; check power.");
+}
+
+#[test]
+fn a_thread_that_was_not_granted_real_time_is_said_and_costs_no_level() {
+    let verdict = judge(&Facts { granted: Some(Grade::Ordinary), ..facts() });
+    assert_eq!((verdict.level, verdict.held), (Level::Good, true));
+    assert_eq!(verdict.text, "Held 1000 Hz without real-time scheduling; run `khz doctor`.");
+    let overran = judge(&Facts { granted: Some(Grade::Ordinary), overruns: 1, imu_missed: 1, ..facts() });
+    let said = "Held 1000 Hz without real-time scheduling, but 1 tick overran (and 1 more problem); run `khz doctor`.";
+    assert_eq!(overran.text, said);
+}
+
+#[test]
+fn missed_replies_name_the_servo_and_those_outside_control_stand_apart() {
+    let servo = Some(("knee".to_owned(), 4));
+    let verdict = judge(&Facts { missed_replies: 5, worst_servo: servo, ..facts() });
+    assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Bad, "held 1000 Hz, missed 5 replies"));
+    let said = "Held 1000 Hz, but 5 replies were missed (most often by knee: 4); check power, wiring and ids with `khz bus scan robot.toml`.";
+    assert_eq!(verdict.text, said);
+    let verdict = judge(&Facts { outside: Outside { missed_replies: 5, ..Outside::default() }, ..facts() });
+    assert_eq!(verdict.level, Level::Warning);
+    assert_eq!(verdict.reasons, ["5 replies were missed during start-up or while coming down."]);
+}
+
+#[test]
+fn bunched_pace_frames_are_no_faster_sensor() {
+    let of = |early_frames, without_frame| {
+        let paced = Facts { sensor_paced: true, periods: 1_000, early_frames, without_frame, ..facts() };
+        judge(&paced).reasons.concat()
+    };
+    assert!(of(300, 0).contains("set `loop.rate_hz` to the sensor's rate"));
+    for (early, without) in [(300, 300), (310, 300), (5, 0)] {
+        let said = of(early, without);
+        assert!(said.contains("bunched") && !said.contains("rate_hz"), "{said}");
+    }
+}
+
+#[test]
+fn whatever_cost_a_period_shows() {
+    let outside = Outside { lost: 1, late_wakes: 1, overruns: 1, missed_replies: 1, ..Outside::default() };
+    for bad in [
+        Facts { lost: 1, ..facts() },
+        Facts { outside, ..facts() },
+        Facts { late_wakes: 1, ..facts() },
+        Facts { overruns: 1, ..facts() },
+        Facts { missed_replies: 1, ..facts() },
+        Facts { missed_replies: 1, missed_while_off_cpu: 1, ..facts() },
+        Facts { missed_replies: 1, missed_while_computing: 1, ..facts() },
+        Facts { without_frame: 1, ..facts() },
+        Facts { early_frames: 1, ..facts() },
+        Facts { sensor_paced: true, rate_hz: 940.0, ..facts() },
+        Facts { late_replies: 94, ..facts() },
+        Facts { duplicates: 94, ..facts() },
+        Facts { unexpected_frames: 1, ..facts() },
+        Facts { imu_missed: 950, ..facts() },
+        Facts { periods: 0, ..facts() },
+        Facts { stopped: Some((1, 2_000)), periods: 1, ..facts() },
+        Facts { broken: broken(Some(1.0), "it fell"), ..facts() },
+        Facts { warnings: vec!["It was hot.".into()], ..facts() },
+    ] {
+        let verdict = judge(&bad);
+        assert!(verdict.level > Level::Note && verdict.reasons.len() == 1, "{bad:?}: {verdict:?}");
+    }
+}
+
+#[test]
+fn duplicates_and_missed_imu_readings_get_no_good_badge() {
+    let verdict = judge(&Facts { duplicates: 94, imu_missed: 950, ..facts() });
+    assert_eq!(verdict.level, Level::Warning);
+    assert!(
+        verdict.text.ends_with("; check power, wiring and ids with `khz bus scan robot.toml`."),
+        "{}",
+        verdict.text
+    );
+    assert_eq!(
+        verdict.reasons,
+        ["94 replies were duplicates: two servos may have the same id.", "950 IMU readings were missed."]
+    );
+}
+
+#[test]
+fn a_sensor_with_a_clock_of_its_own_is_no_lost_rate() {
+    let paced = Facts { sensor_paced: true, rate_hz: 1010.0, ..facts() };
+    assert_eq!(judge(&paced).level, Level::Good);
+}
+
+#[test]
+fn a_cycle_that_never_fits_is_not_blamed_on_the_wiring() {
+    let slow = Facts {
+        missed_replies: 3_988,
+        late_replies: 3_990,
+        cycle_ns: Some((922_000, 780_000)),
+        worst_servo: Some(("knee".into(), 997)),
+        ..facts()
+    };
+    let verdict = judge(&slow);
+    assert_eq!(verdict.headline, "held 1000 Hz, 3,988 replies late");
+    let said = "Held 1000 Hz, but 3,988 replies were late: the bus cycle needs \
+                922 µs, its deadline leaves 780 µs; `khz budget robot.toml` shows what the buses need.";
+    assert_eq!((verdict.text.as_str(), verdict.reasons.len()), (said, 1));
+}
+
+#[test]
+fn a_robot_that_came_down_for_late_replies_is_not_blamed_on_the_wiring() {
+    let down = |late_replies| {
+        let broken =
+            Broken { after_s: Some(0.03), what: "24 replies missed in a row".into(), remedy: Some(SCAN) };
+        let cycle_ns = Some((922_000, 780_000));
+        judge(&Facts { missed_replies: 48, late_replies, cycle_ns, broken: Some(broken), ..facts() }).text
+    };
+    let said = "Came down after 30 ms: 24 replies missed in a row; 48 replies were late: the bus cycle needs 922 µs, its deadline \
+                leaves 780 µs; it held 1000 Hz until then; `khz budget robot.toml` shows what the buses need.";
+    assert_eq!(down(48), said);
+    assert!(down(3).ends_with("`khz bus scan robot.toml`."), "{}", down(3));
+}
+
+#[test]
+fn replies_that_computing_left_no_time_for_are_not_blamed_on_the_bus() {
+    let computed = Facts { missed_replies: 24, missed_while_computing: 24, late_replies: 24, ..facts() };
+    let verdict = judge(&computed);
+    let said = "Held 1000 Hz, but 24 replies were missed because computing took too long; run `khz doctor`.";
+    assert_eq!((verdict.level, verdict.text.as_str()), (Level::Warning, said));
+    // Nor do they hide those that it does not explain.
+    let verdict = judge(&Facts { missed_replies: 25, ..computed });
+    assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Bad, "held 1000 Hz, missed 1 reply"));
+}
+
+#[test]
+fn a_bus_that_needs_twice_its_time_is_not_blamed_on_the_wiring() {
+    let never = |cycle_ns, late_replies| {
+        let what = "no reply during start-up (s1 on bus main)".into();
+        let broken = Some(Broken { after_s: None, what, remedy: Some(SCAN) });
+        let outside = Outside { missed_replies: 3_024, ..Outside::default() };
+        judge(&Facts {
+            periods: 0,
+            outside,
+            late_replies,
+            cycle_ns: Some((cycle_ns, 780_000)),
+            broken,
+            ..facts()
+        })
+        .text
+    };
+    let said = "No reply during start-up (s1 on bus main); 144 replies were late: the bus cycle needs 2.8 ms, its deadline \
+                leaves 780 µs; `khz budget robot.toml` shows what the buses need.";
+    assert_eq!(never(2_800_000, 144), said);
+    // Nothing comes at all where nothing can.
+    assert!(never(2_800_000, 0).ends_with("`khz budget robot.toml` shows what the buses need."));
+    // The bus hardly lacks time.
+    assert!(never(922_000, 144).ends_with("`khz bus scan robot.toml`."), "{}", never(922_000, 144));
+}
+
+#[test]
+fn a_run_that_lost_nothing_is_not_good_whatever_else_was_wrong() {
+    let slow = Facts { target_hz: 20.0, rate_hz: 20.0, periods: 200, ..facts() };
+    for (facts, said) in [
+        (
+            Facts { wake_ns: Some((16_000_000, 5_000_000)), ..slow },
+            "Held 20 Hz, but 1 % of the ticks started 16 ms late or more, of a period of 50 ms; run `khz doctor`.",
+        ),
+        (
+            Facts { changed: Some((7_988, 7_988)), ..facts() },
+            "Held 1000 Hz, but 7,988 of 7,988 commands were changed to keep the joints within their limits; see the commands \
+             in the report, and correct the controller or the joints' `limits`.",
+        ),
+        (
+            Facts { sensor_paced: true, rate_hz: 951.0, ..facts() },
+            "Held its sensor's rate of 951.0 Hz, but the sensor paces the loop at 951.0 Hz, not 1000 Hz; set `loop.rate_hz` \
+             to the sensor's rate.",
+        ),
+        (
+            Facts { not_done: Some((31, 94, 150_000_000)), ..facts() },
+            "Held 1000 Hz, but the controller was not done in 31 of 94 ticks: commands were up to 150 ms old; lower \
+             `loop.rate_hz`, or make the controller faster.",
+        ),
+    ] {
+        let verdict = judge(&facts);
+        assert_eq!((verdict.level, verdict.text.as_str()), (Level::Warning, said));
+    }
+    let good = Facts { wake_ns: Some((90_000, 100_000)), changed: Some((5, 7_988)), ..facts() };
+    assert_eq!(judge(&good).level, Level::Good);
+}
+
+#[test]
+fn what_the_machine_did_to_the_whole_process_is_named_with_its_cure() {
+    let lost = |cause, stops| {
+        let group = LateGroup { lost_ns: 400_000_000, worst_ns: Some(50_000_000), ..late(cause, 9) };
+        judge(&Facts { lost: 9, late: vec![group], stops, ..facts() })
+    };
+    let quota = lost(Cause::Preempted, Stops { throttled_ns: 390_000_000, ..Stops::default() });
+    assert!(quota.text.contains("CPU quota") && quota.remedy.is_some_and(|cure| cure.contains("cpu.max")));
+    let frozen = lost(Cause::Unaccounted, Stops { stopped_ns: 390_000_000, ..Stops::default() });
+    assert!(frozen.text.contains("it was stopped from outside"), "{}", frozen.text);
+    let limited = lost(Cause::Preempted, Stops { rt_runtime_ns: Some(950_000_000), ..Stops::default() });
+    assert!(limited.remedy.is_some_and(|cure| cure.contains("sched_rt_runtime_us")));
+    let other = lost(Cause::Preempted, Stops { throttled_ns: 90_000_000, ..Stops::default() });
+    assert!(other.text.contains("other threads had its CPU"), "{}", other.text);
+}
+
+#[test]
+fn replies_that_came_late_and_replies_that_did_not_come_are_told_apart() {
+    let cycle_ns = Some((922_000, 780_000));
+    let slow = Facts { missed_replies: 4_000, late_replies: 3_000, cycle_ns, ..facts() };
+    let verdict = judge(&slow);
+    assert_eq!(verdict.headline, "held 1000 Hz, missed 4,000 replies, 3,000 of them late");
+    let said = "Held 1000 Hz, but 4,000 replies were missed, of which 3,000 came late, 1,000 did not come: the bus cycle needs 922 µs, \
+                its deadline leaves 780 µs; `khz budget robot.toml` shows what the buses need; check power, wiring and ids with \
+                `khz bus scan robot.toml`.";
+    assert_eq!(verdict.text, said);
+    // What was not asked for cannot come.
+    let verdict = judge(&Facts { unasked: 1_000, ..slow.clone() });
+    assert!(
+        verdict.text.contains("3,000 came late, 1,000 were not asked for: the bus cycle"),
+        "{}",
+        verdict.text
+    );
+    assert!(verdict.text.ends_with("`khz budget robot.toml` shows what the buses need."), "{}", verdict.text);
+    // Where the cycle fits, too.
+    let verdict = judge(&Facts { cycle_ns: None, late_replies: 2_000, ..slow.clone() });
+    assert!(verdict.text.contains("of which 2,000 came late, 2,000 did not come;"), "{}", verdict.text);
+    // Fewer are told of beside the others.
+    let verdict = judge(&Facts { cycle_ns: None, late_replies: 1_900, ..slow });
+    assert!(verdict.text.contains("4,000 replies were missed (and 1 more problem);"), "{}", verdict.text);
+}
+
+#[test]
+fn replies_missed_outside_control_have_their_servo_and_a_cure() {
+    let missed = |missed_replies, late_replies| {
+        let worst_servo = Some(("pan".to_owned(), missed_replies));
+        let outside = Outside { missed_replies, late_replies, worst_servo, ..Outside::default() };
+        let verdict = judge(&Facts { outside, late_replies, ..facts() });
+        assert_eq!((verdict.level, verdict.reasons.len()), (Level::Warning, 1), "{verdict:?}");
+        verdict.text
+    };
+    let said = "Held 1000 Hz, but 2 replies were missed by pan during start-up or while coming down; check power, wiring and ids with \
+                `khz bus scan robot.toml`.";
+    assert_eq!(missed(2, 0), said);
+    let said = "Held 1000 Hz, but 40 replies were late during start-up or while coming down; `khz budget robot.toml` shows what the \
+                buses need.";
+    assert_eq!(missed(40, 40), said);
+}
+
+#[test]
+fn a_loop_that_was_stopped_while_it_only_waited_is_not_blocked_by_itself() {
+    let stopped = |stopped_ns| {
+        let group = LateGroup { stopped_ns, ..late(Cause::Blocked, 9) };
+        judge(&Facts { lost: 9, late: vec![group], ..facts() })
+    };
+    let verdict = stopped(9_000_000);
+    let because = "it was stopped from outside (a signal, a debugger, a frozen control group) (9 of 9 lost periods, worst 3.2 ms)";
+    assert_eq!(verdict.cause.as_deref(), Some(because));
+    assert_eq!(
+        verdict.remedy.as_deref(),
+        Some("keep whatever stops or freezes processes away from this one")
+    );
+    assert!(stopped(3_000_000).cause.is_some_and(|cause| cause.contains("the thread was blocked")));
+}
+
+#[test]
+fn where_no_file_can_be_named_no_command_is_said() {
+    for (cause, words) in [
+        (Cause::Controller, "see its time part by part in the report"),
+        (Cause::Bus, "raise `loop.bus_deadline_us`, or lower `loop.rate_hz`"),
+    ] {
+        let file = RobotFile::Unknown;
+        let verdict =
+            judge(&Facts { lost: 12, late: vec![late(cause, 12)], missed_replies: 5, file, ..facts() });
+        assert_eq!(verdict.remedy.as_deref(), Some(words));
+        assert!(verdict.text.ends_with("check power, wiring and ids.") && !verdict.text.contains("FILE"));
+    }
+}
+
+#[test]
+fn runs_side_by_side_are_judged_as_each_is() {
+    let bad = Verdict { level: Level::Bad, text: "It did not.".into(), ..Verdict::default() };
+    let good = Verdict { held: true, text: "It did.".into(), ..Verdict::default() };
+    let verdict = side_by_side(&[("spin", good), ("sleep", bad)], "spin is best");
+    assert_eq!((verdict.level, verdict.held), (Level::Bad, false));
+    assert_eq!(verdict.text, "1 of 2 runs held their rate; spin is best.");
+    assert_eq!(verdict.reasons, ["spin: It did.", "sleep: It did not."]);
+}

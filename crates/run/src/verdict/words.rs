@@ -1,0 +1,315 @@
+//! What words a verdict: what happened, and why.
+
+use super::causes::*;
+use super::{BAD_SHARE, Broken, CHANGED_SHARE, Facts, SENSOR_OFF, held, off_rate};
+use crate::costs::LateGroup;
+use khz_page::{Level, Verdict, counted, duration, grouped};
+use khz_rt::{Cause, Grade};
+
+pub(super) fn failures(facts: &Facts) -> impl Iterator<Item = String> {
+    let broken = facts.broken.as_ref().map(|broken| format!("It ended with: {}.", broken.what));
+    broken.into_iter().chain(stopped(facts).map(|stopped| format!("It {stopped}.")))
+}
+
+pub(super) fn lost(facts: &Facts) -> Option<(Level, String)> {
+    let share = facts.lost as f64 / facts.periods.max(1) as f64;
+    let level = if share >= BAD_SHARE { Level::Bad } else { Level::Warning };
+    let (lost, periods) = (counted(facts.lost, "period"), grouped(facts.periods));
+    match (facts.periods, facts.lost) {
+        (0, _) if facts.broken.is_some() => None,
+        (0, _) => Some((Level::Warning, "The robot was never controlled.".into())),
+        (_, 0) if held(facts) => None,
+        (_, 0) => Some((Level::Warning, format!("The rate was {:.2} Hz.", facts.rate_hz))),
+        _ => Some((level, format!("{lost} of {periods} passed without a tick."))),
+    }
+}
+
+pub(super) fn late_ticks(facts: &Facts) -> impl Iterator<Item = String> {
+    let found = [
+        (facts.late_wakes, format!("{} started a period or more late.", counted(facts.late_wakes, "tick"))),
+        (facts.overruns, format!("{} overran.", counted(facts.overruns, "tick"))),
+    ];
+    occurred(found).chain(outside(facts))
+}
+
+/// What happened while motors were switched on, or while coming down.
+pub(super) fn outside(facts: &Facts) -> Option<String> {
+    let outside = &facts.outside;
+    let missed = told_of(missed_outside(facts), outside.worst_servo.as_ref(), "");
+    let found = [
+        (outside.lost, format!("{} passed without a tick", counted(outside.lost, "period"))),
+        (
+            outside.late_wakes,
+            format!("{} started a period or more late", counted(outside.late_wakes, "tick")),
+        ),
+        (outside.overruns, format!("{} overran", counted(outside.overruns, "tick"))),
+        (outside.missed_replies, missed),
+    ];
+    let told: Vec<String> = occurred(found).collect();
+    (!told.is_empty()).then(|| format!("{} during start-up or while coming down.", told.join(", ")))
+}
+
+pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
+    let clean = clean_misses(facts);
+    let (off, computing) = (facts.missed_while_off_cpu, facts.missed_while_computing);
+    let told = told_of(missed(facts), facts.worst_servo.as_ref(), &never_fits(facts)) + ".";
+    let reasons = [
+        (clean, Level::Bad, told),
+        (
+            off,
+            Level::Warning,
+            format!("{} missed while the loop was off its CPU.", were(off, "reply", "replies")),
+        ),
+        (
+            computing,
+            Level::Warning,
+            format!("{} missed because computing took too long.", were(computing, "reply", "replies")),
+        ),
+    ];
+    reasons.into_iter().filter(|(count, ..)| *count > 0).map(|(_, level, reason)| (level, reason))
+}
+
+/// What became of missed replies, and whose they were. `why`: what makes them late, if that is known.
+fn told_of(missed: Missed, worst: Option<&(String, u64)>, why: &str) -> String {
+    let (all, Missed { late, unasked, gone }) = (missed.all(), missed);
+    let by = worst.map_or(String::new(), |(servo, count)| match *count == all {
+        true => format!(" by {servo}"),
+        false => format!(" (most often by {servo}: {})", grouped(*count)),
+    });
+    let colon = if why.is_empty() { "" } else { ": " };
+    match late {
+        0 if unasked == 0 => format!("{} missed{by}", were(all, "reply", "replies")),
+        // Who missed most need not be who is late most.
+        _ if late == all => format!("{} late{colon}{why}", were(all, "reply", "replies")),
+        _ => {
+            let found = [(late, "came late"), (unasked, "were not asked for"), (gone, "did not come")];
+            let shares = found.into_iter().filter(|(count, _)| *count > 0);
+            let shares: Vec<String> =
+                shares.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+            format!("{} missed, of which {}{colon}{why}", were(all, "reply", "replies"), shares.join(", "))
+        }
+    }
+}
+
+/// The cycle is longer than its deadline.
+pub(super) fn never_fits(facts: &Facts) -> String {
+    let (needed_ns, left_ns) = facts.cycle_ns.filter(|_| fits_not(facts)).unwrap_or_default();
+    let [needed, left] = [needed_ns, left_ns].map(|ns| duration(ns as f64));
+    if needed_ns == 0 {
+        String::new()
+    } else {
+        format!("the bus cycle needs {needed}, its deadline leaves {left}")
+    }
+}
+
+/// What brought a robot down, or kept it from control, is that replies come late.
+pub(super) fn never_came_in_time(facts: &Facts) -> String {
+    let late = were(facts.late_replies, "reply", "replies");
+    match is_broken_by_late_replies(facts) {
+        true if fits_not(facts) => format!("; {late} late: {}", never_fits(facts)),
+        true => format!("; {late} late"),
+        false => String::new(),
+    }
+}
+
+/// What makes a run that lost nothing worse than it looks.
+pub(super) fn quality(facts: &Facts) -> impl Iterator<Item = String> {
+    [late_starts(facts), sensor_off(facts), changed(facts), not_done(facts)].into_iter().flatten()
+}
+
+pub(super) fn late_starts(facts: &Facts) -> Option<String> {
+    let (p99_ns, _) = facts.wake_ns.filter(|(p99_ns, late_ns)| p99_ns > late_ns && !facts.virtual_time)?;
+    let (p99, period) = (duration(p99_ns as f64), duration(period_ns(facts) as f64));
+    Some(format!("1 % of the ticks started {p99} late or more, of a period of {period}."))
+}
+
+pub(super) fn sensor_off(facts: &Facts) -> Option<String> {
+    let is_off = facts.sensor_paced && facts.periods > 0 && off_rate(facts) > SENSOR_OFF && held(facts);
+    is_off
+        .then(|| format!("The sensor paces the loop at {:.1} Hz, not {} Hz.", facts.rate_hz, facts.target_hz))
+}
+
+pub(super) fn changed(facts: &Facts) -> Option<String> {
+    let (changed, commands) = facts.changed?;
+    (changed > 0 && changed as f64 >= CHANGED_SHARE * commands as f64).then(|| {
+        let (changed, commands) = (grouped(changed), counted(commands, "command"));
+        format!("{changed} of {commands} were changed to keep the joints within their limits.")
+    })
+}
+
+pub(super) fn not_done(facts: &Facts) -> Option<String> {
+    let (not_done, ticks, age_ns) = facts.not_done.filter(|(not_done, ..)| *not_done > 0)?;
+    let (not_done, ticks, age) = (grouped(not_done), counted(ticks, "tick"), duration(age_ns as f64));
+    Some(format!("The controller was not done in {not_done} of {ticks}: commands were up to {age} old."))
+}
+
+/// What was wrong on the buses though every servo was answered for.
+pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
+    // Those that were missed in time have been told.
+    let told = missed(facts).late + missed_outside(facts).late;
+    let late_replies = late_replies(facts).saturating_sub(told);
+    // A few more are those of queries that were told of as a whole.
+    let late_replies = if late_replies * 100 <= told { 0 } else { late_replies };
+    let late = were(late_replies, "reply", "replies");
+    let duplicates = were(facts.duplicates, "reply", "replies");
+    let unexpected = were(facts.unexpected_frames, "frame", "frames");
+    let imu = were(facts.imu_missed, "IMU reading", "IMU readings");
+    let unpaced = were(facts.without_frame, "tick", "ticks");
+    let early = were(facts.early_frames, "pace frame", "pace frames");
+    occurred([
+        (late_replies, format!("{late} late: to the query of an earlier tick.")),
+        (facts.duplicates, format!("{duplicates} duplicates: two servos may have the same id.")),
+        (
+            facts.unexpected_frames,
+            format!("{unexpected} no reply to a query: something else may send on the bus."),
+        ),
+        (facts.imu_missed, format!("{imu} missed.")),
+        (facts.without_frame, format!("{unpaced} started by the timer, without a pace frame.")),
+        (facts.early_frames, format!("{early} too early to start a tick: {}.", early_advice(facts))),
+    ])
+}
+
+/// Of a sensor that is faster than the loop, or of one whose frames come bunched: those leave as many ticks without one.
+pub(super) fn early_advice(facts: &Facts) -> &'static str {
+    let bunched = facts.without_frame as f64 + SENSOR_OFF * facts.periods as f64;
+    if facts.early_frames as f64 > bunched {
+        "set `loop.rate_hz` to the sensor's rate"
+    } else {
+        "they came bunched, so look for what delays them (`khz doctor` knows the delays of adapters)"
+    }
+}
+
+pub(super) fn occurred<const N: usize>(found: [(u64, String); N]) -> impl Iterator<Item = String> {
+    found.into_iter().filter(|(count, _)| *count > 0).map(|(_, reason)| reason)
+}
+
+/// What the thread asked for and was not granted.
+pub(super) fn set_up(facts: &Facts) -> Option<String> {
+    let grade = facts.granted.filter(|grade| *grade != Grade::RealTime && !facts.virtual_time)?;
+    Some(match grade {
+        Grade::Ordinary => "The loop thread was not granted real-time scheduling.".into(),
+        _ => "The loop thread was not granted all it asked for.".into(),
+    })
+}
+
+/// `stopped on an overrun after 1 of 2,000 ticks`, if it did.
+pub(super) fn stopped(facts: &Facts) -> Option<String> {
+    let (ticks, planned) = facts.stopped?;
+    Some(format!("stopped on an overrun after {} of {} ticks", grouped(ticks), grouped(planned)))
+}
+
+pub(super) fn headline(facts: &Facts) -> String {
+    if let Some(broken) = &facts.broken {
+        return match broken.after_s {
+            Some(after_s) => format!("came down after {}", duration(after_s * 1e9)),
+            None => "never under control".into(),
+        };
+    }
+    let clean = clean_misses(facts);
+    // A missed reply is bad, and no badge may say only that the rate was held.
+    let replies = if clean == 1 { "reply" } else { "replies" };
+    let shares = missed(facts);
+    let missed = match shares.late == clean {
+        true => format!(", {} {replies} late", grouped(clean)),
+        false if shares.are_both() => {
+            format!(", missed {} {replies}, {} of them late", grouped(clean), grouped(shares.late))
+        }
+        false => format!(", missed {} {replies}", grouped(clean)),
+    };
+    rate(facts) + if clean > 0 { &missed } else { "" }
+}
+
+/// Whether the rate was held, and by how much not.
+pub(super) fn rate(facts: &Facts) -> String {
+    let target = facts.target_hz;
+    if let Some(stopped) = stopped(facts) {
+        return format!("did not hold {target} Hz: {stopped}");
+    }
+    match (facts.periods, facts.lost) {
+        (0, _) => format!("never ran at {target} Hz"),
+        (_, 0) if held(facts) && facts.virtual_time => format!("held {target} Hz of virtual time"),
+        (_, 0) if sensor_off(facts).is_some() => format!("held its sensor's rate of {:.1} Hz", facts.rate_hz),
+        (_, 0) if held(facts) => format!("held {target} Hz"),
+        (_, 0) => format!("did not hold {target} Hz: ran at {:.2} Hz", facts.rate_hz),
+        (periods, lost) => {
+            format!("did not hold {target} Hz: lost {} of {}", grouped(lost), counted(periods, "period"))
+        }
+    }
+}
+
+/// What the sentence begins with: what broke comes first, then whether the rate was held.
+pub(super) fn what(facts: &Facts, verdict: &Verdict) -> String {
+    let rate = rate(facts);
+    let real_time = set_up(facts).filter(|_| verdict.held).map_or("", |_| " without real-time scheduling");
+    match &facts.broken {
+        Some(Broken { after_s: None, what, .. }) => format!("{what}{}", never_came_in_time(facts)),
+        Some(broken) => {
+            let late = never_came_in_time(facts);
+            format!("{}: {}{late}; it {rate} until then", verdict.headline, broken.what)
+        }
+        None if verdict.held => format!("{rate}{real_time}{}", but(verdict, real_time.is_empty())),
+        None if facts.lost > 0 && facts.stopped.is_none() => {
+            format!("{rate} ({:.2} %)", 100.0 * facts.lost as f64 / facts.periods.max(1) as f64)
+        }
+        None => rate,
+    }
+}
+
+/// How many problems are left out.
+pub(super) fn and_more(problems: usize) -> String {
+    if problems > 0 { format!(" (and {})", counted(problems as u64, "more problem")) } else { String::new() }
+}
+
+/// What a reader has to know although the rate was held.
+pub(super) fn but(verdict: &Verdict, real_time: bool) -> String {
+    let Some(first) = verdict.reasons.first().filter(|_| verdict.level > Level::Note) else {
+        return String::new();
+    };
+    // That the thread is not real-time is the last reason, and said before.
+    let more = verdict.reasons.len() - 1 - usize::from(!real_time);
+    let more = and_more(more);
+    let first = first.trim_end_matches('.');
+    let first = first.strip_prefix("The ").map_or(first.to_owned(), |rest| format!("the {rest}"));
+    format!(", but {first}{more}")
+}
+
+/// What cost most: lost periods, or else overruns, late wakes, or late ticks.
+pub(super) fn cause(facts: &Facts) -> Option<String> {
+    if let Some(usual) = too_slow(facts) {
+        return Some(usual.because(period_ns(facts)));
+    }
+    let is_late = is_late(facts) || late_starts(facts).is_some();
+    let group = leading(facts).filter(|_| is_late && facts.broken.is_none())?;
+    let (share, all) = (grouped(cost(group, facts)), counted(all_costs(facts), weight(facts).1));
+    let worst = group.worst_ns.map_or(String::new(), |ns| format!(", worst {}", duration(ns as f64)));
+    Some(format!("{} ({share} of {all}{worst})", because(facts, group)))
+}
+
+pub(super) fn because(facts: &Facts, group: &LateGroup) -> &'static str {
+    match explained(facts, group) {
+        Some(Explained::Quota) => return "the CPU quota of its control group was used up",
+        Some(Explained::RtLimit) => {
+            return "the kernel limits real-time threads (`kernel.sched_rt_runtime_us`)";
+        }
+        Some(Explained::Stopped) => {
+            return "it was stopped from outside (a signal, a debugger, a frozen control group)";
+        }
+        None => {}
+    }
+    match group.cause {
+        Cause::PreviousTick => "the tick before overran",
+        Cause::Preempted => "other threads had its CPU",
+        Cause::Blocked => {
+            "the thread was blocked (a lock such as Python's, a file, a sleep, or the process was stopped)"
+        }
+        Cause::PageFault => "of page faults",
+        Cause::Unaccounted => "of time unaccounted for (hypervisor, SMI or interrupts off)",
+        Cause::Controller => "the controller took too long",
+        Cause::Bus => "replies took too long",
+        Cause::Compute => "computing took too long",
+    }
+}
+
+pub(super) fn were(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one} was") } else { format!("{} {many} were", grouped(count)) }
+}
