@@ -178,3 +178,16 @@ fn a_wrong_change_is_told() {
         assert!(Sweep::of(&plan, sweep).unwrap_err().to_string().contains("FROM..TO"), "{sweep}");
     }
 }
+
+#[test]
+fn the_command_that_measures_names_the_robot_file() {
+    use khz_robot::config::RobotFile;
+    let said = |file| {
+        let robot = RobotConfig { file, ..RobotConfig::quadruped() };
+        Plan::of(&robot, Inputs::of(&robot)).predict().assumptions[0].clone()
+    };
+    assert!(said(RobotFile::At("my robot.toml".into())).contains("`khz budget 'my robot.toml' --measure`"));
+    for file in [RobotFile::BuiltIn, RobotFile::Unknown] {
+        assert!(said(file.clone()).contains("`khz budget --measure`"), "{}", said(file));
+    }
+}

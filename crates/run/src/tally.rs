@@ -146,7 +146,18 @@ impl Counter {
     fn judge(&mut self, tick: &Tick, late_wake: bool) -> (Option<Judged>, Option<Costly>) {
         let judged = self.judge.judge(tick);
         let is_costly = judged.is_late || tick.overrun || tick.skipped > 0 || late_wake;
-        let costly = is_costly.then(|| Costly {
+        let costly = is_costly.then(|| Self::costly(tick, &judged, late_wake));
+        if let Some(costly) = &costly {
+            self.costs.count(costly);
+        }
+        (Some(judged), costly)
+    }
+
+    /// What a tick cost. Such ticks are few.
+    #[cold]
+    #[inline(never)]
+    fn costly(tick: &Tick, judged: &Judged, late_wake: bool) -> Costly {
+        Costly {
             number: tick.number,
             response_ns: judged.response_ns,
             late: judged.is_late.then(|| (judged.cause, judged.response_ns - judged.usual_ns)),
@@ -156,11 +167,7 @@ impl Counter {
             lost_periods: tick.skipped.into(),
             late_wake,
             overrun: tick.overrun,
-        });
-        if let Some(costly) = &costly {
-            self.costs.count(costly);
         }
-        (Some(judged), costly)
     }
 
     /// From now on a tick is late if its response exceeds the usual one by more than this.

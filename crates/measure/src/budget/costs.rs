@@ -209,7 +209,7 @@ impl Inputs {
         let [servo, control, supervise, record] =
             [self.servo_ns, self.control_ns, self.supervise_ns, self.record_ns].map(us);
         let (origin, control_origin) = match &self.measured {
-            None => ("assumed; `khz budget FILE --measure` measures it".to_owned(), ""),
+            None => (plan.file.named_in("assumed; `khz budget FILE --measure` measures it"), ""),
             Some(robot) if self.control_measured => (format!("measured here with `{robot}`"), ""),
             Some(robot) => {
                 (format!("measured here with `{robot}`"), " (assumed: another controller was measured)")

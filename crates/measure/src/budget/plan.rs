@@ -2,7 +2,7 @@
 
 use super::costs::{Inputs, Medium};
 use khz_page::duration;
-use khz_robot::config::{ImuLink, LinkConfig, Mode, usual_deadline_ns};
+use khz_robot::config::{ImuLink, LinkConfig, Mode, RobotFile, usual_deadline_ns};
 use khz_robot::links::{Adapter, WireKind};
 use khz_robot::time::LAST_LOOK_NS;
 use khz_robot::{Occasion, RobotConfig};
@@ -14,6 +14,8 @@ use khz_wire::time::{CanRate, UartRate};
 pub struct Plan {
     /// Its name.
     pub name: String,
+    /// Its file, which commands name.
+    pub file: RobotFile,
     /// One tick as configured, ns.
     pub period_ns: i64,
     /// The bus deadline, from the start of a tick, ns; `None`: the robot file leaves it to the period.
@@ -180,6 +182,7 @@ impl Plan {
         };
         Self {
             name: robot.name.clone(),
+            file: robot.file.clone(),
             period_ns: robot.timing.period_ns(),
             deadline_ns: robot.timing.bus_deadline_us.map(|_| robot.timing.bus_deadline_ns()),
             pipelined: robot.timing.mode == Mode::Pipelined,

@@ -25,7 +25,7 @@ pub struct DeviceStats {
     pub sent: u64,
     /// Replies in time.
     pub replied: u64,
-    /// Cycles in which it was asked, or should have been, and no reply came in time.
+    /// Cycles in which it was to reply and did not in time.
     pub missed: u64,
     /// Longest run of missed cycles.
     pub missed_in_a_row: u32,
@@ -44,11 +44,8 @@ enum Phase {
     /// Asked, not answered.
     Awaited,
     Answered,
-    /// Asked nothing on purpose.
-    Quiet,
-    /// The cycle is over. Without an answer, that may be no miss.
+    /// The cycle is over.
     Ended {
-        answered: bool,
         missed: bool,
     },
 }
@@ -78,7 +75,7 @@ impl Device {
         };
         Self {
             lane,
-            phase: Phase::Ended { answered: true, missed: false },
+            phase: Phase::Ended { missed: false },
             excused: false,
             reply_timeout_ns,
             missed_now: 0,
@@ -93,14 +90,9 @@ impl Device {
         self.doubled.forgive();
     }
 
-    /// It is no miss if it does not answer in this cycle.
+    /// It is no miss if it does not answer in this cycle: it is switching on, or is asked nothing.
     pub fn excuse(&mut self) {
         self.excused = true;
-    }
-
-    /// It is asked nothing in this cycle, so that what it still answers cannot be mistaken: no reply is missed.
-    pub fn keep_quiet(&mut self) {
-        self.phase = Phase::Quiet;
     }
 
     /// Everything was sent that asks for its state.
@@ -138,12 +130,9 @@ impl Device {
     /// Ends the cycle: whether the device answered in time, and whether that is a miss if it did not.
     pub fn end(&mut self) -> (bool, bool) {
         let answered = self.phase == Phase::Answered;
-        let is_quiet = self.phase == Phase::Quiet;
-        let missed = !answered && !self.excused && !is_quiet;
-        self.phase = Phase::Ended { answered, missed };
-        if !is_quiet {
-            self.missed_now = if missed { self.missed_now + 1 } else { 0 };
-        }
+        self.phase = Phase::Ended { missed: !answered };
+        let missed = !answered && !self.excused;
+        self.missed_now = if missed { self.missed_now + 1 } else { 0 };
         self.stats.missed += u64::from(missed);
         self.stats.missed_in_a_row = self.stats.missed_in_a_row.max(self.missed_now);
         (answered, missed)
@@ -159,12 +148,11 @@ impl Device {
 
     /// It did not answer in the last cycle, and had no excuse.
     pub fn is_missing(&self) -> bool {
-        matches!(self.phase, Phase::Ended { missed: true, .. })
+        self.missed_now > 0
     }
 
-    /// It did not answer in the last cycle.
-    pub fn was_silent(&self) -> bool {
-        matches!(self.phase, Phase::Ended { answered: false, .. })
+    pub fn was_missed(&self) -> bool {
+        self.phase == Phase::Ended { missed: true }
     }
 
     pub fn reply_timeout_ns(&self) -> i64 {

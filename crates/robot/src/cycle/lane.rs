@@ -114,8 +114,7 @@ impl Lane {
             let servos = &mut *self.families[turn.family];
             let Some(request) = servos.request(turn.turn, self.part) else {
                 // A turn in which nothing is asked.
-                servos.servos(turn.turn).iter().for_each(|&servo| devices[servo].keep_quiet());
-                result.quiet += servos.servos(turn.turn).len() as u16;
+                keep_quiet(servos.servos(turn.turn), devices, result);
                 (self.taken, self.part) = (self.taken + 1, 0);
                 continue;
             };
@@ -207,7 +206,7 @@ impl Lane {
         if std::mem::take(&mut self.is_reordered) && served == self.order.len() {
             self.order.copy_from_slice(&self.usual);
         }
-        let is_silent = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].was_silent());
+        let is_silent = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].was_missed());
         if served < self.order.len() {
             self.order.rotate_left(served);
         } else if self.half_duplex
@@ -216,4 +215,12 @@ impl Lane {
             self.order[place..].rotate_left(1);
         }
     }
+}
+
+/// These servos are asked nothing, so that what they still answer cannot be mistaken. Such turns are few.
+#[cold]
+#[inline(never)]
+fn keep_quiet(servos: &[usize], devices: &mut [Device], result: &mut CycleResult) {
+    servos.iter().for_each(|&servo| devices[servo].excuse());
+    result.quiet += servos.len() as u16;
 }

@@ -5,7 +5,7 @@ use super::{Cause, Observation, Phase, SupervisorSettings, Trigger};
 use crate::config::RESTART_UNSEEN;
 use crate::state::{ImuState, RobotState};
 use khz_link::ImuSample;
-use khz_servo::{Doing, Quantity, ServoCommand, ServoState, Track};
+use khz_servo::{Doing, Quantity, Refused, ServoCommand, ServoState, Track};
 
 /// What is wrong in one tick: at most one cause per trigger.
 pub type Findings = [Option<Cause>; Trigger::COUNT];
@@ -449,7 +449,7 @@ fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_
         return Some(Cause::PositionJumped { servo: at, from, to });
     }
     if let Some(refused) = servo.refused {
-        return Some(Cause::RegisterRefused { servo: at, refused, ran: tally.ran });
+        return Some(refusal(at, refused, tally));
     }
     let [position, velocity] = joint.carries.reported;
     let saturated = |quantity, most| Some(Cause::ServoSaturated { servo: at, quantity, most });
@@ -464,6 +464,12 @@ fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_
     } else {
         None
     }
+}
+
+#[cold]
+#[inline(never)]
+fn refusal(servo: u16, refused: Refused, tally: &Tally) -> Cause {
+    Cause::RegisterRefused { servo, refused, ran: tally.ran }
 }
 
 /// What a servo measures. Comparisons with values that were not asked for, NaN, are false.

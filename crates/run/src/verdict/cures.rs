@@ -20,7 +20,8 @@ pub enum RobotFile {
 
 impl RobotFile {
     /// A text in which commands say `FILE` for the robot file.
-    pub(super) fn named_in(&self, text: &str) -> String {
+    #[must_use]
+    pub fn named_in(&self, text: &str) -> String {
         match self {
             Self::Unknown => WITHOUT_FILE
                 .into_iter()
@@ -46,7 +47,8 @@ pub(crate) const PARTS: &str = "`khz run FILE --budget` shows its time part by p
 pub const BUDGET: &str = "`khz budget FILE` shows what the buses need";
 
 /// What to do where no file can be named in a command.
-const WITHOUT_FILE: [(&str, &str); 4] = [
+const WITHOUT_FILE: [(&str, &str); 5] = [
+    ("`khz budget FILE --measure`", "`khz budget --measure`"),
     (" with `khz bus scan FILE`", ""),
     (BUDGET, "raise `loop.bus_deadline_us`, or lower `loop.rate_hz`"),
     (PARTS, "see its time part by part in the report"),
