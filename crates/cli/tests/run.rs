@@ -99,7 +99,7 @@ fn a_run_ends_with_the_verdict_and_at_most_six_lines() {
     let lines: Vec<&str> = told.lines().collect();
     assert!(lines.len() <= 6 && lines[0] == "Held 1000 Hz of virtual time.", "{told}");
     assert!(lines[1].starts_with("pan_tilt: ") && lines[1].ends_with(" ticks, finished"), "{told}");
-    assert!(lines[2].starts_with("1000.00 Hz  lost periods 0  missed 0  worst cycle "), "{told}");
+    assert!(lines[2].starts_with("1000.00 Hz  lost 0  missed 0  worst cycle "), "{told}");
     assert!(lines[3].starts_with("log ") && lines[4].starts_with("report ") && lines.len() == 5, "{told}");
     for nobody in ["IMU", "early", "dropped", "overruns"] {
         assert!(!told.contains(nobody), "{nobody}: {told}");

@@ -28,9 +28,11 @@ impl RunSummary {
 /// has lines of its own.
 impl fmt::Display for RunSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What brought a robot down is in the verdict.
+        let end = if self.ended_well { format!(", {}", self.end) } else { String::new() };
         let mut lines = vec![
             self.verdict.text.clone(),
-            format!("{}: {} ticks, {}", self.robot, grouped(self.all.ticks), self.end),
+            format!("{}: {}{end}", self.robot, counted(self.all.ticks, "tick")),
             figures(self),
         ];
         lines.extend(crate::require::lines(&self.required));
@@ -45,11 +47,8 @@ impl fmt::Display for RunSummary {
 fn figures(summary: &RunSummary) -> String {
     let ticks = &summary.controlled;
     let [lost, missed, overruns] = [ticks.lost_periods, ticks.missed_replies, ticks.overruns].map(grouped);
-    let mut figures = vec![
-        format!("{:.2} Hz", summary.rate_hz),
-        format!("lost periods {lost}"),
-        format!("missed {missed}"),
-    ];
+    let mut figures =
+        vec![format!("{:.2} Hz", summary.rate_hz), format!("lost {lost}"), format!("missed {missed}")];
     if summary.clock == Clock::Real {
         figures.push(format!("overruns {overruns}"));
         let wake = &summary.times.wake_latency;
