@@ -277,7 +277,7 @@ khz_status khz_run_wait(khz_run *run);
 /* The figures of a run that was waited for as JSON, as `khz run --json` prints them. */
 const char *khz_run_summary(const khz_run *run);
 
-/* The same as a table, as `khz run` prints it. */
+/* The verdict and what it is of, in at most six lines, as `khz run` prints it. */
 const char *khz_run_table(const khz_run *run);
 
 /* Why the run ended, in words: "finished", or what brought the robot down. */

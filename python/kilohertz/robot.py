@@ -256,6 +256,8 @@ class Robot:
         same tick under the names they have there. Each finds the command as the one before left it, and the time each
         takes is told by name in `modules` of the summary.
 
+        Where standard error is a terminal, a live line shows rate, missed replies, overruns and times meanwhile.
+
         `log` replaces the file's log; `record=False` writes none. The report is written beside the log, unless
         `report=False`. A controller that does not return for `patience`
         seconds gets a ControllerTimeout raised inside it.
@@ -282,7 +284,7 @@ class Robot:
                 seed=seed,
             )
             _tell_view(run)
-            return _summary(run, run.finish(), report)
+            return _summary(run, run.finish(_is_watched()), report)
 
     async def run_async(
         self,
@@ -487,6 +489,11 @@ def _bring_down(native: _native.Run) -> None:
         native.finish()
     finally:
         _signals.end()
+
+
+def _is_watched() -> bool:
+    """Whether standard error is a terminal and still Python's own: not a notebook's, nor a test's."""
+    return sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.stderr.isatty()
 
 
 def _summary(run: _native.Run, text: str, report: bool) -> Summary:

@@ -21,6 +21,7 @@ use khz_robot::session::SessionError;
 use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_robot::{Controller, RobotConfig};
 use khz_rt::now_ns;
+use kilohertz::live::Watcher;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -30,7 +31,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the waiting thread looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(10);
@@ -351,10 +352,14 @@ impl Run {
     }
 
     /// Waits until the robot is down, and returns the figures of the run as JSON. Ctrl-C brings it down gently.
-    /// Raises what the controller raised.
-    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+    /// Raises what the controller raised. `watched`: with a live line on stderr, if that is a terminal.
+    #[pyo3(signature = (watched=false))]
+    fn finish(&self, py: Python<'_>, watched: bool) -> PyResult<String> {
         self.own_process()?;
-        let interrupted = self.wait(py)?;
+        let mut watcher = self.with(|launch| watched.then(|| Watcher::new(&launch.session)))?;
+        let interrupted = self.wait(py, watcher.as_mut());
+        drop(watcher);
+        let interrupted = interrupted?;
         let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         let launch = launch.ok_or_else(|| ClosedError::new_err("this run has been waited for"))?;
         let ended = py.detach(|| {
@@ -434,21 +439,26 @@ impl Run {
 
 impl Run {
     /// Waits for the loop's end. Gives the exception of a Ctrl-C that came meanwhile.
-    fn wait(&self, py: Python<'_>) -> PyResult<Option<PyErr>> {
+    fn wait(&self, py: Python<'_>, watcher: Option<&mut Watcher>) -> PyResult<Option<PyErr>> {
         let signals = Signals::listen(py);
-        let ended = self.watch(py, signals.as_ref());
+        let ended = self.watch(py, signals.as_ref(), watcher);
         if let Some(signals) = signals {
             signals.end(py);
         }
         ended
     }
 
-    fn watch(&self, py: Python<'_>, signals: Option<&Signals>) -> PyResult<Option<PyErr>> {
+    fn watch(
+        &self,
+        py: Python<'_>,
+        signals: Option<&Signals>,
+        mut watcher: Option<&mut Watcher>,
+    ) -> PyResult<Option<PyErr>> {
         // A signal that came before we listened has left no byte.
         let mut interrupted = self.interruption(py);
         let mut told_ns = None;
         loop {
-            match py.detach(|| self.next_event(signals, told_ns)) {
+            match py.detach(|| self.next_event(signals, told_ns, watcher.as_deref_mut())) {
                 Event::Over => return Ok(interrupted),
                 Event::Signal => interrupted = self.interruption(py).or(interrupted),
                 Event::Hangs => {
@@ -469,8 +479,22 @@ impl Run {
     }
 
     /// What next needs Python's lock. Waits without it, so that the loop never waits for us.
-    fn next_event(&self, signals: Option<&Signals>, told_ns: Option<i64>) -> Event {
+    fn next_event(
+        &self,
+        signals: Option<&Signals>,
+        told_ns: Option<i64>,
+        mut watcher: Option<&mut Watcher>,
+    ) -> Event {
+        let mut looked = Instant::now();
         loop {
+            if let Some(watcher) = watcher.as_mut().filter(|_| looked.elapsed() >= Watcher::INTERVAL) {
+                looked = Instant::now();
+                self.launch
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .iter_mut()
+                    .for_each(|launch| watcher.look(launch));
+            }
             let in_call_ns = self.shared.as_ref().map_or(0, |shared| shared.in_call_ns());
             // On a thread of its own the controller may still hang when the robot is long down.
             if in_call_ns == 0 && self.over() {

@@ -1,15 +1,20 @@
 """Python in the loop: what it sees, what it sets, and what happens when it fails."""
 
 import asyncio
+import contextlib
+import fcntl
 import functools
 import gc
 import json
 import os
 import pathlib
 import pickle
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -32,6 +37,30 @@ def under_control(live: kilohertz.Live) -> None:
     # Mode 10 is that of position control. A run without a controlled tick is an error.
     while not (live.state().mode == 10).all():
         time.sleep(0.01)
+
+
+def at_terminal(columns: int, script: str) -> str:
+    """What a program writes to a terminal of so many columns as standard error."""
+    ours, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    told = b""
+    with subprocess.Popen([sys.executable, "-c", script], stderr=terminal):
+        os.close(terminal)
+        # Until nobody has it open any more.
+        with contextlib.suppress(OSError):
+            while more := os.read(ours, 4096):
+                told += more
+    os.close(ours)
+    return told.decode()
+
+
+def test_a_run_at_a_terminal_shows_a_live_line_as_wide_as_that() -> None:
+    run = "import kilohertz; kilohertz.Robot.emulated().run(duration=1.0)"
+    lines = at_terminal(60, run).split("\r\x1b[2K")
+    assert len(lines) > 2 and " Hz  missed " in lines[1], lines
+    assert all(len(line) < 60 for line in lines), lines
+    # A notebook, or a test, has a standard error of its own.
+    assert at_terminal(60, f"import io, sys; sys.stderr = io.StringIO(); {run}") == ""
 
 
 def test_the_controller_sees_the_robot_and_moves_it() -> None:

@@ -125,11 +125,11 @@ impl Stand {
         command
     }
 
-    /// `khz run`.
+    /// `khz run`, which tells all it knows.
     fn run(&self) -> Process {
         let robot = self.robot();
         let mut command = self.program(env!("CARGO_BIN_EXE_khz"), &["run", robot.to_str().unwrap()]);
-        Process(command.arg("--no-report").spawn().unwrap())
+        Process(command.args(["-v", "--no-report"]).spawn().unwrap())
     }
 
     /// Waits for a message of the robot's process, past all others.

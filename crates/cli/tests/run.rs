@@ -72,7 +72,9 @@ fn the_measured_tick_stands_beside_its_prediction() {
     std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
     let words = ["run", "robot.toml", "--duration", "200ms"];
     let plain = String::from_utf8(khz(folder.path(), &words).stdout).unwrap();
-    assert!(plain.contains("late ticks") && !plain.contains("predicted"), "{plain}");
+    assert!(!plain.contains("late ticks") && !plain.contains("predicted"), "{plain}");
+    let all = String::from_utf8(khz(folder.path(), &[&words[..], &["-v"]].concat()).stdout).unwrap();
+    assert!(all.contains("late ticks") && !all.contains("predicted"), "{all}");
     let beside = String::from_utf8(khz(folder.path(), &[&words[..], &["--budget"]].concat()).stdout).unwrap();
     let (_, budget) = beside.split_once("predicted").unwrap();
     for part in ["encode", "send", "bus", "imu", "control", "supervise", "record"] {
@@ -82,6 +84,75 @@ fn the_measured_tick_stands_beside_its_prediction() {
     let page = pages.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "html")).unwrap();
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("p50 against prediction") && page.contains("Late ticks"));
+}
+
+/// The verdict stood at the top of 33 lines, and things were among them that nobody has.
+#[test]
+fn a_run_ends_with_the_verdict_and_at_most_six_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
+    let run = |more: &[&str]| {
+        let words = ["run", "robot.toml", "--virtual", "--duration", "300ms"];
+        stdout(&khz(folder.path(), &[&words[..], more].concat()))
+    };
+    let told = run(&[]);
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines.len() <= 6 && lines[0] == "Held 1000 Hz of virtual time.", "{told}");
+    assert!(lines[1].starts_with("pan_tilt: ") && lines[1].ends_with(" ticks, finished"), "{told}");
+    assert!(lines[2].starts_with("1000.00 Hz  lost 0  missed 0  worst cycle "), "{told}");
+    assert!(lines[3].starts_with("log ") && lines[4].starts_with("report ") && lines.len() == 5, "{told}");
+    for nobody in ["IMU", "early", "dropped", "overruns"] {
+        assert!(!told.contains(nobody), "{nobody}: {told}");
+    }
+    let all = run(&["-v"]);
+    assert!(
+        all.starts_with("Held 1000 Hz of virtual time.\n")
+            && all.contains("\nlost periods ")
+            && all.contains("\nperiod "),
+        "{all}"
+    );
+}
+
+/// A refused attempt left an empty log, and the next run another name.
+#[test]
+fn a_run_that_is_refused_leaves_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let robot = format!("{PAN_TILT}\n[watchdog]\ndevice = \"/no/such/watchdog\"\n");
+    std::fs::write(folder.path().join("robot.toml"), robot).unwrap();
+    let output = khz(folder.path(), &["run", "robot.toml", "--duration", "1s"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("/no/such/watchdog"), "{}", stderr(&output));
+    let left: Vec<_> = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["robot.toml"]);
+}
+
+#[test]
+fn the_report_is_opened_when_the_run_is_over() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
+    let browser = folder.path().join("xdg-open");
+    // Whole or not there: the test looks while it is written.
+    std::fs::write(&browser, "#!/bin/sh\necho \"$1\" > opened.part && mv opened.part opened\n").unwrap();
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |more: &[&str]| {
+        let path = format!("{}:/usr/bin:/bin", folder.path().display());
+        let mut khz = Command::new(env!("CARGO_BIN_EXE_khz"));
+        khz.args(["run", "robot.toml", "--virtual", "--duration", "100ms", "--open"]).args(more);
+        khz.current_dir(folder.path()).env("PATH", path).output().unwrap()
+    };
+    assert_eq!(run(&[]).status.code(), Some(0));
+    let opened = folder.path().join("opened");
+    for _ in 0..6_000 {
+        if opened.exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(std::fs::read_to_string(&opened).unwrap(), "run.html\n");
+    let refused = run(&["--no-report"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("--open opens the report"), "{}", stderr(&refused));
 }
 
 #[test]
@@ -125,7 +196,7 @@ fn a_log_that_could_not_be_written_is_told_in_table_and_figures() {
     assert!(figures["log_dropped"].as_u64().unwrap() > 0);
     let table = run("").stdout;
     let table = String::from_utf8_lossy(&table);
-    assert!(table.contains("writing run-1.tlog failed") && !table.contains("(0 samples dropped)"), "{table}");
+    assert!(table.contains("writing run-1.tlog failed") && table.contains(" dropped)"), "{table}");
 }
 
 #[test]

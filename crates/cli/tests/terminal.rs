@@ -45,6 +45,104 @@ fn colours_are_for_terminals_unless_asked_for_or_refused() {
     assert!(!doctor("TERM", "xterm").contains('\x1b'));
 }
 
+/// What `khz` wrote to a terminal of so many columns.
+fn at_terminal(columns: u16, folder: &Path, words: &[&str]) -> String {
+    use rustix::{pty, termios};
+    use std::io::Read;
+    let master = pty::openpt(pty::OpenptFlags::RDWR | pty::OpenptFlags::NOCTTY).unwrap();
+    pty::grantpt(&master).unwrap();
+    pty::unlockpt(&master).unwrap();
+    let name = pty::ptsname(&master, Vec::new()).unwrap();
+    let open = || std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let terminal = open();
+    let size = termios::Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    termios::tcsetwinsize(&terminal, size).unwrap();
+    let mut khz = Command::new(env!("CARGO_BIN_EXE_khz"));
+    khz.args(words).current_dir(folder).env("TERM", "xterm").env_remove("NO_COLOR").stdin(Stdio::null());
+    let mut running = khz.stdout(open()).stderr(open()).spawn().unwrap();
+    // The command holds the terminal open, too.
+    drop((terminal, khz));
+    let (mut master, mut text) = (std::fs::File::from(master), Vec::new());
+    // It ends with an error when nobody holds the other side any more.
+    let _ = master.read_to_end(&mut text);
+    running.wait().unwrap();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Rows of a terminal: what is between carriage returns and line breaks, without what moves the cursor or colours.
+fn rows(text: &str) -> Vec<String> {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        plain += before;
+        rest = after.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, rest)| rest);
+    }
+    (plain + rest).split(['\r', '\n']).map(str::to_owned).filter(|row| !row.trim().is_empty()).collect()
+}
+
+/// The live line needed two rows at 80 columns, so that each update scrolled; sentences were cut within words.
+#[test]
+fn nothing_is_wider_than_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
+    for columns in [40, 80, 120] {
+        let run = at_terminal(columns, folder.path(), &["run", "robot.toml", "--duration", "1s"]);
+        assert!(run.contains("\r\x1b[2K") && run.contains(" Hz"), "{run:?}");
+        for words in [&["check", "robot.toml"][..], &["budget", "robot.toml"], &["doctor"]] {
+            let told = at_terminal(columns, folder.path(), words);
+            assert!(!told.is_empty(), "{words:?}");
+            for row in rows(&told).into_iter().chain(rows(&run)) {
+                // A command stays in one piece, to be copied, and so does a word.
+                let is_whole = row.contains("sudo ") || row.contains('`') || !row.trim().contains(' ');
+                assert!(row.chars().count() <= columns.into() || is_whole, "{columns}: {row:?}");
+            }
+        }
+    }
+}
+
+/// `khz bus scan` was a usage error, and most bad verdicts ended in it.
+#[test]
+fn every_cure_that_a_verdict_prints_runs_as_printed() {
+    use khz_run::verdict::{BUDGET, Broken, DOCTOR, Facts, RobotFile, SCAN, judge};
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
+    for file in [RobotFile::BuiltIn, RobotFile::At("robot.toml".into())] {
+        for cure in [DOCTOR, SCAN, BUDGET, "see its parts with `khz run FILE --budget`"] {
+            let broken = Some(Broken { after_s: Some(1.0), what: "it fell".into(), remedy: Some(cure) });
+            let told = judge(&Facts {
+                target_hz: 1000.0,
+                periods: 1,
+                broken,
+                file: file.clone(),
+                ..Facts::default()
+            });
+            let command = told.text.split('`').nth(1).unwrap();
+            let words: Vec<&str> = command.split(' ').skip(1).collect();
+            let more: &[&str] = if words[0] == "run" { &["--duration", "300ms", "--no-report"] } else { &[] };
+            let output = khz(folder.path(), &[&words[..], more].concat());
+            // 1 and 3: it was done, and not all is well.
+            assert!(
+                [Some(0), Some(1), Some(3)].contains(&output.status.code()),
+                "{command}: {}",
+                stderr(&output)
+            );
+            assert!(
+                words[0] == "doctor" || file == RobotFile::BuiltIn || words.contains(&"robot.toml"),
+                "{command}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_verdict_has_the_colour_of_its_level() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
+    let words = ["run", "robot.toml", "--virtual", "--duration", "100ms", "--no-report"];
+    let told = at_terminal(80, folder.path(), &words);
+    assert!(told.contains("\x1b[1m\x1b[32mHeld 1000 Hz of virtual time.\x1b[0m"), "{told:?}");
+}
+
 #[test]
 fn shells_and_man_learn_every_command() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,9 +26,11 @@ mod scenario;
 mod spy;
 mod violation;
 mod witness;
+mod words;
 
 pub use fleet::Fleet;
 pub use outcomes::{Outcome, outcomes};
 pub use prints::watch_prints;
 pub use scenario::{Event, Fault, Formats, Queue, Scenario, Style};
 pub use violation::Invariant;
+pub use words::in_words;

@@ -1,6 +1,7 @@
-//! What is told of a run while it goes on: where its live view is, and the live line: rate, missed replies, 99th percentile of
-//! the wake latency, worst cycle, and why ticks overran.
+//! What is reported of a run while it goes on: where its live view is, and the live line: rate, missed replies, ticks that overran
+//! and why, 99th percentile of the wake latency, worst cycle. What does not fit the terminal's line is left out from the right.
 
+use khz_page::{duration, grouped};
 use khz_robot::config::Clock;
 use khz_robot::launch::Launch;
 use khz_robot::session::Session;
@@ -13,34 +14,66 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-const INTERVAL: Duration = Duration::from_millis(200);
 /// How often the end looks whether the terminal has taken the last line, and how many times.
 const LOOK: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 20;
 /// Back to the beginning of the line, and nothing on it.
 const CLEAR: &str = "\r\x1b[2K";
 
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS: usize = 80;
+
 /// Shows on stderr until the loop is over what goes wrong with the log and, if that is a terminal, the live line. Blocks.
 pub fn watch(launch: &mut Launch) {
-    let screen = std::io::stderr().is_terminal().then(Screen::open);
-    let (mut live, mut warning) = (Live::new(&launch.session), None);
+    let mut watcher = Watcher::new(&launch.session);
     while !launch.session.is_over() {
-        thread::sleep(INTERVAL);
+        thread::sleep(Watcher::INTERVAL);
+        watcher.look(launch);
+    }
+}
+
+/// As [`watch`], for programs that wait by themselves. Dropped, it clears the live line.
+pub struct Watcher {
+    screen: Option<Screen>,
+    live: Live,
+    /// Not shown yet.
+    warning: Option<String>,
+}
+
+impl Watcher {
+    /// How often it is to look.
+    pub const INTERVAL: Duration = Duration::from_millis(200);
+
+    /// Of this run.
+    pub fn new(session: &Session) -> Self {
+        let screen = io::stderr().is_terminal().then(Screen::open);
+        Self { screen, live: Live::new(session), warning: None }
+    }
+
+    /// Shows what is new; to be called every [`Watcher::INTERVAL`]. Never waits for the terminal.
+    pub fn look(&mut self, launch: &mut Launch) {
         while let Some(tick) = launch.session.live() {
-            live.take(&tick);
+            self.live.take(&tick);
         }
-        warning = launch.trouble_with_log().map(|trouble| format!("warning: {trouble}\n")).or(warning);
-        let Some(screen) = &screen else {
-            warning.take().iter().for_each(|warning| show(warning));
-            continue;
+        let trouble = launch.trouble_with_log().map(|trouble| format!("warning: {trouble}\n"));
+        self.warning = trouble.or(self.warning.take());
+        let Some(screen) = &self.screen else {
+            return self.warning.take().iter().for_each(|warning| show(warning));
         };
         // Until the terminal has taken it.
-        warning.take_if(|warning| screen.show(format!("{CLEAR}{warning}")));
-        if let Some(line) = live.line() {
-            screen.show(line);
+        self.warning.take_if(|warning| screen.show(format!("{CLEAR}{warning}")));
+        // The last column stays free: some terminals begin a new line when it is written.
+        let room = khz_rt::columns(io::stderr()).unwrap_or(COLUMNS) - 1;
+        if let Some(line) = self.live.line(room) {
+            screen.show(format!("{CLEAR}{line}"));
         }
     }
-    screen.into_iter().for_each(Screen::close);
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.screen.take().into_iter().for_each(Screen::close);
+    }
 }
 
 /// Tells on stderr where the live view is.
@@ -67,6 +100,8 @@ impl Screen {
     fn open() -> Self {
         let (lines, waiting) = sync_channel(1);
         let write = move |waiting: Receiver<String>| {
+            // A line must not stop a robot that runs in the background. Linux does not refuse.
+            let _ = khz_rt::hold_tostop();
             waiting.iter().for_each(|line| show(&line));
             show(CLEAR);
         };
@@ -115,35 +150,42 @@ impl Live {
         }
     }
 
-    fn line(&self) -> Option<String> {
+    /// The line, of no more than `room` characters.
+    fn line(&self, room: usize) -> Option<String> {
         let (first_ns, last) = (self.first_ns?, self.last?);
-        let elapsed_ns = (last.started_ns - first_ns).max(1);
+        let seconds = (last.started_ns - first_ns).max(1) as f64 * 1e-9;
         if self.clock == Clock::Virtual {
             // Most ticks come faster than anybody looks, and no time of this computer's is measured.
-            let seconds = elapsed_ns as f64 * 1e-9;
-            return Some(format!("{CLEAR}{seconds:>6.1} s of virtual time  {}", last.phase.name()));
+            let fields = [format!("{seconds:>6.1} s of virtual time"), last.phase.name().to_owned()];
+            return Some(fitting(&fields, room));
         }
         let (Summary { p99, .. }, Summary { max, .. }) =
             (self.tally.times.wake_latency.summary(), self.tally.times.cycle.summary());
-        let rate_hz = self.tally.counter.rate_hz();
-        Some(
-            format!(
-                "{CLEAR}{:>6.1} s  {:<8} {:>8.2} Hz  missed {}  wake p99 {}  worst cycle {}",
-                elapsed_ns as f64 * 1e-9,
-                last.phase.name(),
-                if rate_hz.is_nan() { 0.0 } else { rate_hz },
-                self.tally.controlled().missed_replies,
-                micros(p99),
-                micros(max),
-            ) + &self.overruns(),
-        )
+        let (rate_hz, controlled) = (self.tally.counter.rate_hz(), self.tally.controlled());
+        let [missed, overruns] = [controlled.missed_replies, controlled.overruns].map(grouped);
+        let mut fields = vec![
+            format!("{seconds:>6.1} s"),
+            format!("{:<8}", last.phase.name()),
+            format!("{:>8.2} Hz", if rate_hz.is_nan() { 0.0 } else { rate_hz }),
+            format!("missed {missed}"),
+        ];
+        fields.extend(self.cause.map(|cause| format!("overruns {overruns} ({cause})")));
+        fields.push(format!("wake p99 {}", duration(p99 as f64)));
+        fields.push(format!("worst cycle {}", duration(max as f64)));
+        Some(fitting(&fields, room))
     }
+}
 
-    /// How many ticks overran, and why the last did.
-    fn overruns(&self) -> String {
-        let overruns = self.tally.controlled().overruns;
-        self.cause.map_or(String::new(), |cause| format!("  overruns {overruns} (last: {cause})"))
+/// As many of the fields, from the left, as there is room for; of the first as much as there is.
+fn fitting(fields: &[String], room: usize) -> String {
+    let mut line: String = fields.iter().take(1).flat_map(|first| first.chars()).take(room).collect();
+    for field in fields.iter().skip(1) {
+        if line.chars().count() + 2 + field.chars().count() > room {
+            break;
+        }
+        line = format!("{line}  {field}");
     }
+    line
 }
 
 /// Writes to stderr. There is nobody left to tell that nobody listens.
@@ -151,25 +193,27 @@ pub(crate) fn show(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn micros(ns: i64) -> String {
-    format!("{:.1} µs", ns as f64 / 1e3)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_line_says_why_ticks_overran() {
+    fn live() -> Live {
         let pace = Pace { period_ns: 1_000_000, by_sensor: false };
         let tally = Tally::new(100_000);
-        let mut live = Live { clock: Clock::Real, pace, tally, first_ns: None, last: None, cause: None };
-        let quiet = |number| {
-            let started_ns = number as i64 * 1_000_000;
-            Tick { number, started_ns, waited_for_ns: started_ns, ..Tick::UNKNOWN }
-        };
+        Live { clock: Clock::Real, pace, tally, first_ns: None, last: None, cause: None }
+    }
+
+    fn quiet(number: u64) -> Tick {
+        let started_ns = number as i64 * 1_000_000;
+        Tick { number, started_ns, waited_for_ns: started_ns, ..Tick::UNKNOWN }
+    }
+
+    #[test]
+    fn the_line_says_why_ticks_overran() {
+        let mut live = live();
         (0..300).for_each(|number| live.take(&quiet(number)));
-        assert!(!live.line().unwrap_or_default().contains("overruns"));
+        let line = live.line(79).unwrap_or_default();
+        assert!(line.contains("worst cycle") && !line.contains("overruns"), "{line}");
         live.take(&Tick {
             overrun: true,
             decide_ns: 900_000,
@@ -177,7 +221,34 @@ mod tests {
             queued_ns: 900_000,
             ..quiet(300)
         });
-        let line = live.line().unwrap_or_default();
-        assert!(line.ends_with("  overruns 1 (last: preempted)"), "{line}");
+        let line = live.line(79).unwrap_or_default();
+        assert!(line.contains("  overruns 1 (preempted)"), "{line}");
+    }
+
+    /// It scrolled: 51 rows of junk before the first verdict, at 80 columns.
+    #[test]
+    fn the_line_never_needs_a_second_row() {
+        let mut live = live();
+        (0..300).for_each(|number| live.take(&quiet(number)));
+        (300..3_000).for_each(|number| {
+            live.take(&Tick {
+                overrun: true,
+                missed: 12,
+                decide_ns: 9_123_456,
+                away_ns: 9_123_456,
+                queued_ns: 9_123_456,
+                wake_latency_ns: 1_774_600,
+                cycle_ns: 18_681_400,
+                ..quiet(number)
+            });
+        });
+        let lines = [39, 79, 119].map(|room| live.line(room).unwrap_or_default());
+        for (line, room) in lines.iter().zip([39, 79, 119]) {
+            assert!(line.chars().count() <= room, "{line}");
+        }
+        // It is the end that is left out, and no more than needed.
+        assert!(lines[2].starts_with(&lines[1]) && lines[1].starts_with(&lines[0]), "{lines:?}");
+        assert!(lines[1].contains("overruns") && lines[2].contains("worst cycle"), "{lines:?}");
+        assert_eq!(live.line(3).unwrap_or_default().chars().count(), 3);
     }
 }

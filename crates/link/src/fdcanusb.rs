@@ -5,6 +5,7 @@
 //! Python client does, also while others come.
 
 use crate::serial::{Direction, Granted, Port, Settings};
+use crate::slcan;
 use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use khz_settings::section;
@@ -76,7 +77,8 @@ impl Fdcanusb {
     }
 
     fn on(port: Port, dialect: Dialect, bit_rate_switch: bool) -> Self {
-        let text = Text { dialect, bit_rate_switch, lines: Lines::new(), answers: Answers::default() };
+        let (lines, answers) = (Lines::new(), Answers::default());
+        let text = Text { dialect, bit_rate_switch, lines, answers, is_silent: true };
         Self { stream: Stream::new(port, text, (usize::from(IN_FLIGHT), MAX_LINE), 8192) }
     }
 
@@ -125,8 +127,21 @@ impl Link for Fdcanusb {
         self.stream.fd()
     }
 
+    /// Of an adapter that has answered nothing, what it speaks instead, if it does. An slcan adapter is asked for that.
+    fn about(&mut self) -> Result<Vec<String>, LinkError> {
+        let Some(fd) = self.stream.fd() else { return Err(LinkError::Down { errno: 0 }) };
+        let says = || "the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`".to_owned();
+        let is_silent = self.stream.speech.is_silent;
+        Ok((is_silent && slcan::answers(fd)).then(says).into_iter().collect())
+    }
+
     fn close(&mut self, _: i64) -> Vec<String> {
-        self.stream.close()
+        let mut told = self.stream.close();
+        // What was asked of it was not understood.
+        if self.stream.counters().sent > 0 {
+            told.extend(self.about().into_iter().flatten());
+        }
+        told
     }
 
     fn counters(&self, _: u8) -> Counters {
@@ -140,6 +155,8 @@ struct Text {
     bit_rate_switch: bool,
     lines: Lines<MAX_INPUT>,
     answers: Answers,
+    /// No line of an fdcanusb has come.
+    is_silent: bool,
 }
 
 impl Speech for Text {
@@ -165,7 +182,9 @@ impl Speech for Text {
         loop {
             let dropped = self.lines.dropped();
             let line = self.lines.next(input)?;
-            match parse(line, self.dialect) {
+            let parsed = parse(line, self.dialect);
+            self.is_silent &= matches!(parsed, Ok(FromAdapter::Other) | Err(_));
+            match parsed {
                 Ok(FromAdapter::Received(frame)) => return Some(frame),
                 Ok(FromAdapter::Ok) => self.answers.came(read_ns),
                 Ok(FromAdapter::Error(text)) => {
@@ -308,6 +327,42 @@ mod tests {
         wire.write_all(good.as_bytes()).unwrap();
         assert_eq!(link.receive(0).unwrap().unwrap().frame.id, 0x100);
         assert_eq!(link.counters(0).corrupt, 3);
+    }
+
+    #[test]
+    fn an_adapter_that_speaks_slcan_is_named_when_nothing_was_understood() {
+        let says = |answer: &'static [u8]| {
+            let (mut link, mut wire) = wired(Dialect::Adapter);
+            link.send(0, &Address::request(&frame(0x8001, &[0x11, 0])), 0).unwrap();
+            link.flush(0).unwrap();
+            let theirs = std::thread::spawn(move || {
+                let (mut heard, mut bytes) = (Vec::new(), [0; 1024]);
+                while !heard.ends_with(b"V\r") {
+                    let len = wire.read(&mut bytes).unwrap();
+                    heard.extend(&bytes[..len]);
+                }
+                wire.write_all(answer).unwrap();
+                wire
+            });
+            let told = link.close(0);
+            theirs.join().unwrap();
+            told
+        };
+        assert_eq!(
+            says(b"\x07V1013\r"),
+            ["the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`"]
+        );
+        assert_eq!(says(b"ERR unknown command\r\n"), [""; 0]);
+        let (mut link, mut wire) = wired(Dialect::Adapter);
+        link.send(0, &Address::request(&frame(0x8001, &[0x11, 0])), 0).unwrap();
+        link.flush(0).unwrap();
+        wire.write_all(b"OK\r\n").unwrap();
+        assert_eq!(link.receive(0), Ok(None));
+        heard(&mut wire);
+        // Whoever has answered is not asked.
+        assert_eq!((link.about(), link.close(0)), (Ok(vec![]), vec![]));
+        wire.set_nonblocking(true).unwrap();
+        assert!(wire.read(&mut [0]).is_err());
     }
 
     #[test]

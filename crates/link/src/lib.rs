@@ -175,17 +175,25 @@ pub struct Capabilities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// No room at present: the queue of the adapter or kernel is full (`ENOBUFS`, `EAGAIN`).
-    #[error("transmit queue full")]
+    #[error(
+        "transmit queue full: nothing takes the frames; check the adapter's power, the bus's termination, and that `link` names what \
+         the adapter speaks"
+    )]
     Full,
     /// The bus cannot carry frames: unplugged, interface down, bus off. Carries the OS error, 0 if none.
-    #[error("link down (OS error {errno})")]
+    #[error("link down{}: plug the adapter in, or bring the interface up", of_system(*errno))]
     Down {
         /// The operating system's error number.
         errno: i32,
     },
     /// The frame cannot be carried by this kind of link.
-    #[error("frame not possible on this link")]
+    #[error("this link cannot carry the frame: CAN-FD on classic CAN, or too long")]
     Unsupported,
+}
+
+/// What the system calls an error; nothing for 0.
+fn of_system(errno: i32) -> String {
+    if errno == 0 { String::new() } else { format!(" ({})", std::io::Error::from_raw_os_error(errno)) }
 }
 
 /// Why a link could not be opened, and what to do about it.

@@ -113,7 +113,11 @@ impl Slcan {
 /// set, and the channel is opened.
 fn greet(fd: BorrowedFd<'_>, greeting: &[u8]) -> io::Result<()> {
     // Not empty lines, as other programs send: a CANable repeats its last frame for each. Both may be refused.
-    ask(fd, &[&FLUSH[..], b"C\r"].concat())?;
+    let refusal = ask(fd, &[&FLUSH[..], b"C\r"].concat())?;
+    if lines(&refusal).any(|line| line.starts_with(b"ERR")) {
+        let what = "it answers as an fdcanusb, not as slcan: write `link = \"fdcanusb\"`";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    }
     if ask(fd, greeting)?.contains(&BELL) {
         let what = "the adapter refuses the bit rates; not every one speaks CAN-FD (`data_bit_rate`)";
         return Err(io::Error::new(io::ErrorKind::Unsupported, what));
@@ -141,6 +145,20 @@ fn ask(fd: BorrowedFd<'_>, commands: &[u8]) -> io::Result<Vec<u8>> {
         }
     }
     Ok(answers)
+}
+
+/// Whether what is at the other end answers as an adapter of this kind, whatever was written to it before. Waits for the answer, 0.4 s at most.
+pub(crate) fn answers(fd: BorrowedFd<'_>) -> bool {
+    let Ok(answers) = ask(fd, &FLUSH) else { return false };
+    // A terminal that nobody reads may only return what it was sent.
+    let is_ours = |line: &[u8]| line.starts_with(b"#") || line == b"V" || line.starts_with(b"can send");
+    let is_other = |line: &[u8]| [&b"OK"[..], b"ERR", b"rcv"].iter().any(|word| line.starts_with(word));
+    let said: Vec<&[u8]> = lines(&answers).filter(|line| !is_ours(line)).collect();
+    !said.iter().any(|line| is_other(line)) && (answers.contains(&BELL) || said.into_iter().any(is_version))
+}
+
+fn lines(answers: &[u8]) -> impl Iterator<Item = &[u8]> {
+    answers.split(|byte| is_end(*byte) || *byte == b'\n').filter(|line| !line.is_empty())
 }
 
 /// Adapters write what they like, for example the name of a commit, but no frame and no acknowledgement.
@@ -311,6 +329,36 @@ mod tests {
         let (mut link, mut wire) = wired();
         assert_eq!(link.close(0), Vec::<String>::new());
         assert!(sent(&mut wire).ends_with("#\rC\r"));
+    }
+
+    /// An adapter that answers each line by `answer`, on a thread.
+    fn answering(answer: impl Fn(&[u8]) -> &'static [u8] + Send + 'static) -> OwnedFd {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        std::thread::spawn(move || {
+            let (mut line, mut byte) = (Vec::new(), [0]);
+            while theirs.read_exact(&mut byte).is_ok() {
+                match byte[0] {
+                    b'\r' => drop((theirs.write_all(answer(&line)), line.clear())),
+                    byte => line.push(byte),
+                }
+            }
+        });
+        ours.into()
+    }
+
+    /// A port with the wrong `link` in the robot file was "transmit queue full".
+    #[test]
+    fn what_an_adapter_speaks_is_recognised() {
+        use std::os::fd::AsFd;
+        let version = |answer: &'static [u8]| move |line: &[u8]| if line == b"V" { answer } else { b"\x07" };
+        let fdcanusb = answering(|_| b"ERR unknown command\r\n");
+        assert!(greet(fdcanusb.as_fd(), b"S8\rO\r").unwrap_err().to_string().contains("as an fdcanusb"));
+        assert!(!answers(fdcanusb.as_fd()) && !answers(answering(|_| b"").as_fd()));
+        assert!(
+            answers(answering(version(b"V1013\r")).as_fd())
+                && answers(answering(version(b"b158aa7\r")).as_fd())
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use khz_page::{Block, Cell, Column, Table, duration, grouped, share};
 use khz_rt::Cause;
-use khz_rt::late::{Causes, LateTick, Lost, Window};
+use khz_rt::late::{Causes, LateTick, Lost, LostTicks, Window};
 use khz_run::costs::LateGroup;
 use serde::{Deserialize, Serialize};
 
@@ -175,38 +175,42 @@ pub(crate) fn blocks(groups: &[LateGroup], worst: Table) -> Vec<Block> {
 
 /// The late ticks by cause, in one line; causes that did not occur are left out.
 pub(crate) fn tally(causes: &Causes) -> String {
-    let named = Cause::ALL.into_iter().map(|cause| (causes.of(cause), cause.name()));
-    let occurred: Vec<String> = named
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!("{name} {}", grouped(count)))
-        .collect();
+    occurred(&Cause::ALL.map(|cause| (cause, causes.of(cause))))
+}
+
+/// Those that there were, by name.
+fn occurred(counts: &[(Cause, u64)]) -> String {
+    let occurred = counts.iter().filter(|(_, count)| *count > 0);
+    let occurred: Vec<String> =
+        occurred.map(|(cause, count)| format!("{} {}", cause.name(), grouped(*count))).collect();
     if occurred.is_empty() { "none".to_owned() } else { occurred.join(", ") }
 }
 
 /// What the controlled ticks lost, and how much of it the kernel accounts for.
 pub(crate) fn lost_lines(lost: &Lost, steal_ns: i64) -> [String; 2] {
-    let causes = &lost.causes;
     let ns = |ns: i64| duration(ns as f64);
     let unaccounted_ns = lost.time_ns.unaccounted;
-    let steal_at_most_ns = lost.steal_at_most_ns(steal_ns);
-    [
-        format!(
-            "{:>10}    ({} preempted, {} blocked, {} page fault, {} previous tick overran, {} unaccounted)",
-            grouped(lost.ticks),
-            causes.preempted,
-            causes.blocked,
-            causes.page_fault,
-            causes.previous_tick,
-            causes.unaccounted
-        ),
-        format!(
-            "{:>10}    (the kernel counted {} of steal, in steps of 10 ms: at most {} of it are steal, {} unexplained)",
-            ns(unaccounted_ns),
+    let LostTicks { previous_tick, preempted, blocked, page_fault, unaccounted } = lost.causes;
+    let causes = occurred(&[
+        (Cause::PreviousTick, previous_tick),
+        (Cause::Preempted, preempted),
+        (Cause::Blocked, blocked),
+        (Cause::PageFault, page_fault),
+        (Cause::Unaccounted, unaccounted),
+    ]);
+    let causes = if lost.ticks > 0 { format!("    ({causes})") } else { String::new() };
+    let at_most_ns = lost.steal_at_most_ns(steal_ns);
+    let steal = match (unaccounted_ns, steal_ns) {
+        (0, _) => String::new(),
+        (_, 0) => "    (the kernel counted no steal, in steps of 10 ms)".to_owned(),
+        _ => format!(
+            "    (the kernel counted {} of steal, in steps of 10 ms: at most {} of it are steal, {} unexplained)",
             ns(steal_ns),
-            ns(steal_at_most_ns),
-            ns(unaccounted_ns - steal_at_most_ns)
+            ns(at_most_ns),
+            ns(unaccounted_ns - at_most_ns)
         ),
-    ]
+    };
+    [format!("{:>10}{causes}", grouped(lost.ticks)), format!("{:>10}{steal}", ns(unaccounted_ns))]
 }
 
 #[cfg(test)]
@@ -226,6 +230,36 @@ mod tests {
             disturbance,
         };
         LateReport::new(&tick, 1_500_000_000, "control", window.as_ref())
+    }
+
+    #[test]
+    fn the_page_on_trouble_has_the_causes_under_the_names_that_are_printed() {
+        let page = include_str!("../../../docs/troubleshooting.md");
+        for cause in Cause::ALL {
+            assert!(page.contains(&format!("\n| `{}` |", cause.name())), "{}", cause.name());
+        }
+        for figure in khz_run::figures::COUNTS
+            .iter()
+            .filter(|count| ["late_replies", "missed_while_off_cpu"].contains(&count.key))
+        {
+            assert!(page.contains(&format!("`{}`", figure.label)), "{}", figure.label);
+        }
+    }
+
+    #[test]
+    fn lost_time_names_what_there_was() {
+        let quiet = Lost::default();
+        assert_eq!(lost_lines(&quiet, 0), ["         0", "      0 ns"]);
+        let mut lost = Lost { ticks: 1_597, ..quiet };
+        (lost.causes.preempted, lost.time_ns.unaccounted) = (494, 18_700_000);
+        let said = [
+            "     1,597    (preempted 494)",
+            "   18.7 ms    (the kernel counted no steal, in steps of 10 ms)",
+        ];
+        assert_eq!(lost_lines(&lost, 0), said);
+        assert!(
+            lost_lines(&lost, 10_000_000)[1].ends_with("at most 10 ms of it are steal, 8.7 ms unexplained)")
+        );
     }
 
     fn quiet() -> Window {

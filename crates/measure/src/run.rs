@@ -6,6 +6,7 @@
 mod details;
 mod facts;
 mod from_log;
+mod missing;
 mod over_time;
 pub mod page;
 mod page_data;
@@ -243,8 +244,14 @@ impl RunSummary {
         let events: Vec<EventSummary> =
             stats.transitions.iter().map(|transition| event(config, &links, stats, transition)).collect();
         let controlled = tally.controlled();
-        let (mut end, ended_well) =
-            ending(&events, controlled.ticks, lack(config, &links, outcome.machine.supervisor().lack()));
+        let lack = lack(config, &links, outcome.machine.supervisor().lack());
+        let (mut end, ended_well) = ending(&events, controlled.ticks, lack.clone());
+        let servos = servos(config, landed);
+        if !ended_well {
+            let lost = missing::lost(config, &outcome.machine);
+            let (of_robot, of_run) = ((&config.buses[..], &lost[..]), (&events[..], &servos[..]));
+            end = missing::named(&end, lack.as_deref(), of_run, of_robot);
+        }
         if let Some(failure) = outcome.machine.failure() {
             end = format!("{end}: {failure}");
         }
@@ -252,7 +259,7 @@ impl RunSummary {
         let steal = &outcome.usage.steal_ns;
         let steal_loop_cpu_ns = config.timing.cpu.and_then(|cpu| steal.get(cpu as usize)).copied();
         let steal_ns = outcome.usage.steal_total_ns();
-        let (lost, servos) = (tally.lost, servos(config, landed));
+        let lost = tally.lost;
         let names: Vec<String> = servos.iter().map(|servo| servo.name.clone()).collect();
         let known = Known {
             config: Some(config),

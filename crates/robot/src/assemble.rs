@@ -238,7 +238,7 @@ pub fn replier(config: &RobotConfig, channels: impl IntoIterator<Item = (u8, usi
 }
 
 /// Where each bus of a robot file is.
-fn places(config: &RobotConfig) -> Vec<Place> {
+pub fn places(config: &RobotConfig) -> Vec<Place> {
     let mut places = vec![(0, 0); config.buses.len()];
     for (link, group) in groups(config).iter().enumerate() {
         group.buses.iter().for_each(|&bus| places[bus] = (link, group.channel(config, bus)));

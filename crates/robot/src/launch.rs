@@ -167,6 +167,7 @@ impl Launch {
         let console = Arc::new(Console::new(config.timing.clock));
         machine.attend(Arc::clone(&console));
         let (recorder, observer) = record(plan, config, text, &list, live.as_ref())?;
+        let recorder = Begun(recorder);
         let (intake, parameters) = Intake::new(list, config.timing.clock);
         machine.tune(intake);
         let wiring = Wiring {
@@ -189,7 +190,7 @@ impl Launch {
         match session {
             Ok(session) => Ok(Self {
                 session,
-                recorder,
+                recorder: recorder.keep(),
                 watchdogs,
                 parameters,
                 console,
@@ -230,6 +231,9 @@ impl Launch {
     /// If the loop never ran.
     pub fn land(mut self) -> Result<Landed, SessionError> {
         let outcome = self.end();
+        if outcome.as_ref().is_err_and(|error| !matches!(error, SessionError::Panicked(_))) {
+            drop(Begun(self.recorder.take()));
+        }
         let outcome = outcome?;
         let recording = self.recorder.take().map(Recorder::finish);
         let view = self.channel.take().map(Channel::finish).unwrap_or_default();
@@ -318,6 +322,23 @@ fn patience(config: &RobotConfig) -> u32 {
     let (settings, period_ns) = (config.supervisor_settings(), config.timing.period_ns());
     let grace = u32::try_from(settings.grace_ns() / period_ns).unwrap_or(u32::MAX);
     settings.controller_late(period_ns).saturating_add(grace)
+}
+
+/// A recording of a run that may not come about. Dropped, it ends and takes its files with it: a run that was refused leaves none.
+struct Begun(Option<Recorder>);
+
+impl Begun {
+    fn keep(mut self) -> Option<Recorder> {
+        self.0.take()
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        let files = self.0.take().map(|recorder| recorder.finish().paths);
+        // What cannot be removed stays, as an empty log.
+        files.into_iter().flatten().for_each(|file| _ = std::fs::remove_file(file));
+    }
 }
 
 type Recording = (Option<Recorder>, Option<Box<dyn Observer + Send>>);

@@ -21,6 +21,7 @@ mod setup;
 mod sync;
 #[allow(unsafe_code)]
 mod sys;
+mod terminal;
 mod threads;
 mod trace;
 mod wait;
@@ -35,7 +36,8 @@ pub use passport::{Passport, Usage};
 pub use proc::Root;
 pub use profile::{Profile, RunningMedian, SectionId, SectionSummary};
 pub use setup::{Advice, Grade, Granted, Place, Policy, Report, Setting, Setup, SetupError, unlock_memory};
-pub use sys::{Caught, Reader, Writer, ignore_tostop, newest, touch};
+pub use sys::{Caught, Reader, Writer, hold_tostop, ignore_tostop, newest, touch};
+pub use terminal::columns;
 pub use threads::{Thread, threads};
 pub use trace::KernelTrace;
 pub use wait::{Guard, Paced, Waiter, Wake, wait_readable};

@@ -38,6 +38,70 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A text whose lines fit `columns`, broken between words. A line goes on under its last column if it has several, that of a table or of
+/// what stands beside a label, and otherwise a little further in. What is to be copied stays in one piece: a command in backquotes,
+/// a line that is a `sudo` command, and lines quoted from a file.
+pub fn wrapped(text: &str, columns: usize) -> String {
+    text.split_inclusive('\n').map(|line| wrapped_line(line, columns)).collect()
+}
+
+fn wrapped_line(line: &str, columns: usize) -> Cow<'_, str> {
+    if line.trim_end().chars().count() <= columns || is_copied(line) {
+        return line.into();
+    }
+    let indent = continued_at(line, columns);
+    let (mut wrapped, mut column) = (String::new(), 0);
+    for (gap, word) in words(line.trim_end()) {
+        let [gap_len, word_len] = [gap, word].map(|text| text.chars().count());
+        if column > indent && column + gap_len + word_len > columns {
+            wrapped = format!("{wrapped}\n{:indent$}{word}", "");
+            column = indent + word_len;
+        } else {
+            wrapped = wrapped + gap + word;
+            column += gap_len + word_len;
+        }
+    }
+    (wrapped + &line[line.trim_end().len()..]).into()
+}
+
+/// A command, or a line quoted from a file with its number before a bar.
+fn is_copied(line: &str) -> bool {
+    let start = line.trim_start().trim_start_matches("→ ");
+    let number = start.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+    start.starts_with("sudo ") || start.starts_with("--> ") || number.starts_with("| ")
+}
+
+/// Where a line goes on: at its last column within the left half, or two characters further in than it begins.
+fn continued_at(line: &str, columns: usize) -> usize {
+    let begins = line.chars().take_while(|c| *c == ' ').count();
+    let (mut column, mut spaces, mut at) = (begins, 0, None);
+    for c in line.chars().skip(begins) {
+        if c != ' ' && spaces >= 2 && column <= columns / 2 {
+            at = Some(column);
+        }
+        spaces = if c == ' ' { spaces + 1 } else { 0 };
+        column += 1;
+    }
+    at.unwrap_or(begins + 2).min(columns / 2)
+}
+
+/// The words of a line, each with the spaces before it. What is in backquotes is one word.
+fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let gap = rest.len() - rest.trim_start_matches(' ').len();
+        let mut is_quoted = false;
+        let end = rest[gap..].find(|c: char| {
+            is_quoted ^= c == '`';
+            c == ' ' && !is_quoted
+        });
+        let end = end.map_or(rest.len(), |end| gap + end);
+        let (before, after) = rest.split_at(end);
+        rest = after;
+        (!before.is_empty()).then(|| before.split_at(gap))
+    })
+}
+
 /// Escapes what a terminal would obey: control characters but for line breaks and tabs, and those that change the
 /// direction of writing. They become `\u001b`, which is what JSON writes, so JSON stays JSON.
 pub struct Printable<W> {
@@ -168,6 +232,29 @@ mod tests {
         let text = aligned(&rows);
         assert!(text.ends_with(&format!("  c{}  d\n", " ".repeat(WIDEST - 1))));
         assert_eq!(plain("a\u{1b}[2J\u{202e}"), "a\\u001b[2J\\u202e");
+    }
+
+    /// They were cut in the middle of words at 80 columns.
+    #[test]
+    fn lines_are_broken_between_words_and_commands_are_not() {
+        let verdict = "Held 500 Hz, but 7 replies were missed; check power, wiring and ids with `khz bus scan ./my robot.toml`.\n";
+        let said = "Held 500 Hz, but 7 replies were missed;\n  check power, wiring and ids with\n  `khz bus scan ./my robot.toml`.\n";
+        assert_eq!(wrapped(verdict, 40), said);
+        assert_eq!(wrapped(verdict, 200), verdict);
+        let row = "warning  kernel  with preemption model dynamic, a wake-up waits\nnote\n";
+        let said = "warning  kernel  with preemption model\n                 dynamic, a wake-up\n                 waits\nnote\n";
+        assert_eq!(wrapped(row, 40), said);
+        for whole in [
+            "    → sudo sysctl net.core.busy_poll=50 net.core.busy_read=50",
+            " 12 | name = \"a b c d e f g h i j k l m n o p q\"",
+        ] {
+            assert_eq!(wrapped(whole, 40), whole);
+        }
+        assert_eq!(wrapped(&"x".repeat(50), 40), "x".repeat(50));
+        for columns in 0..60 {
+            let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(squeezed(&wrapped(verdict, columns)), squeezed(verdict));
+        }
     }
 
     #[test]

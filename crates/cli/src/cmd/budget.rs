@@ -1,7 +1,7 @@
 //! `khz budget`: what a robot's cycle takes, before there is a robot.
 
 use super::robot_file::RobotFile;
-use super::{BAD_INPUT, output, show, tell_line};
+use super::{BAD_INPUT, output, show, show_text, tell_line};
 use anyhow::{Context, Result};
 use khz_measure::budget::{ChangeError, File, Host, Inputs, Plan, Prediction, Sweep, apply, published};
 use khz_robot::RobotConfig;
@@ -112,7 +112,7 @@ fn tell(args: &Args, prediction: &Prediction, sweep: Option<&Sweep>) -> Result<E
     if args.json {
         show(&format!("{:#}\n", json!({ "prediction": prediction, "sweep": sweep })))?;
     } else {
-        show(&(prediction.text() + &sweep.map(Sweep::text).unwrap_or_default()))?;
+        show_text(&(prediction.text() + &sweep.map(Sweep::text).unwrap_or_default()))?;
     }
     Ok(ExitCode::from(u8::from(!prediction.fits())))
 }
@@ -142,7 +142,11 @@ fn fit(args: &Args, rate_hz: f64) -> Result<ExitCode> {
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    show(&if args.json { format!("{:#}\n", json!({ "fit": fit })) } else { fit.text() })?;
+    if args.json {
+        show(&format!("{:#}\n", json!({ "fit": fit })))?;
+    } else {
+        show_text(&fit.text())?;
+    }
     if !fit.is_reached() {
         return Ok(ExitCode::FAILURE);
     }

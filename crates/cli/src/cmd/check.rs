@@ -3,7 +3,7 @@
 pub mod advice;
 
 use super::robot_file::RobotFile;
-use super::{BAD_INPUT, show, tell_line, text};
+use super::{BAD_INPUT, show, show_text, tell_line, text};
 use advice::Checked;
 use anyhow::Result;
 use khz_measure::budget::{File, Host};
@@ -58,11 +58,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let warnings = checked.warnings();
     warnings.iter().for_each(|warning| tell_line(format_args!("{warning}\n")));
-    show(&match (args.json, args.diagram) {
-        (true, _) => format!("{:#}\n", summary(&checked, &warnings)),
-        (_, true) => checked.robot.diagram(),
-        _ => table(&checked.robot) + &checked.body() + &checked.budget(),
-    })?;
+    match (args.json, args.diagram) {
+        (true, _) => show(&format!("{:#}\n", summary(&checked, &warnings))),
+        (_, true) => show(&checked.robot.diagram()),
+        _ => show_text(&(table(&checked.robot) + &checked.body() + &checked.budget())),
+    }?;
     Ok(ExitCode::SUCCESS)
 }
 

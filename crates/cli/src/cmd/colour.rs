@@ -5,6 +5,7 @@
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use khz_page::Level;
 use khz_run::figures::{COUNTS, LOST_PERIODS};
 use std::borrow::Cow;
 
@@ -31,6 +32,17 @@ const BEGINNINGS: [(&str, Style); 11] = [
 /// Whether what is written to `stream` may have colours.
 pub fn is_wanted(stream: &impl RawStream) -> bool {
     AutoStream::choice(stream) != ColorChoice::Never
+}
+
+/// A verdict in the colour of its level, row by row.
+pub fn judged(level: Level, verdict: &str) -> String {
+    let style = match level {
+        Level::Good => GOOD.bold(),
+        Level::Note => NOTE.bold(),
+        Level::Warning => WARNING,
+        Level::Bad => BAD,
+    };
+    verdict.lines().map(|line| format!("{style}{line}{style:#}\n")).collect()
 }
 
 /// The text with its colours.

@@ -2,7 +2,7 @@
 
 mod fix;
 
-use super::show;
+use super::{show, show_text};
 use anyhow::{Context, Result};
 use khz_link::socketcan::interface::{self, Finding as CanFinding, Interface};
 use khz_measure::doctor::{self, Finding, Level, Machine, Mend};
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         show(&format!("{:#}\n", serde_json::json!({ "grade": worst, "findings": findings })))?;
     } else {
-        show(&text(&findings, worst, args.quiet))?;
+        show_text(&text(&findings, worst, args.quiet))?;
     }
     Ok(match worst {
         Level::Good | Level::Note => ExitCode::SUCCESS,

@@ -1,13 +1,13 @@
 //! `khz drill`: inject faults into the emulated robot and measure what happens.
 
-use super::progress::counted;
-use super::{output, show};
+use super::progress;
+use super::{output, show, show_judged};
 use anyhow::{Result, bail};
 use khz_drill::campaign::{Campaign, Count, campaign_watched, idle};
 use khz_drill::fall::{self, Fall, ratio};
 use khz_drill::heat::{self, Sun, Walk};
-use khz_drill::{Fleet, watch_prints};
-use khz_page::{Page, for_shell};
+use khz_drill::{Fleet, in_words, watch_prints};
+use khz_page::{Page, counted, for_shell, grouped};
 use khz_robot::RobotConfig;
 use serde_json::json;
 use std::fmt::Write;
@@ -103,7 +103,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             output::check_all(&report, &robot, force)?;
             let falls = fall::experiments(&load(robot)?)?;
             write_page(report.as_deref(), force, || fall::page(&falls))?;
-            show(&if json { falls_json(&falls) } else { falls_table(&falls) })?;
+            match json {
+                true => show(&falls_json(&falls))?,
+                false => show_judged(fall::verdict(&falls).level, &falls_table(&falls))?,
+            }
             Ok(ExitCode::SUCCESS)
         }
         Drill::Heat { robot, ambient, sun, heat_rate, json, report, force } => {
@@ -111,8 +114,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let sun = Sun { ambient_c: ambient, sun_w: sun, heat_rate };
             let config = load(robot)?;
             let minutes = heat::ALL_MINUTES;
-            let walks =
-                counted(minutes, "minutes of heat", |done| heat::experiments_watched(&config, sun, done))?;
+            let walks = progress::counted(minutes, "minutes of heat", |done| {
+                heat::experiments_watched(&config, sun, done)
+            })?;
             write_page(report.as_deref(), force, || heat::page(&walks, sun))?;
             let value = || {
                 format!(
@@ -120,7 +124,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
                     json!({ "verdict": heat::verdict(&walks), "sun": sun, "experiments": walks })
                 )
             };
-            show(&if json { value() } else { walks_text(&walks, sun) })?;
+            match json {
+                true => show(&value())?,
+                false => show_judged(heat::verdict(&walks).level, &walks_text(&walks, sun))?,
+            }
             Ok(ExitCode::SUCCESS)
         }
         Drill::Campaign { robot, scenarios, seed, json, each } => {
@@ -136,9 +143,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
             if each {
                 return print_each(&fleet, scenarios, seed);
             }
-            let result =
-                counted(scenarios, "scenarios", |begun| campaign_watched(&fleet, scenarios, seed, begun))?;
-            show(&if json { campaign_json(&result) } else { campaign_text(&result, robot.as_deref()) })?;
+            let result = progress::counted(scenarios, "scenarios", |begun| {
+                campaign_watched(&fleet, scenarios, seed, begun)
+            })?;
+            match json {
+                true => show(&campaign_json(&result))?,
+                false => show_judged(result.verdict().level, &campaign_text(&result, robot.as_deref()))?,
+            }
             Ok(ExitCode::from(u8::from(!result.violations.is_empty())))
         }
     }
@@ -266,13 +277,13 @@ fn campaign_json(campaign: &Campaign) -> String {
 fn campaign_text(campaign: &Campaign, robot: Option<&Path>) -> String {
     let file = robot.map_or(String::new(), |path| format!(" {}", for_shell(&path.to_string_lossy())));
     let mut text = format!(
-        "{}\n{} scenarios from seed {}: {} came under control, {} brought down by an injected fault, {} violations\n",
+        "{}\n{} from seed {}: {} came under control, {} brought down by an injected fault, {}\n",
         campaign.verdict().text,
-        campaign.scenarios,
+        counted(campaign.scenarios, "scenario"),
         campaign.seed,
-        campaign.armed,
-        campaign.brought_down,
-        campaign.violations.len()
+        grouped(campaign.armed),
+        grouped(campaign.brought_down),
+        counted(campaign.violations.len() as u64, "violation")
     );
     if let Some(reaction) = campaign.reaction_us {
         let _ = writeln!(
@@ -290,12 +301,12 @@ fn campaign_text(campaign: &Campaign, robot: Option<&Path>) -> String {
     let _ = writeln!(text, "fastest driven joint: {:.2} of what is allowed", campaign.peak_speed);
     let _ = writeln!(
         text,
-        "\n{:<22} {:>7} {:>7} {:>12} {:>11}",
-        "drawn", "runs", "armed", "brought down", "violations"
+        "\n{:<31} {:>7} {:>7} {:>12} {:>10}",
+        "runs with", "runs", "armed", "brought down", "violations"
     );
-    for (name, count) in &campaign.drawn {
-        let Count { runs, armed, brought_down, violations } = count;
-        let _ = writeln!(text, "{name:<22} {runs:>7} {armed:>7} {brought_down:>12} {violations:>11}");
+    for (name, Count { runs, armed, brought_down, violations }) in &campaign.drawn {
+        let [runs, armed, down, violations] = [*runs, *armed, *brought_down, *violations].map(grouped);
+        let _ = writeln!(text, "{:<31} {runs:>7} {armed:>7} {down:>12} {violations:>10}", in_words(name));
     }
     for (invariant, count) in &campaign.broken {
         let _ = writeln!(text, "\nviolated: {invariant}, in {count} runs");

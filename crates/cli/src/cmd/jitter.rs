@@ -2,7 +2,7 @@
 
 use super::output::{self, Output};
 use super::progress::left;
-use super::{ending_signals, note, show, show_progress};
+use super::{ending_signals, note, show, show_judged, show_progress, show_text};
 use anyhow::{Context, Result};
 use khz_measure::jitter::{
     self, Axes, Experiment, Load, Plan, Results, Run, Watch, Work, Worker, duration_ns,
@@ -219,11 +219,10 @@ impl Args {
                 return show(&format!("{json}\n"));
             }
         }
-        let mut text: String = runs.iter().map(|run| jitter::run_text(run) + "\n").collect();
-        if runs.len() > 1 {
-            text += &jitter::comparison_text(runs);
+        for run in runs {
+            show_judged(run.verdict().level, &(jitter::run_text(run) + "\n"))?;
         }
-        show(&text)
+        if runs.len() > 1 { show_text(&jitter::comparison_text(runs)) } else { Ok(()) }
     }
 }
 

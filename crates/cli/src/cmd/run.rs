@@ -1,7 +1,7 @@
 //! `khz run`: the main job.
 
 use super::check::advice::missing_limits;
-use super::{BAD_INPUT, complain, output, show, tell_line, view};
+use super::{BAD_INPUT, complain, output, show, show_judged, tell_line, view};
 use anyhow::{Context, Result, bail};
 use khz_measure::found;
 use khz_measure::jitter::duration_ns;
@@ -24,8 +24,8 @@ use std::process::ExitCode;
 ///
 /// Every servo and the IMU, every tick.
 ///
-/// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then a
-/// table; writes a log and an HTML report. Ctrl-C brings the robot down gently.
+/// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then the
+/// verdict in a few lines; writes a log and an HTML report. Ctrl-C brings the robot down gently.
 ///
 /// Exit codes: 0 the run ended as planned, 1 something brought the robot down, it never came under control or did not keep what
 /// --require says, 2 bad input. An incomplete log is reported; the exit code stays the same.
@@ -36,6 +36,7 @@ use std::process::ExitCode;
   khz run robot.toml --duration 1h30m --cpu 3 --strict
   khz run robot.toml --virtual --duration 60s      as fast as the CPU computes it
   khz run robot.toml --json > run.json
+  khz run --open                                   look at the report afterwards
   khz run --view --open                            watch it and tune it in the browser")]
 pub struct Args {
     /// The robot file; without it, the built-in quadruped.
@@ -47,9 +48,12 @@ pub struct Args {
     /// Compare the measured tick with the predicted one, part by part. The report and the JSON always do.
     #[arg(long)]
     budget: bool,
-    /// Print one JSON object instead of the table.
+    /// Print one JSON object instead of the verdict.
     #[arg(long)]
     json: bool,
+    /// Print all figures: counts, times, the parts of the tick, late ticks, what the loop's thread was granted.
+    #[arg(long, short, conflicts_with = "json")]
+    verbose: bool,
     /// The log; replaces `log.path` of the robot file, and is written even if `log.enabled` is false there.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -87,14 +91,21 @@ pub struct Args {
     #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, require_equals = true, value_parser = viewer::address,
         default_missing_value = "127.0.0.1", conflicts_with = "virtual_time")]
     view: Option<SocketAddr>,
-    /// Open the page of --view in the browser.
-    #[arg(long, requires = "view")]
+    /// Open the page of --view in the browser, or, without --view, the report when the run is over.
+    #[arg(long)]
     open: bool,
     #[command(flatten)]
     whom: view::Whom,
     /// Refuse to run with less than what the robot file asks of the kernel.
     #[arg(long)]
     strict: bool,
+}
+
+impl Args {
+    /// The report is to be opened; with --view it is the live page.
+    const fn opens_report(&self) -> bool {
+        self.open && self.view.is_none()
+    }
 }
 
 const DEFAULT_DURATION_NS: i64 = 10_000_000_000;
@@ -141,6 +152,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     write_report(&args, &config, &text, &landed, &mut summary);
     save_parameters(&args, &config, &text, &landed);
     tell(&args, &summary);
+    if let Some(report) = summary.report.as_ref().filter(|_| args.opens_report()) {
+        view::open_page(&report.to_string_lossy());
+    }
     view.into_iter().for_each(live::tell_view_end);
     Ok(ExitCode::from(u8::from(!summary.is_well())))
 }
@@ -190,6 +204,9 @@ fn override_with(config: &mut RobotConfig, args: &Args) {
 /// That a report of a name of its own can be written, before the robot moves.
 fn check_outputs(args: &Args, config: &RobotConfig) -> Result<()> {
     output::check_all(&args.report, &args.robot, args.force)?;
+    if args.opens_report() && (args.no_report || args.report.is_none() && !config.log.enabled) {
+        bail!("--open opens the report, and this run writes none; give --report FILE");
+    }
     if let Some(path) = args.save_parameters.as_deref() {
         output::check(path, is_the_robot_file(args, path))?;
     }
@@ -244,11 +261,15 @@ fn save_parameters(args: &Args, config: &RobotConfig, text: &str, landed: &Lande
 
 /// The run was what it was, whether or not anybody can read about it: that changes no exit code.
 fn tell(args: &Args, summary: &RunSummary) {
-    let text = match args.json {
-        true => serde_json::to_string(summary).map(|json| json + "\n").map_err(Into::into),
-        false => Ok(summary.table(args.budget)),
+    let told = match (args.json, args.verbose) {
+        (true, _) => serde_json::to_string(summary).map_err(Into::into).and_then(|json| show(&(json + "\n"))),
+        (_, true) => show_judged(summary.verdict.level, &summary.table(args.budget)),
+        _ => {
+            let compared = if args.budget { format!("\n{}", summary.compared()) } else { String::new() };
+            show_judged(summary.verdict.level, &(summary.to_string() + &compared))
+        }
     };
-    if let Err(error) = text.and_then(|text| show(&text)) {
+    if let Err(error) = told {
         complain(&error);
     }
 }

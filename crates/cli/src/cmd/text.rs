@@ -6,8 +6,11 @@
 
 use super::colour;
 use anyhow::{Context, Result};
+use khz_page::Level;
 pub use khz_view::text::{Printable, aligned, name, shortened};
+use khz_view::text::{plain, wrapped};
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 
 /// Writes results to stdout; a reader that has seen enough (`| head`) is no error.
 ///
@@ -22,10 +25,47 @@ pub fn show(text: &str) -> Result<()> {
     }
 }
 
-/// Writes to stderr, as far as it can be written.
+/// Writes results for people to stdout, as [`show`]: a terminal gets lines as wide as it is, broken between words.
+///
+/// # Errors
+/// If stdout cannot be written.
+pub fn show_text(text: &str) -> Result<()> {
+    show(&laid_out(text, io::stdout()))
+}
+
+/// As [`show_text`], of a text that begins with a verdict, which gets the colour of its level.
+///
+/// # Errors
+/// If stdout cannot be written.
+pub fn show_judged(level: Level, text: &str) -> Result<()> {
+    let (verdict, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let mut out = io::stdout().lock();
+    if !colour::is_wanted(&out) {
+        drop(out);
+        return show_text(text);
+    }
+    let verdict = colour::judged(level, &laid_out(&plain(verdict), &out));
+    match out.write_all(verdict.as_bytes()) {
+        Ok(()) => show_text(rest),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(error).context("cannot write to standard output"),
+    }
+}
+
+/// In lines as wide as the terminal. What will be escaped is escaped before it is measured.
+fn laid_out(text: &str, terminal: impl AsFd) -> String {
+    match khz_rt::columns(terminal) {
+        Some(columns) => wrapped(&plain(text), columns),
+        None => text.to_owned(),
+    }
+}
+
+/// Writes to stderr, as far as it can be written, in lines as wide as the terminal.
 pub fn tell(text: &str) {
+    let mut out = io::stderr().lock();
+    let text = laid_out(text, &out);
     // There is nobody left to tell that nobody listens.
-    let _ = write(&mut io::stderr().lock(), text);
+    let _ = write(&mut out, &text);
 }
 
 /// Writes a whole text, with colours where they are wanted.

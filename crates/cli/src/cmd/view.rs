@@ -242,16 +242,19 @@ impl At {
         Ok((server.start()?, link))
     }
 
-    /// Opens the page in whatever the desktop opens pages with.
     fn open(&self, link: &str) {
-        if !self.open {
-            return;
+        if self.open {
+            open_page(link);
         }
-        let browser = Command::new("xdg-open").arg(link).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        match browser {
-            Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
-            Err(error) => warn(format_args!("cannot open the browser: {error}; the page is at {link}")),
-        }
+    }
+}
+
+/// Opens a page in whatever the desktop opens pages with; does not wait for it.
+pub fn open_page(page: &str) {
+    let browser = Command::new("xdg-open").arg(page).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+    match browser {
+        Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
+        Err(error) => warn(format_args!("cannot open the browser: {error}; the page is at {page}")),
     }
 }
 

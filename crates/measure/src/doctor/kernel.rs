@@ -47,7 +47,10 @@ pub(super) fn throttling(machine: &Machine) -> Vec<Finding> {
     let what = format!("real-time threads may use {share:.0} % of each second");
     let back = "sudo sysctl kernel.sched_rt_runtime_us=950000";
     vec![match share {
-        90.0..100.0 => Finding::good("kernel", what, THROTTLING),
+        90.0..100.0 => Finding::new("kernel", Level::Note, what, THROTTLING).advise(
+            "keep `loop.wake` at \"hybrid\" or \"sleep\", which leave the rest by themselves; for \"spin\", or a loop that is \
+             never done before its period is over: sudo sysctl kernel.sched_rt_runtime_us=-1",
+        ),
         100.0.. => Finding::new("kernel", Level::Note, what, THROTTLING).mend(back),
         _ => Finding::new("kernel", Level::Bad, what, THROTTLING).mend(back),
     }]
@@ -112,7 +115,9 @@ mod tests {
         let runtime = |us| {
             [("/proc/sys/kernel/sched_rt_runtime_us", us), ("/proc/sys/kernel/sched_rt_period_us", "1000000")]
         };
-        assert_eq!(found(throttling, &runtime("950000"))[0].0, Level::Good);
+        // It stops a loop that spins for 50 ms of each second.
+        let (level, _, advice) = &found(throttling, &runtime("950000"))[0];
+        assert!(*level == Level::Note && advice.contains("loop.wake"), "{advice}");
         assert_eq!(found(throttling, &runtime("-1"))[0].0, Level::Note);
         assert_eq!(found(throttling, &runtime("10000"))[0].0, Level::Bad);
     }

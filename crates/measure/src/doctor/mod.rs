@@ -15,6 +15,7 @@ mod memory;
 mod network;
 mod rights;
 mod setup;
+mod usb;
 
 pub use khz_page::Level;
 pub use setup::{File, files, install_commands};
@@ -202,6 +203,9 @@ const CHECKS: &[Check] = &[
     network::coalescing,
     network::busy_poll,
     network::serial_latency,
+    usb::autosuspend,
+    usb::hubs,
+    usb::gs_usb,
 ];
 
 #[cfg(test)]
@@ -294,11 +298,13 @@ mod tests {
             ("/sys/class/net/eth0/device/vendor", "x"),
             ("/proc/sys/net/core/busy_poll", "0"),
             ("/sys/bus/usb-serial/devices/ttyUSB0/latency_timer", "16"),
+            ("/sys/bus/usb/devices/1-1:1.0/ttyUSB0/dev", "188:0"),
+            ("/sys/bus/usb/devices/1-1/power/control", "auto"),
         ]);
         ill.machine.coalescing = vec![("eth0".into(), "Adaptive RX: on\nrx-usecs: 3\n".into())];
         let mends = examine(&ill.machine).into_iter().filter_map(|finding| finding.mend);
         let commands: Vec<_> = mends.filter_map(|mend| mend.command).collect();
-        assert_eq!(commands.len(), 11, "{commands:#?}");
+        assert_eq!(commands.len(), 12, "{commands:#?}");
         for command in commands {
             let read = std::process::Command::new("sh").args(["-n", "-c", &command]).status().unwrap();
             assert!(read.success() && !command.contains(['<', '\n']), "{command}");

@@ -43,10 +43,10 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "overruns {}, lost periods {} of {}, late wakes {}",
-        counts.overruns,
+        grouped(counts.overruns),
         grouped(counts.missed),
         grouped(run.periods()),
-        counts.late_wakes
+        grouped(counts.late_wakes)
     )?;
     let (late, over) = (grouped(run.causes.late), ns(run.late_threshold_ns));
     writeln!(out, "late ticks {late} (over {over}): {}", tally(&run.causes))?;
@@ -139,8 +139,8 @@ fn write_comparison(runs: &[Run], out: &mut String) -> std::fmt::Result {
             duration(s.p50 as f64),
             duration(s.p99 as f64),
             duration(s.max as f64),
-            run.counts.missed,
-            run.causes.late,
+            grouped(run.counts.missed),
+            grouped(run.causes.late),
             run.cpu_percent,
             run.grade()
         )?;

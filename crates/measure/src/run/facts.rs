@@ -1,6 +1,6 @@
 //! What the verdict on a run is made of: from the run itself, or from its log.
 
-use super::EventSummary;
+use super::{EventSummary, missing};
 use crate::budget::{Inputs, Plan};
 use khz_page::{duration, has_percentile};
 use khz_robot::RobotConfig;
@@ -112,7 +112,9 @@ fn broken(known: &Known<'_>) -> Broken {
         let what = format!("{end}, after the loop was held up for {}", duration(held_up_ns as f64));
         return Broken { after_s, what, remedy: Some(DOCTOR) };
     }
-    let remedy = starved(config, remedy(trouble.map_or(end, |event| &event.cause)));
+    // What was missing says more than the event.
+    let remedy = missing::remedy(end).or_else(|| remedy(trouble.map_or(end, |event| &event.cause)));
+    let remedy = starved(config, remedy);
     Broken { after_s, what: end.to_owned(), remedy }
 }
 

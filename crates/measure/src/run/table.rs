@@ -1,8 +1,8 @@
 //! A run in figures, as a table for people.
 
-use super::RunSummary;
+use super::{EventSummary, RunSummary};
 use crate::run::page::PartTimes;
-use khz_page::grouped;
+use khz_page::{counted, duration, grouped};
 use khz_robot::config::Clock;
 use khz_robot::launch::LiveSummary;
 use khz_robot::recorder::SinkSummary;
@@ -12,17 +12,68 @@ use std::fmt;
 use std::path::PathBuf;
 
 impl RunSummary {
-    /// The table after a run. `budget`: with the measured tick beside its prediction, part by part.
+    /// All figures as a table. `budget`: with the measured tick beside its prediction, part by part.
     pub fn table(&self, budget: bool) -> String {
         table(self, budget)
     }
+
+    /// The measured tick beside its prediction, part by part; nothing in virtual time, which measures none.
+    pub fn compared(&self) -> String {
+        let lines = if self.clock == Clock::Real { compared(self) } else { Vec::new() };
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
 }
 
-/// The table without the prediction.
+/// What a person needs first: the verdict, what it is of and where its files are, in at most six lines. What was required of the run
+/// has lines of its own.
 impl fmt::Display for RunSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&table(self, false))
+        // What brought a robot down is in the verdict.
+        let end = if self.ended_well { format!(", {}", self.end) } else { String::new() };
+        let mut lines = vec![
+            self.verdict.text.clone(),
+            format!("{}: {}{end}", self.robot, counted(self.all.ticks, "tick")),
+            figures(self),
+        ];
+        lines.extend(crate::require::lines(&self.required));
+        lines.extend(first_of(problems(self)));
+        lines.extend(log(self));
+        lines.extend(report(self));
+        f.write_str(&(lines.join("\n") + "\n"))
     }
+}
+
+/// In the words of the live line.
+fn figures(summary: &RunSummary) -> String {
+    let ticks = &summary.controlled;
+    let [lost, missed, overruns] = [ticks.lost_periods, ticks.missed_replies, ticks.overruns].map(grouped);
+    let mut figures =
+        vec![format!("{:.2} Hz", summary.rate_hz), format!("lost {lost}"), format!("missed {missed}")];
+    if summary.clock == Clock::Real {
+        figures.push(format!("overruns {overruns}"));
+        let wake = &summary.times.wake_latency;
+        figures.extend((wake.count > 0).then(|| format!("wake p99 {}", time(wake.p99))));
+    }
+    let cycle = &summary.times.cycle;
+    figures.extend((cycle.count > 0).then(|| format!("worst cycle {}", time(cycle.max))));
+    figures.join("  ")
+}
+
+/// What else went wrong, the worst first. What brought the robot down is in the verdict.
+fn problems(summary: &RunSummary) -> Vec<String> {
+    let mut lines: Vec<String> = summary.log_error.iter().map(|error| format!("warning: {error}")).collect();
+    let warned = |event: &&EventSummary| event.trouble && !event.is_change();
+    lines.extend(summary.events.iter().filter(warned).map(|event| happened("warning:", event)));
+    lines.extend(summary.sinks.iter().skip(1).filter_map(about_sink));
+    lines.extend(unheard(&summary.live));
+    lines
+}
+
+/// The first line, which says how many there are besides.
+fn first_of(lines: Vec<String>) -> Option<String> {
+    let more = lines.len().saturating_sub(1) as u64;
+    let first = lines.into_iter().next()?;
+    Some(if more > 0 { format!("{first} (and {} more)", grouped(more)) } else { first })
 }
 
 fn table(summary: &RunSummary, budget: bool) -> String {
@@ -50,7 +101,7 @@ fn counts(summary: &RunSummary) -> Vec<String> {
     };
     let mut lines = vec![
         summary.verdict.text.clone(),
-        format!("{}: {} ticks, {}", summary.robot, summary.all.ticks, summary.end),
+        format!("{}: {} ticks, {}", summary.robot, grouped(summary.all.ticks), summary.end),
         format!("rate            {:>10.3} Hz", summary.rate_hz),
         row(
             LOST_PERIODS,
@@ -112,16 +163,21 @@ fn measured(summary: &RunSummary, budget: bool) -> Vec<String> {
         "{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}",
         "part", "mean", "p50", "p99", "max", "in tick"
     ));
-    lines.extend(summary.all_parts().iter().map(part_row));
+    // A part that took no time is one that this robot has not.
+    lines.extend(summary.all_parts().iter().filter(|part| part.time_ns.max > 0).map(part_row));
     if budget {
         lines.push(String::new());
-        lines.push(format!("{:<15} {:>10} {:>10} {:>10}  difference", "part", "predicted", "p50", "p99"));
-        lines.extend(summary.parts.iter().filter_map(budget_row));
+        lines.extend(compared(summary));
     }
     lines.push(String::new());
     let heads = ["late ticks      "].into_iter().chain(std::iter::repeat("                "));
     lines.extend(summary.late.lines().iter().zip(heads).map(|(line, head)| format!("{head}{line}")));
     lines
+}
+
+fn compared(summary: &RunSummary) -> Vec<String> {
+    let head = format!("{:<15} {:>10} {:>10} {:>10}  difference", "part", "predicted", "p50", "p99");
+    [head].into_iter().chain(summary.parts.iter().filter_map(budget_row)).collect()
 }
 
 /// What the loop's thread was granted, and what it was not.
@@ -139,21 +195,35 @@ fn ending(summary: &RunSummary) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(summary.events.iter().filter(|event| event.trouble).map(|event| {
         let word = if event.is_change() { "trouble" } else { "warning" };
-        format!("{word:<15} at {:.3} s (tick {}): {}", event.time_s, event.tick, event.tell())
+        happened(&format!("{word:<15}"), event)
     }));
     if summary.events_left_out > 0 {
-        lines.push(format!("                {} more between these", summary.events_left_out));
+        lines.push(format!("                {} more between these", grouped(summary.events_left_out)));
     }
-    lines.extend(files(&summary.log_files).map(|files| {
-        let dropped = summary.log_dropped;
-        format!("log             {files} ({dropped} samples dropped)")
-    }));
+    lines.extend(log(summary));
     lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
     // The log is the first and has its line.
     lines.extend(summary.sinks.iter().skip(1).filter_map(about_sink));
     lines.extend(unheard(&summary.live));
-    lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
+    lines.extend(report(summary));
     lines
+}
+
+fn happened(word: &str, event: &EventSummary) -> String {
+    let tick = grouped(event.tick);
+    format!("{word} at {} (tick {tick}): {}", duration(event.time_s * 1e9), event.tell())
+}
+
+fn log(summary: &RunSummary) -> Option<String> {
+    let dropped = match summary.log_dropped {
+        0 => String::new(),
+        dropped => format!(" ({} dropped)", counted(dropped, "sample")),
+    };
+    files(&summary.log_files).map(|files| format!("{:<15} {files}{dropped}", "log"))
+}
+
+fn report(summary: &RunSummary) -> Option<String> {
+    summary.report.as_ref().map(|report| format!("{:<15} {}", "report", report.display()))
 }
 
 /// The files of a log: the first, and of several how many there are up to the last.
@@ -172,8 +242,8 @@ fn files(paths: &[PathBuf]) -> Option<String> {
 fn about_sink(sink: &SinkSummary) -> Option<String> {
     let SinkSummary { name, taken, lost, error, note } = sink;
     let why = error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
-    let losses =
-        (*lost > 0 || error.is_some()).then(|| format!("{lost} of {} samples lost{why}", taken + lost));
+    let losses = (*lost > 0 || error.is_some())
+        .then(|| format!("{} of {} samples lost{why}", grouped(*lost), grouped(taken + lost)));
     let parts: Vec<String> = losses.into_iter().chain(note.clone()).collect();
     (!parts.is_empty()).then(|| format!("{name:<15} {}", parts.join("; ")))
 }
@@ -190,31 +260,36 @@ fn unheard(LiveSummary { view, teleop }: &LiveSummary) -> Option<String> {
     let told: Vec<_> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
+        .map(|(count, what)| format!("{} {what}", grouped(*count)))
         .collect();
     (!told.is_empty()).then(|| format!("{:<15} {}", "live requests", told.join(", ")))
 }
 
 fn row(name: &str, s: &Summary) -> String {
-    let shown = |ns| if s.count == 0 { "–".to_owned() } else { micros(ns) };
+    let shown = |ns| if s.count == 0 { "–".to_owned() } else { time(ns) };
     let [p50, p90, p99, p999, max] = [s.p50, s.p90, s.p99, s.p999, s.max].map(shown);
     format!("{name:<15} {p50:>10} {p90:>10} {p99:>10} {p999:>10} {max:>10}")
 }
 
 fn part_row(part: &PartTimes) -> String {
     let s = &part.time_ns;
-    let [p50, p99, max] = [s.p50, s.p99, s.max].map(micros);
-    format!("{:<15} {:>10} {p50:>10} {p99:>10} {max:>10} {:>10}", part.name, micros(s.mean as i64), s.max_at)
+    let [p50, p99, max] = [s.p50, s.p99, s.max].map(time);
+    format!(
+        "{:<15} {:>10} {p50:>10} {p99:>10} {max:>10} {:>10}",
+        part.name,
+        time(s.mean as i64),
+        grouped(s.max_at as u64)
+    )
 }
 
 /// A part the model predicts, beside its prediction.
 fn budget_row(part: &PartTimes) -> Option<String> {
-    let [predicted, p50, p99] = [part.predicted_ns?, part.time_ns.p50, part.time_ns.p99].map(micros);
+    let [predicted, p50, p99] = [part.predicted_ns?, part.time_ns.p50, part.time_ns.p99].map(time);
     Some(format!("{:<15} {predicted:>10} {p50:>10} {p99:>10}  {}", part.name, part.difference()))
 }
 
-fn micros(ns: i64) -> String {
-    format!("{:.1} µs", ns as f64 / 1e3)
+fn time(ns: i64) -> String {
+    duration(ns as f64)
 }
 
 #[cfg(test)]
@@ -226,6 +301,14 @@ mod tests {
         let paths = ["logs/run.tlog", "logs/run-1.tlog", "logs/run-2.tlog"].map(PathBuf::from);
         let told = [0, 1, 3].map(|count| files(&paths[..count]).unwrap_or_default());
         assert_eq!(told, ["", "logs/run.tlog", "logs/run.tlog, 3 files up to run-2.tlog"]);
+    }
+
+    #[test]
+    fn what_went_wrong_is_one_line_however_much_it_is() {
+        let lines = |count: usize| first_of((0..count).map(|number| format!("warning: {number}")).collect());
+        assert_eq!(lines(0), None);
+        assert_eq!(lines(1).as_deref(), Some("warning: 0"));
+        assert_eq!(lines(1_204).as_deref(), Some("warning: 0 (and 1,203 more)"));
     }
 
     #[test]

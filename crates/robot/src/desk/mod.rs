@@ -296,7 +296,18 @@ impl Desk {
                 refused => break refused,
             }
         };
-        sent.map_err(|why| DeskError::Bus { bus: self.buses[bus].name.clone(), why })
+        sent.map_err(|why| self.refused(bus, why))
+    }
+
+    /// Why a bus took nothing, as far as its adapter knows better.
+    fn refused(&mut self, bus: usize, why: LinkError) -> DeskError {
+        let (link, name) = (self.buses[bus].place.0, self.buses[bus].name.clone());
+        let about =
+            if why == LinkError::Full { self.links[link].about().unwrap_or_default() } else { Vec::new() };
+        match about.first() {
+            Some(about) => DeskError::Impossible(format!("bus {name}: {about}")),
+            None => DeskError::Bus { bus: name, why },
+        }
     }
 
     /// What has come by now, with its bus.

@@ -189,4 +189,13 @@ mod tests {
         assert!(said.contains("did you mean `leg3`?") && said.contains("quadruped"), "{said}");
         assert!(template("xyzzy").unwrap_err().contains("the templates are\n  pan_tilt"));
     }
+
+    /// They were seven in the documentation, and eight.
+    #[test]
+    fn the_documentation_counts_the_templates() {
+        let page = include_str!("../../../../docs/configuration.md");
+        let number = ["Six", "Seven", "Eight", "Nine", "Ten"].get(TEMPLATES.len() - 6);
+        let said = format!("{} emulated robots come with the program", number.unwrap_or(&"?"));
+        assert!(page.contains(&said), "{said}");
+    }
 }

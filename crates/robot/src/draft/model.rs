@@ -27,6 +27,11 @@ struct Drive<'a> {
     /// N·m/rad and N·m·s/rad at the joint; 0 without a control loop of its own.
     gains: [f64; 2],
     torque: Option<f64>,
+    /// rad/s, of an actuator that is commanded a velocity.
+    velocity: Option<f64>,
+    /// What the joint itself opposes: N·m·s/rad, and N·m.
+    damping: f64,
+    friction: f64,
 }
 
 /// The robot file for the model at `path`, which it calls `model`.
@@ -70,8 +75,24 @@ impl Drive<'_> {
             (one, other) => one.or(other),
         };
         self.range = self.range.or(more.range);
+        self.velocity = self.velocity.or(more.velocity);
+    }
+
+    /// As fast as an actuator may be commanded, or as its largest torque drives the joint against its damping: with the reason.
+    fn velocity(&self) -> Option<(f64, &'static str)> {
+        if let Some(velocity) = self.velocity {
+            return Some((velocity, "what its actuator may be commanded"));
+        }
+        let torque = self.torque.filter(|torque| self.damping > 0.0 && *torque > self.friction)?;
+        let velocity = (torque - self.friction) / self.damping;
+        let why = "where its damping takes all of its torque; a servo's data sheet may say less";
+        // Beyond that the damping is too small to say anything of a servo.
+        (velocity <= FASTEST).then_some((velocity, why))
     }
 }
+
+/// No joint of a legged robot or an arm turns faster, rad/s.
+const FASTEST: f64 = 60.0;
 
 /// What an actuator does to its joint, or why a servo cannot.
 fn drive<'a>(root: Node<'a, '_>, actuator: Node<'a, '_>) -> Result<Drive<'a>, String> {
@@ -96,8 +117,12 @@ fn drive<'a>(root: Node<'a, '_>, actuator: Node<'a, '_>) -> Result<Drive<'a>, St
     let torque = torque
         .or_else(|| range(joint, "actuatorfrcrange", "actuatorfrclimited").map(|range| largest(range, 1.0)));
     let commanded = control.filter(|_| gains[0] > 0.0 && gear > 0.0).map(|range| range.map(|end| end / gear));
+    let is_velocity = is_loop && gains[0] == 0.0 && gains[1] > 0.0 && gear != 0.0;
+    let velocity = control.filter(|_| is_velocity).map(|range| largest(range, 1.0 / gear));
     let range = range(joint, "range", "limited").or(commanded);
-    Ok(Drive { joint: name, range, gains, torque })
+    let [damping, friction] = ["damping", "frictionloss"]
+        .map(|key| attribute(joint, key).and_then(|text| numbers(text).first().copied()).unwrap_or(0.0));
+    Ok(Drive { joint: name, range, gains, torque, velocity, damping, friction })
 }
 
 fn draft(root: Node<'_, '_>, model: &str, drives: &[Drive<'_>], left_out: &[String]) -> Draft {
@@ -117,18 +142,30 @@ fn draft(root: Node<'_, '_>, model: &str, drives: &[Drive<'_>], left_out: &[Stri
 
 fn servo(index: usize, drive: &Drive<'_>, names: &mut BTreeSet<String>) -> Servo {
     let name = unused(drive.joint, names);
-    let mut about = vec![format!(
-        "The model does not limit its velocity: {:?} rad/s is only a careful beginning.",
-        CAREFUL[0]
-    )];
+    let (velocity, why) = match drive.velocity() {
+        // In hundredths: more digits say nothing.
+        Some((velocity, why)) => {
+            ((velocity * 100.0).round().max(1.0) / 100.0, format!("Its velocity: {why}."))
+        }
+        None => {
+            let why = format!(
+                "The model does not limit its velocity: {:?} rad/s is only a careful beginning.",
+                CAREFUL[0]
+            );
+            (CAREFUL[0], why)
+        }
+    };
+    let mut about = vec![why];
     let torque = drive.torque.map(|torque| torque.clamp(0.001, 1000.0)).unwrap_or_else(|| {
-        about.push(format!("Nor its torque: {:?} N·m is one, too.", CAREFUL[1]));
+        about.push(format!(
+            "The model does not limit its torque: {:?} N·m is only a careful beginning.",
+            CAREFUL[1]
+        ));
         CAREFUL[1]
     });
     let position =
         drive.range.map_or_else(String::new, |[low, high]| format!("position = [{low:?}, {high:?}], "));
-    let mut lines =
-        vec![format!("limits = {{ {position}velocity = {:?}, torque = {torque:?} }}", CAREFUL[0])];
+    let mut lines = vec![format!("limits = {{ {position}velocity = {velocity:?}, torque = {torque:?} }}")];
     let [kp, kd] = drive.gains;
     if kp > 0.0 || kd > 0.0 {
         lines.push(format!("device = {{ kp = {:?}, kd = {:?} }}", kp.max(0.0), kd.max(0.0)));
@@ -269,6 +306,31 @@ mod tests {
         let body = robot.body.as_ref().and_then(RobotBody::mujoco).unwrap();
         assert_eq!((body.keyframe.as_deref(), body.imu_site.as_str()), (Some("home"), "middle"));
         assert!(robot.imu.is_some());
+    }
+
+    /// It was 1 rad/s whatever the model.
+    #[test]
+    fn velocities_are_those_the_model_implies() {
+        let limits = |from: &str, to: &str| {
+            let text = of_saved(&DOG.replace(from, to), "dog.xml").unwrap();
+            let robot =
+                RobotConfig::parse(&text, "dog.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+            robot.servos.iter().map(|servo| servo.limits.velocity).collect::<Vec<_>>()
+        };
+        let careful = Some(CAREFUL[0]);
+        assert_eq!(limits("", ""), [careful; 3]);
+        // 20 N·m and 60 N·m, less the friction, against the damping of the class.
+        let damped =
+            limits("axis=\"0 1 0\"/>\n      <general", "damping=\"2\" frictionloss=\"1\"/>\n      <general");
+        assert_eq!(damped, [Some(9.5), Some(29.5), careful]);
+        // So little that it says nothing of a servo.
+        assert_eq!(
+            limits("axis=\"0 1 0\"/>\n      <general", "damping=\"0.01\"/>\n      <general"),
+            [careful; 3]
+        );
+        let wheel = "<general joint=\"wheel\" biastype=\"affine\" gainprm=\"4\" biasprm=\"0 0 -4\" ctrlrange=\"-30 30\"";
+        let commanded = limits("<general joint=\"wheel\" ctrlrange=\"-3 3\"", wheel);
+        assert_eq!(commanded, [careful, careful, Some(15.0)]);
     }
 
     #[test]

@@ -125,6 +125,14 @@ pub fn ignore_tostop() -> io::Result<()> {
     if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Holds SIGTTOU back for the calling thread alone, which then writes to a terminal from the background, as with [`ignore_tostop`].
+///
+/// # Errors
+/// If the kernel refuses; Linux does not.
+pub fn hold_tostop() -> io::Result<()> {
+    signal_timer::block(libc::SIGTTOU).map(drop)
+}
+
 /// Tells the C heap to keep what it has: freed memory stays with the process and no request becomes an
 /// `mmap`, so that once grown the heap needs no system call and meets no page fault. Process-wide.
 #[cfg(target_env = "gnu")]

@@ -58,7 +58,7 @@ impl Drop for SignalTimer {
 }
 
 /// Blocks a signal in the calling thread and returns the set holding it.
-fn block(signal: libc::c_int) -> io::Result<libc::sigset_t> {
+pub(super) fn block(signal: libc::c_int) -> io::Result<libc::sigset_t> {
     // SAFETY: `sigset_t` is plain data; `sigemptyset` below makes it a valid set.
     let mut set: libc::sigset_t = unsafe { zeroed() };
     // SAFETY: the pointer is to a local.

@@ -1,7 +1,7 @@
 //! `khz bus scan`: who is there.
 
-use super::open::{Links, desk};
-use crate::cmd::{show, warn};
+use super::open::desk;
+use crate::cmd::{note, show, warn};
 use anyhow::Result;
 use khz_robot::config::FamilyName;
 use khz_robot::desk::{Desk, Found, Scan, Seat};
@@ -18,8 +18,12 @@ use std::process::ExitCode;
   khz bus scan slcan:/dev/ttyACM0 --family robstride
   khz bus scan robot.toml                          and names the servos of the file that do not reply")]
 pub struct Args {
-    #[command(flatten)]
-    links: Links,
+    /// The links: KIND:TARGET, a robot file, or `emulated`; without any, the built-in robot.
+    #[arg(value_name = "LINK")]
+    words: Vec<String>,
+    /// The same, as an option; repeatable.
+    #[arg(long = "link", short = 'l', value_name = "LINK")]
+    options: Vec<String>,
     /// The highest id to ask for.
     #[arg(long, default_value_t = 127, value_parser = clap::value_parser!(u8).range(1..=127))]
     last: u8,
@@ -53,7 +57,11 @@ fn silent(desk: &Desk, found: &[Found], last: u8) -> Vec<String> {
 
 /// Asks all ids; exit code 1 if nobody answers, a servo of a robot file does not, or two have one id.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let links = args.links.all();
+    let mut links: Vec<String> = args.words.iter().chain(&args.options).cloned().collect();
+    if links.is_empty() {
+        note("no link is given: these are the emulated servos of the built-in robot");
+        links.push("emulated".to_owned());
+    }
     let mut desk = desk(&links)?;
     if let Some(family) = args.family {
         desk.expect(family);

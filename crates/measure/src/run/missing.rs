@@ -1,0 +1,173 @@
+//! What of a robot was missing: adapters that were lost, and servos that never replied. It says more than the silence of the one servo
+//! that was noticed first.
+
+use super::{EventSummary, ServoSummary};
+use khz_robot::RobotConfig;
+use khz_robot::assemble::places;
+use khz_robot::config::BusConfig;
+use khz_robot::tick::Machine;
+use khz_run::verdict::SCAN;
+
+/// How many servos are named.
+const NAMED: usize = 8;
+
+const SILENT: &str = "no reply during start-up";
+const LATE: &str = "replies come too late during start-up";
+const DISCONNECTED: &str = "disconnected";
+const DOWN: &str = "went down";
+
+/// Which buses lost their adapter or interface, if only for a moment.
+pub(super) fn lost(config: &RobotConfig, machine: &Machine) -> Vec<bool> {
+    let is_lost = |(bus, (link, channel)): (&BusConfig, (usize, u8))| {
+        let link = machine.links().get(link).filter(|_| !bus.link.is_emulated());
+        link.is_some_and(|link| link.counters(channel).downs > 0)
+    };
+    config.buses.iter().zip(places(config)).map(is_lost).collect()
+}
+
+/// How the run ended, with what was missing: the adapter before everything, and all servos that never replied in place of one.
+/// `lack` is what kept the robot from control, as it stands in `end`.
+pub(super) fn named(
+    end: &str,
+    lack: Option<&str>,
+    (events, servos): (&[EventSummary], &[ServoSummary]),
+    (buses, lost): (&[BusConfig], &[bool]),
+) -> String {
+    let down = events.iter().find(|event| event.is_change() && event.trouble);
+    let told = down.map(EventSummary::tell);
+    let is_silence = |told: &&str| told.contains(SILENT) || told.contains(LATE);
+    let mut end = end.to_owned();
+    for told in told.as_deref().into_iter().chain(lack).filter(is_silence) {
+        end = silent(servos).map_or(end.clone(), |servos| end.replace(told, &format!("{SILENT} ({servos})")));
+    }
+    let its_bus = down.and_then(|down| down.bus.as_ref());
+    let mut lost = buses.iter().zip(lost).filter(|(_, is_lost)| **is_lost);
+    match lost.find(|(bus, _)| its_bus.is_none_or(|its| *its == bus.name)) {
+        Some((bus, _)) => format!("bus {}: {} {}; {end}", bus.name, bus.link.endpoint(), what(bus)),
+        None => end,
+    }
+}
+
+/// What happens to such a link when it is lost.
+fn what(bus: &BusConfig) -> &'static str {
+    let is_interface = ["socketcan", "udp"].contains(&bus.link.kind().word());
+    if is_interface { DOWN } else { DISCONNECTED }
+}
+
+/// What to do, if something is missing by which the run ended.
+pub(super) fn remedy(end: &str) -> Option<&'static str> {
+    const REPLUG: &str = "replug it, and look for a loose plug, a hub or a supply that sags";
+    const UP: &str = "see in `dmesg` why, and bring it up again";
+    let begins = end.split("; ").next().unwrap_or_default();
+    match begins {
+        _ if begins.ends_with(DISCONNECTED) => Some(REPLUG),
+        _ if begins.ends_with(DOWN) => Some(UP),
+        _ => end.contains(SILENT).then_some(SCAN),
+    }
+}
+
+/// The servos that never replied, by bus.
+fn silent(servos: &[ServoSummary]) -> Option<String> {
+    let silent = |servo: &&ServoSummary| servo.sent > 0 && servo.replied == 0 && servo.late == 0;
+    let silent: Vec<&ServoSummary> = servos.iter().filter(silent).collect();
+    let mut buses: Vec<(&str, Vec<&str>)> = Vec::new();
+    for servo in silent.iter().take(NAMED) {
+        match buses.iter_mut().find(|(bus, _)| *bus == servo.bus) {
+            Some((_, names)) => names.push(&servo.name),
+            None => buses.push((&servo.bus, vec![&servo.name])),
+        }
+    }
+    let named: Vec<String> =
+        buses.iter().map(|(bus, names)| format!("{} on bus {bus}", names.join(", "))).collect();
+    let more = silent.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    (!named.is_empty()).then(|| named.join("; ") + &more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn servo(name: &str, bus: &str, replied: u64, late: u64) -> ServoSummary {
+        ServoSummary {
+            name: name.into(),
+            bus: bus.into(),
+            sent: 100,
+            replied,
+            missed: 100 - replied,
+            missed_in_a_row: 100,
+            late,
+            duplicates: 0,
+            round_trip_ns: khz_rt::Histogram::new().summary(),
+        }
+    }
+
+    fn came_down(cause: &str, servo: &str, bus: &str) -> EventSummary {
+        EventSummary {
+            time_s: 1.0,
+            tick: 1_000,
+            from: "active",
+            to: "damping",
+            cause: cause.into(),
+            servo: Some(servo.into()),
+            bus: Some(bus.into()),
+            trouble: true,
+        }
+    }
+
+    fn config() -> RobotConfig {
+        let text = r#"
+            [bus.main]
+            link = "fdcanusb"
+            path = "/dev/ttyACM0"
+            [bus.spare]
+            link = "fdcanusb"
+            path = "/dev/ttyACM1"
+            [[servo]]
+            name = "pan"
+            bus = "main"
+            id = 1
+            [[servo]]
+            name = "tilt"
+            bus = "spare"
+            id = 2
+        "#;
+        RobotConfig::parse(text, "robot.toml").unwrap()
+    }
+
+    /// It was the silence of one servo, and its wiring was to be checked.
+    #[test]
+    fn a_lost_adapter_is_named_before_the_servo_that_missed_it_first() {
+        let event = came_down("24 replies missed in a row", "pan", "main");
+        let (end, config) = (event.tell(), config());
+        let of =
+            |lost: [bool; 2]| named(&end, None, (std::slice::from_ref(&event), &[]), (&config.buses, &lost));
+        let said = "bus main: /dev/ttyACM0 disconnected; 24 replies missed in a row (pan on bus main)";
+        assert_eq!(of([true, false]), said);
+        assert!(remedy(said).unwrap_or_default().starts_with("replug it"));
+        // Another bus was lost for a moment, and is not why it came down.
+        assert_eq!(of([false, true]), end);
+        assert_eq!(remedy(&end), None);
+    }
+
+    #[test]
+    fn all_servos_that_never_replied_are_named_and_win_over_late_ones() {
+        let event = came_down(LATE, "knee", "main");
+        let servos = [
+            servo("knee", "main", 0, 90),
+            servo("pan", "main", 0, 0),
+            servo("tilt", "main", 0, 0),
+            servo("hip", "left", 100, 0),
+            servo("ankle", "left", 0, 0),
+        ];
+        let (end, config) = (event.tell(), config());
+        let of = |servos: &[ServoSummary]| {
+            named(&end, None, (std::slice::from_ref(&event), servos), (&config.buses, &[false; 2]))
+        };
+        assert_eq!(of(&servos), "no reply during start-up (pan, tilt on bus main; ankle on bus left)");
+        assert_eq!(remedy(&of(&servos)), Some(SCAN));
+        assert_eq!(of(&servos[..1]), end);
+        let many: Vec<_> = (0..12).map(|number| servo(&format!("s{number}"), "main", 0, 0)).collect();
+        assert!(of(&many).ends_with("s6, s7 on bus main, and 4 more)"), "{}", of(&many));
+    }
+}
