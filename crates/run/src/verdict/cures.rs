@@ -2,7 +2,7 @@
 
 use super::causes::*;
 use super::words::{changed, late_starts, not_done, sensor_off, set_up};
-use super::{Facts, Outside};
+use super::{Facts, Outside, held};
 use khz_page::for_shell;
 use khz_rt::Cause;
 
@@ -106,6 +106,8 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
     match led.map(|group| group.cause) {
         Some(_) if set_up.is_some() => Some(DOCTOR.into()),
         Some(Cause::Controller) => Some(PARTS.into()),
+        // What did not come is no matter of time.
+        Some(Cause::Bus) if held(facts) => bus_remedy(facts).or_else(|| Some(BUDGET.into())),
         Some(Cause::Bus) => Some(BUDGET.into()),
         Some(Cause::Blocked) => Some("keep locks, files and sleeps out of the tick".into()),
         Some(_) => Some(DOCTOR.into()),
