@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod channel;
+mod commands;
 pub mod costs;
 pub mod figures;
 pub mod late;

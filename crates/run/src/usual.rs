@@ -1,6 +1,6 @@
 //! What a tick usually takes. A loop that is always too slow has no late ticks: late is what exceeds the usual.
 
-use crate::verdict::{BUDGET, PARTS};
+use crate::commands::{BUDGET, PARTS};
 use khz_page::duration;
 use khz_rt::Cause;
 

@@ -9,12 +9,11 @@ mod cures;
 mod tests;
 mod words;
 
+pub use crate::commands::{BUDGET, DOCTOR, RobotFile, SCAN};
 use crate::costs::LateGroup;
 use crate::tally::{Counts, Pace};
 use crate::usual::Usual;
 use causes::has_several_causes;
-pub(crate) use cures::PARTS;
-pub use cures::{BUDGET, DOCTOR, RobotFile, SCAN};
 use cures::{bus_remedy, remedy};
 use khz_page::{Level, Verdict};
 use khz_rt::{Grade, Usage};

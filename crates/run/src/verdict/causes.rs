@@ -1,6 +1,7 @@
 //! What weighs causes: which of them cost most, what the machine explains, and whether replies were late or lost.
 
-use super::{Facts, Outside, SCAN, Stops};
+use super::{Facts, Outside, Stops};
+use crate::commands::SCAN;
 use crate::costs::LateGroup;
 use crate::usual::Usual;
 use khz_rt::Cause;

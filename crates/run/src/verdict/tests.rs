@@ -475,3 +475,13 @@ fn runs_side_by_side_are_judged_as_each_is() {
     assert_eq!(verdict.text, "1 of 2 runs held their rate; spin is best.");
     assert_eq!(verdict.reasons, ["spin: It did.", "sleep: It did not."]);
 }
+
+#[test]
+fn replies_that_do_not_come_have_their_cure_also_where_waiting_for_them_makes_ticks_late() {
+    let wake_ns = Some((900_000, 100_000));
+    let bus = LateGroup { lost_periods: 0, ..late(Cause::Bus, 57) };
+    let verdict =
+        judge(&Facts { missed_replies: 112, late_replies: 82, late: vec![bus], wake_ns, ..facts() });
+    assert!(verdict.text.contains("82 came late, 30 did not come"), "{}", verdict.text);
+    assert!(verdict.remedy.is_some_and(|cure| cure.contains("khz budget") && cure.contains("khz bus scan")));
+}
