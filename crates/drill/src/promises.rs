@@ -42,7 +42,8 @@ macro_rules! key {
 const DAMPING: Key = Key {
     name: "damping",
     is_changed: |robot| {
-        let is_changed = |servo: &ServoConfig| damping_of(&mut servo.clone()).is_some_and(|of| *of != USUAL_DAMPING);
+        let is_changed =
+            |servo: &ServoConfig| damping_of(&mut servo.clone()).is_some_and(|of| *of != USUAL_DAMPING);
         robot.servos.iter().any(is_changed)
     },
     reset: |robot| robot.servos.iter_mut().filter_map(damping_of).for_each(|of| *of = USUAL_DAMPING),
@@ -121,9 +122,9 @@ impl Trial {
 fn damping_of(servo: &mut ServoConfig) -> Option<&mut f64> {
     match servo.family {
         FamilyName::Moteus => None,
-        FamilyName::Damiao => Some(&mut servo.damiao.damping),
-        FamilyName::Robstride => Some(&mut servo.robstride.damping),
-        FamilyName::Cubemars => Some(&mut servo.cubemars.damping),
+        FamilyName::Damiao => Some(&mut servo.settings.damiao.damping),
+        FamilyName::Robstride => Some(&mut servo.settings.robstride.damping),
+        FamilyName::Cubemars => Some(&mut servo.settings.cubemars.damping),
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_emu::World;
-use khz_link::{Capabilities, Link, LinkError, Received};
+use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::assemble;
 use khz_robot::config::Clock;
 use khz_robot::controller::{Controller, Hold};
@@ -336,6 +336,10 @@ impl Link for Shared {
     fn next_event_ns(&self) -> Option<i64> {
         self.0.lock().unwrap().next_event_ns()
     }
+
+    fn counters(&self, channel: u8) -> Counters {
+        self.0.lock().unwrap().counters(channel)
+    }
 }
 
 #[test]
@@ -345,9 +349,7 @@ fn a_run_that_begins_lets_down_what_another_has_left_on() {
     // Killed just now, it still follows; later it has timed out and damps. What it holds sinks, or it stands by itself.
     for (killed_ms, load, waited_ms) in [(20, 1.0, 1000), (300, 1.0, 1000), (20, 0.0, 300), (300, 0.0, 300)] {
         let world = Shared(Arc::new(Mutex::new(config.emulate().unwrap())));
-        let machine = || {
-            assemble::machine_on(&config, Box::new(Hold::default()), Box::new(world.clone()))
-        };
+        let machine = || assemble::machine_on(&config, Box::new(Hold::default()), Box::new(world.clone()));
         let mut time = VirtualTime::new(0);
         let ticks = |machine: &mut Machine, time: &mut VirtualTime| {
             let first_ns = time.now_ns() + PERIOD_NS;

@@ -46,8 +46,9 @@ impl Track {
         let mut slipped = 0.0;
         if near {
             let forgiven = SLIP * dt_s;
-            let beyond = moved - moved.clamp(-explained, explained);
-            slipped = self.slipped - self.slipped.clamp(-forgiven, forgiven);
+            // Not `clamp`, which panics where the velocity before is not known and no time has passed.
+            let beyond = moved - moved.max(-explained).min(explained);
+            slipped = self.slipped - self.slipped.max(-forgiven).min(forgiven);
             slipped += if beyond.is_nan() { 0.0 } else { beyond };
         }
         let jumps = moved.abs() > (JUMP.0 + explained).min(most[1]) || slipped.abs() > JUMP.0;
@@ -95,6 +96,16 @@ mod tests {
         assert!(slips(|_| 0.002, 0.0, 160), "2 rad/s of which nobody tells");
         // Every other reply it stands still.
         assert!(slips(|reply| if reply % 2 == 0 { 0.1 } else { 0.0 }, 0.0, 4));
+    }
+
+    #[test]
+    fn two_replies_of_one_time_are_no_reason_to_panic() {
+        let mut track = Track::default();
+        for [position, velocity] in
+            [[0.1, f64::NAN], [0.1, 1.0], [0.2, 1.0], [f64::INFINITY, 1.0], [0.2, f64::MAX]]
+        {
+            assert!(!track.jumps(MS, [position, velocity], ANY));
+        }
     }
 
     #[test]

@@ -289,7 +289,9 @@ pub fn derated(robot: &RobotConfig) -> Option<String> {
         let ticks = u64::from(robot.supervisor.overruns).min(ANSWER_TICKS);
         (0..=ticks).all(|_| bench.tick(spoil) == Phase::Active) && bench.commands.iter().any(without_torque)
     })?;
-    Some(format!("a robot goes on without any torque when {what}: it drops; to come down by damping is promised"))
+    Some(format!(
+        "a robot goes on without any torque when {what}: it drops; to come down by damping is promised"
+    ))
 }
 
 /// Of robots without a body nobody knows how they come down: their joints go on moving.

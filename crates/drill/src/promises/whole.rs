@@ -65,10 +65,11 @@ pub fn sink(robot: &RobotConfig) -> Option<String> {
     (DAMPING.reset)(&mut usual);
     let (reached, promised) = (sinking(robot)?, sinking(&usual)?);
     let factor = robot.supervisor.velocity_factor;
-    let over = robot.servos.iter().zip(reached.into_iter().zip(promised)).filter_map(|(servo, (reached, usual))| {
-        let promised = servo.limits.velocity.map_or(0.0, |limit| factor * limit).max(FASTER * usual);
-        (reached > promised).then_some((reached / promised, reached, usual, promised, servo))
-    });
+    let over =
+        robot.servos.iter().zip(reached.into_iter().zip(promised)).filter_map(|(servo, (reached, usual))| {
+            let promised = servo.limits.velocity.map_or(0.0, |limit| factor * limit).max(FASTER * usual);
+            (reached > promised).then_some((reached / promised, reached, usual, promised, servo))
+        });
     let (_, reached, usual, promised, servo) = over.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let load = LOAD * servo.carries().torque;
     Some(format!(

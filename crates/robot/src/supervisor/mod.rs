@@ -51,7 +51,7 @@ use watch::{Findings, Watch};
 /// Stop is sent for this long, and in so many ticks, before the robot counts as settled, unless every servo says earlier that
 /// it is off: some may be lost.
 const SETTLE_NS: i64 = 50_000_000;
-const SETTLE_TICKS: i64 = 8;
+const SETTLE_TICKS: i64 = 6;
 
 fn settle_ns(state: &RobotState) -> i64 {
     SETTLE_NS.max(SETTLE_TICKS * state.period_ns)

@@ -15,8 +15,8 @@ pub type Findings = [Option<Cause>; Trigger::COUNT];
 const STOPPED_REPLIES: u32 = 10;
 
 /// What a reply adds in which a servo does something else than it is commanded to, …
-const STRAYED: u32 = 4;
-/// … what one takes away that fits, and from where on that is no delay: five replies in a row, or more than one of five for long.
+const STRAYED: u32 = 2;
+/// … what one takes away that fits, and from where on that is no delay: five replies in a row, or more than one of three for long.
 const FITTED: u32 = 1;
 const ASTRAY: u32 = 5 * STRAYED;
 
@@ -342,7 +342,8 @@ impl Watch {
 
     /// A servo that does not damp although it is commanded to, if there is another: from now on it is to be commanded to stop.
     pub fn let_go(&mut self) -> Option<u16> {
-        let astray = |tally: &Tally| tally.told == Told::Damp && tally.is_astray && !tally.let_go;
+        // One that strayed before, and damps now, is not.
+        let astray = |tally: &Tally| tally.told == Told::Damp && tally.astray == ASTRAY && !tally.let_go;
         let at = self.tallies.iter().position(astray)?;
         self.tallies[at].let_go = true;
         Some(at as u16)

@@ -8,16 +8,16 @@ use khz_robot::{Doing, ServoCommand};
 
 /// Stop is sent for so long before the robot counts as settled.
 fn settle_ns(period_ns: i64) -> i64 {
-    50_000_000.max(8 * period_ns)
+    50_000_000.max(6 * period_ns)
 }
 
 /// A servo may take so long to switch its output on, in time and in replies.
 const ENABLING_NS: i64 = 500_000_000;
 const STOPPED_REPLIES: u32 = 10;
-/// Five replies in a row, or more than one in five for long, in which a servo does something else than it was commanded: what such a
+/// Five replies in a row, or more than one of three for long, in which a servo does something else than it was commanded: what such a
 /// reply counts, and where it is too much. One that fits takes one away.
-const STRAYED: u32 = 4;
-const ASTRAY: u32 = 20;
+const STRAYED: u32 = 2;
+const ASTRAY: u32 = 10;
 /// Replies at rest after which a servo is off: in all of them it says so.
 const OFF_REPLIES: u32 = 3;
 
@@ -191,8 +191,7 @@ fn remember_replies(memory: &mut Memory, step: &Step<'_>) {
             (true, true) if let_go => memory.astray[at],
             (true, true) => memory.astray[at].saturating_sub(1),
         };
-        memory.is_astray[at] =
-            memory.astray[at] == ASTRAY || (memory.is_astray[at] && memory.astray[at] > 0);
+        memory.is_astray[at] = memory.astray[at] == ASTRAY || (memory.is_astray[at] && memory.astray[at] > 0);
         memory.may_be_on[at] = match (servo.doing.is_on(), told) {
             (true, _) => OFF_REPLIES,
             (false, 0) => memory.may_be_on[at].saturating_sub(1),
@@ -209,7 +208,7 @@ fn commands_fit_the_phase(memory: &Memory, step: &Step<'_>) -> Result<(), String
             command.position.abs() <= 1.0 && command.velocity.is_finite() && command.torque.is_finite()
         }
         (Phase::Active, _) => true,
-        (Phase::Damping, ServoCommand::Stop) => memory.is_astray[at] || memory.told[at] == 0,
+        (Phase::Damping, ServoCommand::Stop) => memory.astray[at] == ASTRAY || memory.told[at] == 0,
         (Phase::Damping, command) => matches!(command, ServoCommand::Damp),
         (_, command) => matches!(command, ServoCommand::Stop),
     };
