@@ -162,10 +162,14 @@ mod tests {
 
     #[test]
     fn the_usual_damping_is_the_default_of_every_family() {
-        for family in ["damiao", "robstride", "cubemars"] {
+        for (family, of_it) in [
+            ("damiao", "model = \"4310\""),
+            ("robstride", "model = \"RS02\""),
+            ("cubemars", "model = \"AK80-9\", unwatched = true"),
+        ] {
             let text = format!(
                 "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\nfamily = \"{family}\"\n\
-                 damiao.model = \"4310\"\nrobstride.model = \"RS02\"\ncubemars = {{ model = \"AK80-9\", unwatched = true }}"
+                 {family} = {{ {of_it}, kp = 10, kd = 1 }}"
             );
             let mut robot = RobotConfig::parse(&text, "test").unwrap();
             assert_eq!(damping_of(&mut robot.servos[0]), Some(&mut 1.0), "{family}");
@@ -232,7 +236,7 @@ mod tests {
             (
                 |it| (it.derate_to, it.reactions.voltage) = (0.0, Reaction::Derate),
                 "supervisor.derate_to",
-                "a supply that sags",
+                "the supply sags",
             ),
         ];
         for (change, key, what) in cases {
