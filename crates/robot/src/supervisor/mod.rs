@@ -495,6 +495,7 @@ impl Supervisor {
     fn bring_down(&mut self, cause: Cause, state: &RobotState) {
         if self.phase == Phase::Active {
             self.blame = Some(cause);
+            self.watch.begin_damping();
             self.enter(Phase::Damping, cause, state);
             // What brought it down needs no second record.
             self.warned = cause.trigger().map_or(0, |trigger| 1 << trigger as u32);

@@ -340,10 +340,14 @@ impl Watch {
         self.still_since_ns.map(|since_ns| now_ns - since_ns)
     }
 
+    /// From now on all servos are damped: what they did under another command does not count for that.
+    pub fn begin_damping(&mut self) {
+        self.tallies.iter_mut().for_each(|tally| (tally.astray, tally.is_astray) = (0, false));
+    }
+
     /// A servo that does not damp although it is commanded to, if there is another: from now on it is to be commanded to stop.
     pub fn let_go(&mut self) -> Option<u16> {
-        // One that strayed before, and damps now, is not.
-        let astray = |tally: &Tally| tally.told == Told::Damp && tally.astray == ASTRAY && !tally.let_go;
+        let astray = |tally: &Tally| tally.told == Told::Damp && tally.is_astray && !tally.let_go;
         let at = self.tallies.iter().position(astray)?;
         self.tallies[at].let_go = true;
         Some(at as u16)

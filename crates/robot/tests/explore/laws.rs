@@ -208,7 +208,7 @@ fn commands_fit_the_phase(memory: &Memory, step: &Step<'_>) -> Result<(), String
             command.position.abs() <= 1.0 && command.velocity.is_finite() && command.torque.is_finite()
         }
         (Phase::Active, _) => true,
-        (Phase::Damping, ServoCommand::Stop) => memory.astray[at] == ASTRAY || memory.told[at] == 0,
+        (Phase::Damping, ServoCommand::Stop) => memory.is_astray[at] || memory.told[at] == 0,
         (Phase::Damping, command) => matches!(command, ServoCommand::Damp),
         (_, command) => matches!(command, ServoCommand::Stop),
     };
@@ -490,6 +490,10 @@ fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
     let most = step.ticks(step.settings.grace_ns().max(step.settings.damping_ns()));
     let counted = after == step.before && matches!(after, Phase::Active | Phase::Damping);
     memory.ticks = if counted { (memory.ticks + 1).min(most) } else { 0 };
+    if after == Phase::Damping && step.before != after {
+        // What servos did under another command does not count while they are damped.
+        (memory.astray, memory.is_astray) = ([0; MOST_SERVOS], [false; MOST_SERVOS]);
+    }
     for (index, servo) in step.tick.state.servos.iter().enumerate() {
         memory.told_before[index] = memory.told[index];
         memory.told[index] = match step.tick.commands[index] {
