@@ -42,16 +42,17 @@ impl Track {
         let near = dt_s < NEAR_S && velocity.is_finite();
         let fastest = if near { velocity.abs().max(self.velocity.abs()) } else { most[0] };
         let moved = position - self.position;
-        let explained = JUMP.1 * fastest * dt_s;
         let mut slipped = 0.0;
-        if near {
-            let forgiven = SLIP * dt_s;
-            // Not `clamp`, which panics where the velocity before is not known and no time has passed.
-            let beyond = moved - moved.max(-explained).min(explained);
-            slipped = self.slipped - self.slipped.max(-forgiven).min(forgiven);
-            slipped += if beyond.is_nan() { 0.0 } else { beyond };
+        if near && moved.is_finite() {
+            // What a coarse position has gained in one reply it lacks in others. Not `clamp`, which panics where the velocity before is
+            // not known and no time has passed.
+            let (least, most) = (velocity.min(self.velocity) * dt_s, velocity.max(self.velocity) * dt_s);
+            slipped = self.slipped + moved - moved.max(least).min(most);
+            let forgiven = ((JUMP.1 - 1.0) * fastest + SLIP) * dt_s;
+            slipped -= slipped.max(-forgiven).min(forgiven);
         }
-        let jumps = moved.abs() > (JUMP.0 + explained).min(most[1]) || slipped.abs() > JUMP.0;
+        let far = (JUMP.0 + JUMP.1 * fastest * dt_s).min(most[1]);
+        let jumps = moved.abs() > far || slipped.abs() > far;
         let velocity = if velocity.is_finite() { velocity } else { most[0] };
         *self = Self { position, velocity, at_ns, slipped: if jumps { 0.0 } else { slipped } };
         jumps
@@ -113,6 +114,15 @@ mod tests {
         assert!(!slips(|_| 0.001, 0.0, 10_000), "a velocity of 1 rad/s that is not measured");
         assert!(!slips(|_| 0.006, 4.0, 10_000), "one that is measured too low by a third");
         assert!(!slips(|reply| if reply % 2 == 0 { 0.14 } else { -0.14 }, 0.0, 10_000), "noise");
+        // An int8 counts hundredths of a turn, and tenths of a turn in a second.
+        for speed in [0.9, 3.0, 9.0, 30.0] {
+            let counts = |reply: i64| (reply as f64 * speed * 1e-3 / 0.0628).floor();
+            let told = (speed / 0.628_f64).round() * 0.628;
+            assert!(
+                !slips(|reply| 0.0628 * (counts(reply) - counts(reply - 1)), told, 10_000),
+                "{speed} rad/s"
+            );
+        }
         // A joint that is accelerated, and whose velocity is known 5 ms later.
         let mut track = at_zero(0.0);
         let (mut position, mut velocities) = (0.0, [0.0; 5]);
