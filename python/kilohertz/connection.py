@@ -71,8 +71,8 @@ class Connection:
 
     def inject(self, kind: str, servo: str | None = None, value: float = 1.0) -> None:
         """Puts a fault into the emulated devices: `silent`, `lying` (NaN), `stuck`, `asleep` (stays off), `stays_on` (ignores damping and
-        stop), `frozen`, `twice` (every reply), `unmeasured` (no temperature and voltage) (value 0 ends them), `fault` and `mode` (value is
-        the number), `slow` (µs), `altered` (percent of the replies), `jump` (rad), `reboot`, `supply` (V) for a servo; `imu_gone`,
+        stop), `frozen`, `twice` (every reply), `unmeasured` (no temperature and voltage) (value 0 ends them), `fault`, `mode` and
+        `mode_mostly` (in four of five replies; value is the number), `slow` (µs), `altered` (percent of the replies), `jump` (rad), `reboot`, `supply` (V) for a servo; `imu_gone`,
         `imu_frozen`."""
         self._native.inject(kind, _index(self.servos, servo), value)
 

@@ -6,6 +6,7 @@ use khz_link::trace::Tap;
 use khz_robot::config::{CommandFormat, Format, QueryFormat, RobotConfig};
 use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::state::RobotState;
+use khz_robot::supervisor::SupervisorSettings;
 use khz_robot::time::{RealTime, Receive, Time};
 use khz_robot::{PositionCommand, ServoCommand, assemble, ready};
 use khz_servo::Doing;
@@ -93,7 +94,7 @@ impl Machine {
     /// # Errors
     /// A servo that does not get so far.
     pub fn start(&mut self, time: &mut RealTime, deadline_ns: i64) -> Result<()> {
-        ready::make_ready(&mut self.links, &mut self.cycle, time)?;
+        ready::make_ready(&mut self.links, &mut self.cycle, &SupervisorSettings::default(), time)?;
         for _ in 0..1000 {
             self.cycle(time, deadline_ns);
             self.commands.fill(ServoCommand::Position(PositionCommand::hold(0.0)));

@@ -11,6 +11,9 @@ use khz_robot::supervisor::Trigger;
 const RARELY: u64 = 5;
 /// Below this rate a position that jumps is not told from one that moves, Hz.
 const JUMPS_HZ: f64 = 100.0;
+/// What is less than this is no jump by itself, rad·10⁻³: it comes in so many ticks one after another.
+const A_JUMP: u16 = 150;
+const SLICES: u64 = 6;
 /// Lies are drawn from a stream of their own, so that seeds without one stay as they are.
 const SALT: u64 = 0x11e5;
 
@@ -55,11 +58,16 @@ fn lie(dice: &mut Dice, robot: &RobotConfig, rate_hz: f64) -> Option<Fault> {
     match dice.pick(8) {
         // Whether a CubeMars servo is on it does not tell.
         0 if servo.family != FamilyName::Cubemars => Some(Fault::StaysOn(number)),
+        1 if is_moteus && size >= 500 => Some(Fault::MostlyOtherMode(number, other_mode(servo, size))),
         1 => Some(Fault::OtherMode(number, other_mode(servo, size))),
         2 => Some(Fault::Frozen(number)),
         3 => Some(Fault::Echoes(number)),
         4 => Some(Fault::Altered(number, (size / 10) as u8)),
         5 if is_moteus => Some(Fault::Unmeasured(number)),
+        // Not noticed where nothing but the greatest velocity says how far a joint may have moved.
+        6 if rate_hz >= JUMPS_HZ && is_moteus && size % 3 == 0 => {
+            Some(Fault::Jumps(number, if size < 500 { -145 } else { 145 }))
+        }
         6 if rate_hz >= JUMPS_HZ => {
             Some(Fault::Jumps(number, if size < 500 { -300 - size as i16 } else { 300 + size as i16 / 2 }))
         }
@@ -88,6 +96,7 @@ impl Fault {
         let (servo, lie) = match self {
             Self::StaysOn(servo) => (servo, Lie::StaysOn),
             Self::OtherMode(servo, mode) => (servo, Lie::Mode(mode)),
+            Self::MostlyOtherMode(servo, mode) => (servo, Lie::Mostly(mode)),
             Self::Frozen(servo) => (servo, Lie::Frozen),
             Self::Echoes(servo) => (servo, Lie::Twice),
             Self::Altered(servo, percent) => (servo, Lie::Altered(percent)),
@@ -96,6 +105,14 @@ impl Fault {
             _ => return None,
         };
         Some((servo, Injection::Lie(Some(lie))))
+    }
+
+    /// In how many ticks one after another it happens.
+    pub(super) const fn slices(self) -> u64 {
+        match self {
+            Self::Jumps(_, by) if by.unsigned_abs() < A_JUMP => SLICES,
+            _ => 1,
+        }
     }
 
     /// The servo goes where nobody can see or keep it: its joint says nothing of the host.
@@ -120,7 +137,12 @@ impl Fault {
     pub(super) const fn is_unbearable_lie(self) -> bool {
         matches!(
             self,
-            Self::OtherMode(..) | Self::Echoes(_) | Self::Unmeasured(_) | Self::Jumps(..) | Self::ImuFrozen
+            Self::OtherMode(..)
+                | Self::MostlyOtherMode(..)
+                | Self::Echoes(_)
+                | Self::Unmeasured(_)
+                | Self::Jumps(..)
+                | Self::ImuFrozen
         )
     }
 
@@ -129,7 +151,7 @@ impl Fault {
         let moves = matches!(trigger, Trigger::Tilt | Trigger::Position | Trigger::Velocity);
         let silence = matches!(trigger, Trigger::MissedReplies | Trigger::Stale | Trigger::ServoFault);
         match self {
-            Self::OtherMode(..) => trigger == Trigger::ServoFault,
+            Self::OtherMode(..) | Self::MostlyOtherMode(..) => trigger == Trigger::ServoFault,
             Self::StaysOn(_) | Self::Jumps(..) => trigger == Trigger::ServoFault || moves,
             Self::Frozen(_) => silence || moves,
             Self::Echoes(_) => silence || robot.body.is_some() && moves,

@@ -8,6 +8,7 @@ mod alone;
 mod whole;
 
 use khz_robot::RobotConfig;
+use khz_robot::config::{FamilyName, ServoConfig};
 use khz_robot::supervisor::SupervisorSettings;
 
 /// A key, or several together, by which a promise is not kept.
@@ -19,22 +20,37 @@ pub struct Broken {
     pub what: String,
 }
 
-/// A key of `[supervisor]`.
+/// A key of the robot file.
 struct Key {
     name: &'static str,
-    is_changed: fn(&SupervisorSettings) -> bool,
-    reset: fn(&mut SupervisorSettings),
+    is_changed: fn(&RobotConfig) -> bool,
+    reset: fn(&mut RobotConfig),
 }
 
+/// A key of `[supervisor]`.
 macro_rules! key {
     ($name:ident) => {
         Key {
-            name: stringify!($name),
-            is_changed: |settings| settings.$name != SupervisorSettings::default().$name,
-            reset: |settings| settings.$name = SupervisorSettings::default().$name,
+            name: concat!("supervisor.", stringify!($name)),
+            is_changed: |robot| robot.supervisor.$name != SupervisorSettings::default().$name,
+            reset: |robot| robot.supervisor.$name = SupervisorSettings::default().$name,
         }
     };
 }
+
+/// The gain with which servos in MIT mode are damped.
+const DAMPING: Key = Key {
+    name: "damping",
+    is_changed: |robot| {
+        let is_changed =
+            |servo: &ServoConfig| damping_of(&mut servo.clone()).is_some_and(|of| *of != USUAL_DAMPING);
+        robot.servos.iter().any(is_changed)
+    },
+    reset: |robot| robot.servos.iter_mut().filter_map(damping_of).for_each(|of| *of = USUAL_DAMPING),
+};
+
+/// The default of every family, N·m·s/rad.
+const USUAL_DAMPING: f64 = 1.0;
 
 /// Something that goes wrong, and the keys that decide what comes of it.
 struct Trial {
@@ -59,7 +75,12 @@ const TRIALS: &[Trial] = &[
     Trial { keys: &[key!(position_tolerance)], run: alone::found_outside },
     Trial { keys: &[key!(answer_ticks)], run: alone::loose_contact },
     Trial { keys: &[key!(damping_s), key!(still_velocity), key!(still_s)], run: alone::moving_joints },
-    Trial { keys: &[key!(damping_s), key!(still_velocity), key!(still_s)], run: whole::fall },
+    Trial { keys: &[key!(derate_to)], run: alone::derated },
+    Trial {
+        keys: &[key!(damping_s), key!(still_velocity), key!(still_s), key!(derate_to), DAMPING],
+        run: whole::fall,
+    },
+    Trial { keys: &[DAMPING], run: whole::sink },
     Trial { keys: &[key!(torque_control_hz)], run: whole::torque },
 ];
 
@@ -78,7 +99,7 @@ pub fn broken(robot: &RobotConfig) -> Vec<Broken> {
 
 impl Trial {
     fn broken(&self, robot: &RobotConfig) -> Option<Broken> {
-        let changed: Vec<&Key> = self.keys.iter().filter(|key| (key.is_changed)(&robot.supervisor)).collect();
+        let changed: Vec<&Key> = self.keys.iter().filter(|key| (key.is_changed)(robot)).collect();
         let what = (!changed.is_empty()).then(|| (self.run)(robot)).flatten()?;
         let alone = changed.iter().find(|key| self.holds_with_defaults(robot, &[key]));
         let keys = match alone {
@@ -87,13 +108,23 @@ impl Trial {
             // Something else in the file is the reason.
             None => return None,
         };
-        Some(Broken { keys: keys.iter().map(|key| format!("supervisor.{}", key.name)).collect(), what })
+        Some(Broken { keys: keys.iter().map(|key| key.name.to_owned()).collect(), what })
     }
 
     fn holds_with_defaults(&self, robot: &RobotConfig, keys: &[&Key]) -> bool {
         let mut robot = robot.clone();
-        keys.iter().for_each(|key| (key.reset)(&mut robot.supervisor));
+        keys.iter().for_each(|key| (key.reset)(&mut robot));
         (self.run)(&robot).is_none()
+    }
+}
+
+/// How strongly a servo is damped that has a gain of its own for that, N·m·s/rad.
+fn damping_of(servo: &mut ServoConfig) -> Option<&mut f64> {
+    match servo.family {
+        FamilyName::Moteus => None,
+        FamilyName::Damiao => Some(&mut servo.settings.damiao.damping),
+        FamilyName::Robstride => Some(&mut servo.settings.robstride.damping),
+        FamilyName::Cubemars => Some(&mut servo.settings.cubemars.damping),
     }
 }
 
@@ -101,6 +132,7 @@ impl Trial {
 mod tests {
     use super::*;
     use crate::Fleet;
+    use khz_robot::config::Reaction;
 
     /// A joint with an IMU, and this in its file.
     fn robot(more: &str) -> RobotConfig {
@@ -129,6 +161,22 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_damping_is_the_default_of_every_family() {
+        for (family, of_it) in [
+            ("damiao", "model = \"4310\""),
+            ("robstride", "model = \"RS02\""),
+            ("cubemars", "model = \"AK80-9\", unwatched = true"),
+        ] {
+            let text = format!(
+                "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\nfamily = \"{family}\"\n\
+                 {family} = {{ {of_it}, kp = 10, kd = 1 }}"
+            );
+            let mut robot = RobotConfig::parse(&text, "test").unwrap();
+            assert_eq!(damping_of(&mut robot.servos[0]), Some(&mut 1.0), "{family}");
+        }
+    }
+
+    #[test]
     fn a_setting_that_gives_a_promise_up_is_named_with_what_it_leads_to() {
         let cases = [
             ("missed_replies = 100000\nstale_ms = 1e5", "missed_replies"),
@@ -145,6 +193,7 @@ mod tests {
             ("answer_ticks = 1", "answer_ticks"),
             ("damping_s = 0.1", "damping_s"),
             ("still_velocity = 10", "still_velocity"),
+            ("derate_to = 0\n[supervisor.reactions]\nservo_fault = \"derate\"", "derate_to"),
         ];
         for (text, key) in cases {
             let found = keys(&robot(&format!("[supervisor]\n{text}")));
@@ -176,6 +225,44 @@ mod tests {
         let found = broken(&slow);
         assert_eq!(keys(&slow), ["supervisor.torque_control_hz"], "{found:?}");
         assert!(found[0].what.contains("rad/s") && found[0].what.contains("limit of 4"), "{found:?}");
+    }
+
+    #[test]
+    fn a_descent_is_tried_with_a_dead_bus_and_a_supply_that_sags_too() {
+        type Change = fn(&mut SupervisorSettings);
+        let cases: [(Change, &str, &str); 3] = [
+            (|it| (it.still_velocity, it.still_s) = (1.9, 0.0), "supervisor.still_velocity", "m/s"),
+            (|it| it.damping_s = 0.25, "supervisor.damping_s", "a dead bus"),
+            (
+                |it| (it.derate_to, it.reactions.voltage) = (0.0, Reaction::Derate),
+                "supervisor.derate_to",
+                "the supply sags",
+            ),
+        ];
+        for (change, key, what) in cases {
+            let mut robot = RobotConfig::quadruped();
+            change(&mut robot.supervisor);
+            let found = broken(&robot);
+            let it = found.iter().find(|broken| broken.keys.iter().any(|name| name == key));
+            assert!(it.is_some_and(|it| it.what.contains(what)), "{key}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn servos_that_hardly_damp_are_named_with_the_speed_of_the_descent() {
+        let robot = |damping: f64| {
+            let text = format!(
+                "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\nfamily = \"damiao\"\n\
+                 damiao = {{ model = \"4310\", kp = 40, kd = 1, damping = {damping} }}\nlimits = {{ position = [-1.0, 1.0], velocity = 4.0 }}"
+            );
+            RobotConfig::parse(&text, "test").unwrap()
+        };
+        for damping in [0.5, 1.0, 3.0] {
+            assert_eq!(broken(&robot(damping)), [], "{damping}");
+        }
+        let found = broken(&robot(0.01));
+        assert_eq!(found[0].keys, ["damping"], "{found:?}");
+        assert!(found[0].what.contains("rad/s"), "{found:?}");
     }
 
     #[test]

@@ -129,7 +129,8 @@ impl Rig {
         let (mut cycle, state) = (assemble::cycle(config, &links), assemble::state(config));
         // Before the faults begin, and the witness looks: those are of the run.
         let mut time = time;
-        let is_ready = ready::make_ready(&mut views, &mut cycle, &mut time).is_ok();
+        let settings = config.supervisor_settings();
+        let is_ready = ready::make_ready(&mut views, &mut cycle, &settings, &mut time).is_ok();
         if let Some(witness) = &witness {
             lock(&stage).world.attach(Box::new(Eyes(Arc::clone(witness))));
         }

@@ -220,7 +220,8 @@ impl Run<'_> {
             self.shake_contacts();
             self.move_parameters();
             self.ask_to_arm();
-            for event in scenario.events.iter().filter(|event| event.tick == tick) {
+            let happens = |event: &&Event| (event.tick..event.tick + event.fault.slices()).contains(&tick);
+            for event in scenario.events.iter().filter(happens) {
                 match event.fault {
                     Fault::HostKilled => return self.host_is_gone(),
                     Fault::HostStopped(ms) => self.rig.freeze(i64::from(ms) * 1_000_000),
@@ -568,7 +569,7 @@ impl Run<'_> {
     /// Servos that no frame may have reached in the end.
     fn unreachable(&self) -> Vec<usize> {
         let robot = &self.cast.file;
-        // Stop is sent for 50 ms, and in five ticks at the least; that all of them are lost is one case in a million.
+        // Stop is sent for 50 ms, and in six ticks at the least; that all of them are lost is one case in a million.
         let stops = (0.05 * robot.timing.rate_hz).max(5.0);
         let bearable = 1e-6_f64.powf(1.0 / stops);
         let cut_off = |fault: Fault| match fault {

@@ -100,6 +100,8 @@ pub enum Fault {
     StaysOn(usize),
     /// A servo says that it is in this mode of its family, whatever it does.
     OtherMode(usize, u8),
+    /// A servo says so in four of five replies.
+    MostlyOtherMode(usize, u8),
     /// A servo says for ever what it said then.
     Frozen(usize),
     /// A servo answers everything twice.
@@ -108,7 +110,7 @@ pub enum Fault {
     Altered(usize, u8),
     /// A servo's voltage and temperature are no numbers.
     Unmeasured(usize),
-    /// A servo's position jumps by so many thousandths of a radian.
+    /// A servo's position jumps by so many thousandths of a radian; by less than 150 in several ticks one after another.
     Jumps(usize, i16),
     /// The IMU repeats its newest reading.
     ImuFrozen,

@@ -47,6 +47,8 @@ pub enum Lie {
     StaysOn,
     /// It says that it is in this mode of its family, whatever it does. CubeMars servos tell no mode: it is their error.
     Mode(u8),
+    /// It says so in four of five replies, and the truth in the fifth.
+    Mostly(u8),
     /// Position, velocity, torque and temperature are said to be what they were.
     Frozen,
     /// It replies twice.

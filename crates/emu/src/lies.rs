@@ -11,12 +11,17 @@ use crate::noise::Noise;
 use crate::twin::Twin;
 use khz_wire::{Frame, Value};
 
+/// Of so many replies of [`Lie::Mostly`] one is true.
+const TRUE_EVERY: u32 = 5;
+
 /// One servo's lies.
 #[derive(Debug)]
 pub(crate) struct Liar {
     family: FamilyConfig,
     lie: Option<Lie>,
     noise: Noise,
+    /// Replies since it began to lie.
+    replies: u32,
     /// The newest command that it followed.
     followed: Option<Frame>,
     /// What it goes on to say.
@@ -35,12 +40,12 @@ impl Liar {
     /// An honest one.
     pub(crate) fn new(config: &ServoConfig, seed: u64) -> Self {
         let family = config.family;
-        Self { family, lie: None, noise: Noise::new(seed), followed: None, said: Said::default() }
+        Self { family, lie: None, noise: Noise::new(seed), replies: 0, followed: None, said: Said::default() }
     }
 
     /// From now on it lies so; `None`: it is honest.
     pub(crate) fn lie(&mut self, lie: Option<Lie>) {
-        (self.lie, self.followed, self.said) = (lie, None, Said::default());
+        (self.lie, self.replies, self.followed, self.said) = (lie, 0, None, Said::default());
     }
 
     pub(crate) const fn is_honest(&self) -> bool {
@@ -66,9 +71,11 @@ impl Liar {
     /// What the host hears of a reply.
     pub(crate) fn says(&mut self, reply: &Frame) -> Frame {
         let is_moteus = matches!(self.family, FamilyConfig::Moteus);
+        self.replies = self.replies.wrapping_add(1);
         match self.lie {
-            Some(Lie::Mode(mode)) if is_moteus => moteus::in_mode(reply, mode),
-            Some(Lie::Mode(mode)) => mit::in_mode(&self.family, reply, mode),
+            Some(Lie::Mostly(_)) if self.replies.is_multiple_of(TRUE_EVERY) => *reply,
+            Some(Lie::Mode(mode) | Lie::Mostly(mode)) if is_moteus => moteus::in_mode(reply, mode),
+            Some(Lie::Mode(mode) | Lie::Mostly(mode)) => mit::in_mode(&self.family, reply, mode),
             Some(Lie::Frozen) if is_moteus => moteus::frozen(reply, &mut self.said.values),
             Some(Lie::Frozen) => mit::frozen(&self.family, reply, &mut self.said.frame),
             Some(Lie::Unmeasured) if is_moteus => moteus::unmeasured(reply),

@@ -18,8 +18,8 @@ pub enum Trouble {
 
 impl Trouble {
     /// The names there are, for messages.
-    pub const NAMES: &str = "silent, lying, stuck, asleep, stays_on, frozen, twice, unmeasured (0 ends them), fault, mode (numbers), \
-        slow (µs), altered (percent), jump (rad), reboot, supply (V), imu_gone, imu_frozen";
+    pub const NAMES: &str = "silent, lying, stuck, asleep, stays_on, frozen, twice, unmeasured (0 ends them), fault, mode, mode_mostly \
+        (numbers), slow (µs), altered (percent), jump (rad), reboot, supply (V), imu_gone, imu_frozen";
 
     /// The fault of this name; `value` is its size, or whether it begins.
     pub fn named(name: &str, servo: usize, value: f64) -> Option<Self> {
@@ -43,6 +43,7 @@ impl Trouble {
                 "twice" => lie(Lie::Twice),
                 "unmeasured" => lie(Lie::Unmeasured),
                 "mode" => Injection::Lie(Some(Lie::Mode(value as u8))),
+                "mode_mostly" => Injection::Lie(Some(Lie::Mostly(value as u8))),
                 "slow" => lie(Lie::Slow(value as u16)),
                 "altered" => lie(Lie::Altered(value as u8)),
                 _ => return None,

@@ -2,7 +2,8 @@
 //!
 //! Two ways of asking: *unicast*, one datagram per device, or *to all*, one broadcast that carries the frames
 //! of every device and so starts the whole cycle at once. Every burst has a sequence number, which replies
-//! repeat: a reply to an older request is dropped and counted. The first number is random, and a reply counts only
+//! repeat: a reply to an older request is dropped and counted. A further reply to the newest one is passed on, so that two devices
+//! with one id are noticed. The first number is random, and a reply counts only
 //! if it comes from the address of the device that was asked.
 
 mod asked;
@@ -254,8 +255,9 @@ impl Udp {
                 match asked.judge(channel, replier(channel, &frame), sequence, from) {
                     Verdict::Unexpected => counters.unexpected += 1,
                     Verdict::Stale => counters.stale += 1,
-                    Verdict::Answer => {
-                        answers = true;
+                    // Whoever asked counts further replies, and never takes one for a state.
+                    verdict @ (Verdict::Answer | Verdict::Again) => {
+                        answers |= verdict == Verdict::Answer;
                         if heard.len() == HEARD {
                             counters.full += 1;
                         } else {
@@ -574,8 +576,21 @@ mod tests {
         let sequence = ask(&mut link, &a, 0x8001);
         (0..2).for_each(|_| reply(&a, &link, sequence, &[(0, frame(0x100, 1))]));
         assert!(link.receive(0).unwrap().is_some());
-        assert_eq!(link.receive(0), Ok(None), "the same reply again");
-        assert_eq!(link.counters(0).stale, 2);
+        assert_eq!(link.counters(0).stale, 1);
+    }
+
+    #[test]
+    fn a_second_reply_to_one_request_is_passed_on_to_be_counted() {
+        let (a, stranger) = (device(), device());
+        let mut link = unicast(&[&a]);
+        let sequence = ask(&mut link, &a, 0x8001);
+        (0..2).for_each(|_| reply(&a, &link, sequence, &[(0, frame(0x100, 1))]));
+        reply(&stranger, &link, sequence, &[(0, frame(0x100, 66))]);
+        reply(&a, &link, sequence.wrapping_sub(1), &[(0, frame(0x100, 67))]);
+        for _ in 0..2 {
+            assert_eq!(link.receive(0).unwrap().unwrap().frame.payload(), [1; 3]);
+        }
+        assert_eq!(link.receive(0), Ok(None), "a stranger's, or one to an older request");
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! The dialogue that makes every servo ready, before the first tick: off the tick, so it may wait.
 
 use crate::cycle::{Cycle, DevicePlan};
+use crate::supervisor::{SINKING_NS, SupervisorSettings};
 use crate::time::Time;
 use khz_link::{Link, LinkError};
+use khz_servo::by_hand::Answer;
 use khz_servo::exchange::MARKS;
 use khz_servo::{Exchange, Heard};
-use khz_wire::Request;
+use khz_wire::{Frame, Request};
 
 /// How long to wait for a reply before repeating the query.
 const PATIENCE_NS: i64 = 20_000_000;
 
 /// So often something is asked.
 const TRIES: usize = 5;
+
+/// So often a servo is asked whether it is on.
+const LOOKS: usize = 2;
 
 /// How long a second answer may take.
 const ECHO_NS: i64 = 1_000_000;
@@ -37,16 +42,18 @@ pub struct NotReady {
     pub why: String,
 }
 
-/// Switches every servo off, and goes through the dialogue of all.
+/// Lets down what is still on, as far as it can be, switches every servo off, and goes through the dialogue of all.
 ///
 /// # Errors
 /// The first servo that does not answer, or not as it has to. Every servo was told to switch off.
 pub fn make_ready(
     links: &mut [Box<dyn Link>],
     cycle: &mut Cycle,
+    settings: &SupervisorSettings,
     time: &mut impl Time,
 ) -> Result<(), NotReady> {
     let devices = cycle.devices();
+    let_down(links, devices, settings, time);
     if dialogues(devices, *MARKS.start()).iter().all(Vec::is_empty) {
         return Ok(());
     }
@@ -70,6 +77,57 @@ fn dialogues(devices: &[DevicePlan], mark: u32) -> Vec<Vec<Exchange>> {
         plan.family.settings().ready(plan.id, plan.watchdog_s, mark)
     };
     devices.iter().map(ready).collect()
+}
+
+/// Servos that an earlier host has left on hold something up, as a rule: they are damped until they stand still, as when a robot comes
+/// down, and for as long at most.
+fn let_down(
+    links: &mut [Box<dyn Link>],
+    devices: &[DevicePlan],
+    settings: &SupervisorSettings,
+    time: &mut impl Time,
+) {
+    let is_on = |told: &Answer| told.wrong.is_some();
+    let end_ns = time.now_ns() + settings.damping_ns();
+    let mut held = Vec::new();
+    for device in devices {
+        let told = (0..LOOKS).find_map(|_| look(links, device, false, time));
+        if told.as_ref().is_some_and(is_on) {
+            look(links, device, true, time);
+            held.push(device);
+        }
+    }
+    let mut still_since_ns = None;
+    while !held.is_empty() && time.now_ns() < end_ns {
+        let mut still = true;
+        held.retain(|device| {
+            let told = look(links, device, true, time);
+            let velocity = told.as_ref().and_then(|told| told.velocity);
+            still &= velocity.is_some_and(|velocity| velocity.abs() < settings.still_velocity);
+            told.as_ref().is_none_or(is_on)
+        });
+        let now_ns = time.now_ns();
+        let since_ns = still.then(|| still_since_ns.unwrap_or(now_ns));
+        still_since_ns = since_ns;
+        if since_ns.is_some_and(|since_ns| now_ns - since_ns >= settings.still_ns().max(SINKING_NS)) {
+            return;
+        }
+        pause(links, end_ns, time);
+    }
+}
+
+/// What a servo says of itself, if it can be let down and answers.
+fn look(
+    links: &mut [Box<dyn Link>],
+    device: &DevicePlan,
+    damp: bool,
+    time: &mut impl Time,
+) -> Option<Answer> {
+    let plan = &device.servo;
+    let ask = plan.family.by_hand().let_down(plan.id, &plan.mounting, damp)?;
+    let until_ns = time.now_ns() + PATIENCE_NS;
+    tell(&mut *links[device.link], device, &ask.frame, time.now_ns()).ok()?;
+    hear(links, device, &ask.read, until_ns, time)
 }
 
 /// Tells every servo to switch off, and waits for no answer.
@@ -173,12 +231,7 @@ fn ask(
     let mut down = None;
     for _ in 0..TRIES {
         let until_ns = time.now_ns() + PATIENCE_NS;
-        let link = &mut links[device.link];
-        link.begin_cycle(time.now_ns());
-        drain(&mut **link, time.now_ns());
-        let request = Request { frame: &exchange.frame, to: Some(device.servo.id), replies: 1 };
-        let sent = link.send(device.channel, &request, time.now_ns());
-        let sent = sent.and_then(|()| link.flush(time.now_ns()));
+        let sent = tell(&mut *links[device.link], device, &exchange.frame, time.now_ns());
         if let Err(error @ (LinkError::Down { .. } | LinkError::Unsupported)) = sent {
             down = Some(error);
         }
@@ -194,6 +247,14 @@ fn ask(
         Some(error) => format!("it could not be asked to {}: {error}; look at the bus", exchange.what),
         None => format!("it did not answer when asked to {}; {}", exchange.what, exchange.if_silent),
     })
+}
+
+/// Sends one request; what came before is no answer to it.
+fn tell(link: &mut dyn Link, device: &DevicePlan, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+    link.begin_cycle(now_ns);
+    drain(link, now_ns);
+    link.send(device.channel, &Request { frame, to: Some(device.servo.id), replies: 1 }, now_ns)?;
+    link.flush(now_ns)
 }
 
 /// Further answers are no harm, unless one says what is wrong.
@@ -220,6 +281,18 @@ fn listen(
     until_ns: i64,
     time: &mut impl Time,
 ) -> Option<Heard> {
+    let heard = |frame: &Frame| Some((exchange.judge)(frame)).filter(|heard| *heard != Heard::SomethingElse);
+    hear(links, device, heard, until_ns, time)
+}
+
+/// The first that can be read of what comes on the servo's bus by then.
+fn hear<T>(
+    links: &mut [Box<dyn Link>],
+    device: &DevicePlan,
+    read: impl Fn(&Frame) -> Option<T>,
+    until_ns: i64,
+    time: &mut impl Time,
+) -> Option<T> {
     loop {
         let now_ns = time.now_ns();
         if now_ns >= until_ns {
@@ -227,8 +300,7 @@ fn listen(
         }
         match links[device.link].receive(now_ns) {
             Ok(Some(received)) if received.channel == device.channel => {
-                let heard = (exchange.judge)(&received.frame);
-                if heard != Heard::SomethingElse {
+                if let Some(heard) = read(&received.frame) {
                     return Some(heard);
                 }
             }

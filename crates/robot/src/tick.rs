@@ -191,7 +191,7 @@ impl Machine {
     /// # Errors
     /// A servo that must not be driven. Every servo was told to switch off.
     pub fn make_ready(&mut self, time: &mut impl Time) -> Result<(), NotReady> {
-        ready::make_ready(&mut self.links, &mut self.cycle, time)
+        ready::make_ready(&mut self.links, &mut self.cycle, self.supervisor.settings(), time)
     }
 
     /// Runs one tick that was planned for `planned_ns`. `stop` asks the supervisor to bring the robot down.

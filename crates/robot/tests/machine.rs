@@ -1,6 +1,8 @@
 //! The whole machine on emulated servos, in virtual time.
 #![allow(clippy::unwrap_used)]
 
+use khz_emu::World;
+use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::assemble;
 use khz_robot::config::Clock;
 use khz_robot::controller::{Controller, Hold};
@@ -14,9 +16,10 @@ use khz_robot::steer::Steering;
 use khz_robot::supervisor::{Arming, Cause, Phase};
 use khz_robot::tick::Machine;
 use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{ControlError, RobotConfig, ServoCommand, Teleop};
-use std::sync::Arc;
+use khz_robot::{ControlError, Doing, RobotConfig, ServoCommand, Teleop};
+use khz_wire::Request;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 #[global_allocator]
 static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
@@ -306,6 +309,70 @@ fn a_process_frozen_between_a_request_to_arm_and_its_tick_does_not_arm() {
         time.elapse(frozen_s * 1_000_000_000);
         ticks(&mut machine, &mut time);
         assert_eq!(machine.phase(), reached, "frozen for {frozen_s} s");
+    }
+}
+
+/// An emulated robot that outlives whoever drives it.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<World>>);
+
+impl Link for Shared {
+    fn capabilities(&self) -> Capabilities {
+        self.0.lock().unwrap().capabilities()
+    }
+
+    fn begin_cycle(&mut self, now_ns: i64) {
+        self.0.lock().unwrap().begin_cycle(now_ns);
+    }
+
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        Link::send(&mut *self.0.lock().unwrap(), channel, request, now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        self.0.lock().unwrap().receive(now_ns)
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        self.0.lock().unwrap().next_event_ns()
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        self.0.lock().unwrap().counters(channel)
+    }
+}
+
+#[test]
+fn a_run_that_begins_lets_down_what_another_has_left_on() {
+    let text = "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\n[supervisor]\ndamping_s = 1\n";
+    let config = RobotConfig::parse(text, "test").unwrap();
+    // Killed just now, it still follows; later it has timed out and damps. What it holds sinks, or it stands by itself.
+    for (killed_ms, load, waited_ms) in [(20, 1.0, 1000), (300, 1.0, 1000), (20, 0.0, 300), (300, 0.0, 300)] {
+        let world = Shared(Arc::new(Mutex::new(config.emulate().unwrap())));
+        let machine = || assemble::machine_on(&config, Box::new(Hold::default()), Box::new(world.clone()));
+        let mut time = VirtualTime::new(0);
+        let ticks = |machine: &mut Machine, time: &mut VirtualTime| {
+            let first_ns = time.now_ns() + PERIOD_NS;
+            (0..100).for_each(|n| _ = machine.tick(time, first_ns + n * PERIOD_NS, None));
+            machine.phase()
+        };
+        let mut killed = machine();
+        killed.make_ready(&mut time).unwrap();
+        assert_eq!(ticks(&mut killed, &mut time), Phase::Active);
+        drop(killed);
+        world.0.lock().unwrap().push(0, load, time.now_ns());
+        time.elapse(killed_ms * 1_000_000);
+
+        let begun_ns = time.now_ns();
+        let mut next = machine();
+        next.make_ready(&mut time).unwrap();
+        let took_ms = (time.now_ns() - begun_ns) / 1_000_000;
+        assert!((waited_ms..waited_ms + 30).contains(&took_ms), "{killed_ms} {load}: {took_ms}");
+        let doing = || world.0.lock().unwrap().servos()[0].doing();
+        assert!(matches!(doing(), Doing::Damping | Doing::TimedOut), "{:?}", doing());
+        if load == 0.0 {
+            assert_eq!(ticks(&mut next, &mut time), Phase::Active, "as any other run");
+        }
     }
 }
 

@@ -24,6 +24,13 @@ pub trait ByHand {
     /// The frame that switches the servo of this id off, at any time and whatever else was sent. Nobody needs its answer.
     fn off(&self, id: u8) -> Frame;
 
+    /// Asks a servo for its state, after telling it to damp or nothing: the answer is [`Answer::wrong`] while its output is on. `None`:
+    /// servos of this family are not let down before a run begins, but switched off.
+    fn let_down(&self, id: u8, mounting: &Mounting, damp: bool) -> Option<Ask> {
+        let _ = (id, mounting, damp);
+        None
+    }
+
     /// Asks a servo for its state and for further registers, after telling it the order, if there is one. The requests are sent
     /// one after another, each when the one before has been answered.
     ///

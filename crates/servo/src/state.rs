@@ -74,7 +74,7 @@ pub enum Doing {
     TimedOut = 4,
     /// It has switched itself off; [`ServoState::fault`] tells why.
     Faulted = 5,
-    /// Its output is on for something no loop commands, such as a calibration.
+    /// Its output is on for something no loop commands, such as a calibration, or although it tells of a fault.
     Other = 6,
 }
 

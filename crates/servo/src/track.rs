@@ -2,6 +2,9 @@
 
 /// A position that jumps by less may be a measurement or a shock, rad; and so much faster than its velocity a joint may be.
 const JUMP: (f64, f64) = (0.15, 1.5);
+/// What a position slips by from reply to reply beyond that adds up to a jump, unless it is slower than this, rad/s: a velocity may be
+/// measured later than its position, or badly.
+const SLIP: f64 = 1.0;
 /// Between replies farther apart, s, it may have been as fast as it can be at all.
 const NEAR_S: f64 = 0.013;
 
@@ -11,11 +14,13 @@ pub struct Track {
     position: f64,
     velocity: f64,
     at_ns: i64,
+    /// How far it has slipped of late, rad.
+    slipped: f64,
 }
 
 impl Default for Track {
     fn default() -> Self {
-        Self { position: f64::NAN, velocity: 0.0, at_ns: 0 }
+        Self { position: f64::NAN, velocity: 0.0, at_ns: 0, slipped: 0.0 }
     }
 }
 
@@ -26,7 +31,8 @@ impl Track {
     }
 
     /// Takes in position and velocity of this time, rad and rad/s: whether the joint cannot have moved there. `most`: how fast it
-    /// can be, rad/s, and how far a position can change without having gone round, rad; infinite where that is not known. Of
+    /// can be, rad/s, and how far a position can change without having gone round, rad; infinite where that is not known. Slices of a
+    /// jump in replies one after another count as one. Of
     /// replies farther apart than 13 ms, or without a velocity, only a change that `most` does not allow is a jump.
     pub fn jumps(&mut self, at_ns: i64, [position, velocity]: [f64; 2], most: [f64; 2]) -> bool {
         if !position.is_finite() {
@@ -35,9 +41,20 @@ impl Track {
         let dt_s = at_ns.saturating_sub(self.at_ns).max(0) as f64 * 1e-9;
         let near = dt_s < NEAR_S && velocity.is_finite();
         let fastest = if near { velocity.abs().max(self.velocity.abs()) } else { most[0] };
-        let jumps = (position - self.position).abs() > (JUMP.0 + JUMP.1 * fastest * dt_s).min(most[1]);
+        let moved = position - self.position;
+        let mut slipped = 0.0;
+        if near && moved.is_finite() {
+            // What a coarse position has gained in one reply it lacks in others. Not `clamp`, which panics where the velocity before is
+            // not known and no time has passed.
+            let (least, most) = (velocity.min(self.velocity) * dt_s, velocity.max(self.velocity) * dt_s);
+            slipped = self.slipped + moved - moved.max(least).min(most);
+            let forgiven = ((JUMP.1 - 1.0) * fastest + SLIP) * dt_s;
+            slipped -= slipped.max(-forgiven).min(forgiven);
+        }
+        let far = (JUMP.0 + JUMP.1 * fastest * dt_s).min(most[1]);
+        let jumps = moved.abs() > far || slipped.abs() > far;
         let velocity = if velocity.is_finite() { velocity } else { most[0] };
-        *self = Self { position, velocity, at_ns };
+        *self = Self { position, velocity, at_ns, slipped: if jumps { 0.0 } else { slipped } };
         jumps
     }
 }
@@ -61,6 +78,61 @@ mod tests {
         assert!(!at_zero(1.0).jumps(MS, [0.15, 1.0], ANY));
         assert!(!at_zero(600.0).jumps(MS, [0.9, 10.0], ANY));
         assert!(!at_zero(0.0).jumps(MS, [f64::INFINITY, 0.0], ANY), "no position");
+    }
+
+    /// Whether it is noticed that a joint slips by so much from reply to reply, 1 ms apart, and says that it has this velocity.
+    fn slips(by: impl Fn(i64) -> f64, velocity: f64, replies: i64) -> bool {
+        let mut track = at_zero(velocity);
+        let mut position = 0.0;
+        (1..=replies).any(|reply| {
+            position += by(reply);
+            track.jumps(reply * MS, [position, velocity], ANY)
+        })
+    }
+
+    #[test]
+    fn slices_of_a_jump_are_a_jump() {
+        assert!(slips(|_| 0.145, 0.0, 2) && slips(|_| -0.145, 0.0, 2));
+        assert!(slips(|_| 0.03, 0.0, 6) && slips(|_| 0.03 + 0.004, 4.0, 6));
+        assert!(slips(|_| 0.002, 0.0, 160), "2 rad/s of which nobody tells");
+        // Every other reply it stands still.
+        assert!(slips(|reply| if reply % 2 == 0 { 0.1 } else { 0.0 }, 0.0, 4));
+    }
+
+    #[test]
+    fn two_replies_of_one_time_are_no_reason_to_panic() {
+        let mut track = Track::default();
+        for [position, velocity] in
+            [[0.1, f64::NAN], [0.1, 1.0], [0.2, 1.0], [f64::INFINITY, 1.0], [0.2, f64::MAX]]
+        {
+            assert!(!track.jumps(MS, [position, velocity], ANY));
+        }
+    }
+
+    #[test]
+    fn what_is_measured_badly_is_no_slip() {
+        assert!(!slips(|_| 0.001, 0.0, 10_000), "a velocity of 1 rad/s that is not measured");
+        assert!(!slips(|_| 0.006, 4.0, 10_000), "one that is measured too low by a third");
+        assert!(!slips(|reply| if reply % 2 == 0 { 0.14 } else { -0.14 }, 0.0, 10_000), "noise");
+        // An int8 counts hundredths of a turn, and tenths of a turn in a second.
+        for speed in [0.9, 3.0, 9.0, 30.0] {
+            let counts = |reply: i64| (reply as f64 * speed * 1e-3 / 0.0628).floor();
+            let told = (speed / 0.628_f64).round() * 0.628;
+            assert!(
+                !slips(|reply| 0.0628 * (counts(reply) - counts(reply - 1)), told, 10_000),
+                "{speed} rad/s"
+            );
+        }
+        // A joint that is accelerated, and whose velocity is known 5 ms later.
+        let mut track = at_zero(0.0);
+        let (mut position, mut velocities) = (0.0, [0.0; 5]);
+        for reply in 1..100 {
+            let velocity: f64 = (reply as f64 * 0.5).min(20.0);
+            position += velocity * 1e-3;
+            velocities.rotate_left(1);
+            velocities[4] = velocity;
+            assert!(!track.jumps(reply * MS, [position, velocities[0]], ANY), "{reply}");
+        }
     }
 
     #[test]

@@ -116,6 +116,11 @@ impl Fault {
     /// A finite bound lies beyond ±32768 revolutions.
     pub const INVALID_LIMITS: Self = Self(48);
 
+    /// It is one with which the servo switches its output off, and not what limits it.
+    pub const fn switches_off(self) -> bool {
+        self.0 > 0 && self.0 < 96
+    }
+
     /// What the manual calls it.
     pub const fn name(self) -> &'static str {
         match self.0 {

@@ -267,6 +267,33 @@ pub fn loose_contact(robot: &RobotConfig) -> Option<String> {
     Some("a robot whose servos reply in one of two ticks is armed; to wait for several complete ticks in a row is promised".into())
 }
 
+/// A robot that goes on with less torque has some.
+pub fn derated(robot: &RobotConfig) -> Option<String> {
+    type Spoil = fn(&mut Bench);
+    let wrong: [(&str, Spoil); 5] = [
+        ("a servo has a fault", |bench| bench.state.servos[0].doing = Doing::Faulted),
+        ("the supply sags", |bench| bench.every_servo(|servo| servo.voltage = servo.voltage.min(SAGGING_V))),
+        ("a servo is hot", |bench| bench.every_servo(|servo| servo.temperature = FAULT_C)),
+        ("a servo is silent", |bench| {
+            bench.state.servos[0].fresh = false;
+            bench.state.servos[0].at_ns = 0;
+        }),
+        ("the loop is late", |bench| bench.seen.overrun = true),
+    ];
+    let without_torque = |command: &ServoCommand| match command {
+        ServoCommand::Position(command) => command.max_torque == 0.0,
+        _ => false,
+    };
+    let (what, _) = wrong.into_iter().find(|(_, spoil)| {
+        let Some(mut bench) = Bench::under_control(robot) else { return false };
+        let ticks = u64::from(robot.supervisor.overruns).min(ANSWER_TICKS);
+        (0..=ticks).all(|_| bench.tick(spoil) == Phase::Active) && bench.commands.iter().any(without_torque)
+    })?;
+    Some(format!(
+        "a robot goes on without any torque when {what}: it drops; to come down by damping is promised"
+    ))
+}
+
 /// Of robots without a body nobody knows how they come down: their joints go on moving.
 pub fn moving_joints(robot: &RobotConfig) -> Option<String> {
     let mut bench = Bench::under_control(robot).filter(|_| robot.body.is_none())?;

@@ -12,6 +12,8 @@ const IDS: usize = 128;
 pub(super) enum Verdict {
     /// The reply to a request that has none yet, from the device's own address.
     Answer,
+    /// A further reply to the newest request to this device, from its own address: two devices may have its id.
+    Again,
     /// From the device, and to an older request or to none.
     Stale,
     /// From somewhere else.
@@ -30,6 +32,8 @@ struct Device {
     /// Number of the last burst it was asked in, and replies it owes to that.
     sequence: u32,
     owed: u16,
+    /// It was asked at all.
+    is_asked: bool,
     /// Where its replies come from.
     from: Option<Place>,
 }
@@ -99,8 +103,11 @@ impl Asked {
         if !is_its_own {
             return Verdict::Unexpected;
         }
-        if device.owed == 0 || device.sequence != sequence {
+        if !device.is_asked || device.sequence != sequence {
             return Verdict::Stale;
+        }
+        if device.owed == 0 {
+            return Verdict::Again;
         }
         device.owed -= 1;
         device.from = Some(by);
@@ -114,5 +121,6 @@ impl Device {
             (self.sequence, self.owed) = (sequence, 0);
         }
         self.owed = self.owed.saturating_add(replies);
+        self.is_asked = true;
     }
 }

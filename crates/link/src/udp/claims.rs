@@ -1,12 +1,18 @@
 //! The addresses of devices, for one program of this computer.
+//!
+//! A device on another computer is known by its address. One on this computer may be reached by several: by each of the computer's
+//! own, and by the unspecified one; it is known by the address its socket is bound to.
 
 use super::{Reach, is_broadcast};
 use crate::OpenError;
 use crate::claim::{Claim, Role, taken_by_host, targets};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::fs::read_to_string;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// What kind of claim it is.
 const KIND: &str = "udp";
+/// Where the kernel lists the sockets of this network namespace.
+const SOCKETS: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];
 
 /// Claims every device that is reached.
 ///
@@ -17,6 +23,7 @@ pub(super) fn claim(reach: &Reach) -> Result<Vec<Claim>, OpenError> {
         Reach::Unicast(peers) => peers.iter().map(|peer| peer.address).collect(),
         Reach::All(address) => vec![*address],
     };
+    addresses.iter_mut().for_each(|address| *address = device_at(*address, bound_at));
     addresses.sort_unstable();
     addresses.dedup();
     let claims = addresses.iter().map(|address| Claim::new(Role::Host, KIND, &address.to_string()));
@@ -33,16 +40,74 @@ fn refuse_overlap(address: SocketAddr) -> Result<(), OpenError> {
     targets(KIND).into_iter().find(overlaps).map_or(Ok(()), |other| Err(taken_by_host(KIND, &other)))
 }
 
-/// One of two addresses is everybody on a network in which the other is.
+/// One of two addresses is everybody on a network in which the other is, or every address of this computer, and the other one of
+/// them.
 fn reaches_the_same(one: SocketAddr, other: SocketAddr) -> bool {
     let is_to_all = is_broadcast(one) || is_broadcast(other);
-    is_to_all && one.port() == other.port() && route(one).is_some() && route(one) == route(other)
+    let is_on_all = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port()
+        && (is_to_all && route(one).is_some() && route(one) == route(other)
+            || is_on_all && is_here(one) && is_here(other))
+}
+
+/// The address to which the device at an address is bound. Where nothing is bound to the very address of this computer, that is every
+/// address of it: a device that has all of them, or is not there yet. `bound`: the addresses to which sockets are bound at a port.
+fn device_at(address: SocketAddr, bound: impl Fn(u16) -> Vec<IpAddr>) -> SocketAddr {
+    let ip = address.ip().to_canonical();
+    if !is_here((ip, address.port()).into()) {
+        return (ip, address.port()).into();
+    }
+    let reached = match ip {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let is_bound = bound(address.port()).contains(&reached);
+    let device = if is_bound { reached } else { Ipv4Addr::UNSPECIFIED.into() };
+    (device, address.port()).into()
+}
+
+/// It is an address of this computer.
+fn is_here(address: SocketAddr) -> bool {
+    let ip = address.ip();
+    // The kernel sends to its own addresses from them.
+    !is_broadcast(address) && (ip.is_unspecified() || ip.is_loopback() || route(address) == Some(ip))
+}
+
+/// The addresses to which sockets of this computer are bound at a port.
+fn bound_at(port: u16) -> Vec<IpAddr> {
+    let lists = SOCKETS.map(|path| read_to_string(path).unwrap_or_default());
+    let lines = lists.iter().flat_map(|list| list.lines().skip(1));
+    let bound = lines.filter_map(|line| bound_to(line.split_whitespace().nth(1)?));
+    bound.filter(|address| address.port() == port).map(|address| address.ip().to_canonical()).collect()
+}
+
+/// An address in the kernel's words: 32-bit words in hexadecimal numbers, as they are in memory, and the port.
+fn bound_to(text: &str) -> Option<SocketAddr> {
+    let (words, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let word = |at: usize| Some(u32::from_str_radix(words.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let ip = match words.len() {
+        8 => IpAddr::from(word(0)?),
+        32 => {
+            let mut bytes = [0; 16];
+            for (part, at) in bytes.chunks_exact_mut(4).zip([0, 8, 16, 24]) {
+                part.copy_from_slice(&word(at)?);
+            }
+            IpAddr::from(bytes)
+        }
+        _ => return None,
+    };
+    Some((ip, port).into())
 }
 
 /// The address of this computer from which it would send there. Sends nothing.
 fn route(to: SocketAddr) -> Option<IpAddr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    socket.set_broadcast(true).ok()?;
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    if to.is_ipv4() {
+        socket.set_broadcast(true).ok()?;
+    }
     socket.connect(to).ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
@@ -51,9 +116,9 @@ fn route(to: SocketAddr) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    /// A device, so that no other test has its port.
-    fn device() -> (UdpSocket, u16) {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    /// A device at this address, so that no other test has its port.
+    fn device(ip: [u8; 4]) -> (UdpSocket, u16) {
+        let socket = UdpSocket::bind((Ipv4Addr::from(ip), 0)).unwrap();
         let port = socket.local_addr().unwrap().port();
         (socket, port)
     }
@@ -64,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_broadcast_leaves_no_host_beside_it() {
-        let ((_device, port), (_other, other)) = (device(), device());
+        let ((_device, port), (_other, other)) = (device([127, 0, 0, 1]), device([127, 0, 0, 1]));
         let everybody = to([127, 255, 255, 255], port);
         let all = claim(&everybody).unwrap();
         for taken in [&everybody, &to([127, 0, 0, 1], port)] {
@@ -75,6 +140,46 @@ mod tests {
         drop(all);
         let _one = claim(&to([127, 0, 0, 1], port)).unwrap();
         assert!(claim(&everybody).is_err());
+        let _second = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), port)).unwrap();
         assert!(claim(&to([127, 0, 0, 2], port)).is_ok(), "devices at another address are others");
+    }
+
+    #[test]
+    fn a_device_of_this_computer_has_one_host_whatever_its_address_is_called() {
+        // An address of this computer that is not its loopback, where it has one.
+        let own = route(([192, 0, 2, 1], 9).into()).filter(IpAddr::is_ipv4);
+        let spellings = |port: u16| {
+            let own = own.map(|ip| Reach::All((ip, port).into()));
+            [[0; 4], [127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| to(ip, port)).into_iter().chain(own)
+        };
+        let (_all, port) = device([0; 4]);
+        for first in spellings(port) {
+            let _first = claim(&first).unwrap();
+            for second in spellings(port) {
+                assert!(claim(&second).is_err(), "{first:?} and {second:?}");
+            }
+        }
+        // One that is bound to its address is another at each.
+        let (_loopback, port) = device([127, 0, 0, 1]);
+        let _first = claim(&to([0; 4], port)).unwrap();
+        assert!(claim(&to([127, 0, 0, 1], port)).is_err());
+        // One that begins to listen after its host has begun.
+        let (device, port) = device([127, 0, 0, 1]);
+        drop(device);
+        let _first = claim(&to([127, 0, 0, 1], port)).unwrap();
+        let _device = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        assert!(claim(&to([127, 0, 0, 1], port)).is_err());
+    }
+
+    #[test]
+    fn addresses_in_the_kernels_words() {
+        let word = |ip: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(ip));
+        let v4 = format!("{}:1E4D", word([127, 0, 0, 1]));
+        assert_eq!(bound_to(&v4), Some("127.0.0.1:7757".parse().unwrap()));
+        let v6 = format!("{}{}{}{}:0035", word([0; 4]), word([0; 4]), word([0; 4]), word([0, 0, 0, 1]));
+        assert_eq!(bound_to(&v6), Some("[::1]:53".parse().unwrap()));
+        assert_eq!([bound_to("x:1"), bound_to("0100:1"), bound_to("")], [None; 3]);
+        let remote = "10.1.2.3:7757".parse().unwrap();
+        assert_eq!(device_at(remote, |_| unreachable!("it is elsewhere")), remote);
     }
 }

@@ -1,10 +1,10 @@
 //! Inputs of own programs by UDP: `[teleop] from`.
 //!
-//! A datagram is JSON: `{"seq": 17, "forward": 0.3, "turn": -0.1}`. `seq` is an integer that grows from input to input of a sender; one
+//! A datagram is JSON: `{"seq": 17, "now": 123456, "forward": 0.3, "turn": -0.1}`. `seq` is an integer that grows from input to input of a sender; one
 //! that does not is dropped, unless the sender was silent for so long that it may have started again. A sender is an address and a
 //! port. Each is answered by `{"now": 123456}`,
-//! the robot's clock in µs. A sender that repeats the newest `now` it has received proves how old its input is at most; without
-//! it, an input counts as decided when it arrived, and what a network delays goes unnoticed.
+//! the robot's clock in µs. A sender repeats the newest `now` it has received, and so proves how old its input is at most. An input
+//! without it counts as too old, as every request that does not prove its age: the first of a sender only brings it the clock.
 
 use super::{Dropped, Steering};
 use crate::operator::OperatorError;
@@ -108,12 +108,11 @@ fn number(input: &Value) -> Result<Option<u64>, Dropped> {
     input.get("seq").map(|seq| seq.as_u64().ok_or(Dropped::Invalid)).transpose()
 }
 
-/// How old the input is at most by the clock that its sender repeats; a time to come proves nothing.
+/// How old the input is at most by the clock that its sender repeats. None, or a time to come, proves nothing.
 fn proven_age_ns(input: &Value, now_ns: i64) -> i64 {
     match input.get("now").map(Value::as_i64) {
-        None => 0,
         Some(Some(now_us)) if now_us <= now_ns / 1000 => now_ns.saturating_sub(now_us.saturating_mul(1000)),
-        Some(_) => i64::MAX,
+        _ => i64::MAX,
     }
 }
 
@@ -137,9 +136,26 @@ mod tests {
         (Ear { socket, steering, waited: Waited::new() }, wheel, sender)
     }
 
+    /// With a proof of its age, unless it has one of its own.
     fn send(ear: &mut Ear, sender: SocketAddr, text: &str, now_ns: i64) {
         ear.waited.found_nothing(now_ns);
+        let proven = text.replacen('{', &format!("{{\"now\":{},", now_ns / 1000), 1);
+        let text = if text.contains("\"now\"") { text } else { &proven };
         ear.take(text.as_bytes(), sender, now_ns);
+    }
+
+    #[test]
+    fn an_input_that_does_not_prove_its_age_is_dropped_and_answered_with_the_clock() {
+        let (mut ear, mut wheel, sender) = ear();
+        ear.waited.found_nothing(100 * MS);
+        ear.take(br#"{"seq":1,"forward":0.1}"#, sender, 100 * MS);
+        assert_eq!((wheel.look(100 * MS), ear.steering.counts().stale), (Teleop::NONE, 1));
+        // The sender is the socket itself.
+        let mut bytes = [0; 100];
+        let len = ear.socket.recv(&mut bytes).unwrap();
+        assert_eq!(&bytes[..len], br#"{"now":100000}"#);
+        send(&mut ear, sender, r#"{"seq":2,"forward":0.1,"now":100000}"#, 110 * MS);
+        assert_eq!(wheel.look(110 * MS).forward, 0.1);
     }
 
     #[test]
@@ -231,7 +247,7 @@ mod tests {
     fn what_waited_while_the_process_was_frozen_is_dropped() {
         let (mut ear, mut wheel, sender) = ear();
         ear.waited.found_nothing(0);
-        ear.take(br#"{"forward":0.2}"#, sender, 400 * MS);
+        ear.take(br#"{"forward":0.2,"now":400000}"#, sender, 400 * MS);
         assert_eq!((wheel.look(400 * MS), ear.steering.counts().stale), (Teleop::NONE, 1));
     }
 }

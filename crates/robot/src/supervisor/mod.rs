@@ -51,7 +51,7 @@ use watch::{Findings, Watch};
 /// Stop is sent for this long, and in so many ticks, before the robot counts as settled, unless every servo says earlier that
 /// it is off: some may be lost.
 const SETTLE_NS: i64 = 50_000_000;
-const SETTLE_TICKS: i64 = 5;
+const SETTLE_TICKS: i64 = 6;
 
 fn settle_ns(state: &RobotState) -> i64 {
     SETTLE_NS.max(SETTLE_TICKS * state.period_ns)
@@ -59,7 +59,7 @@ fn settle_ns(state: &RobotState) -> i64 {
 
 /// Joints that stood still before they are damped begin to sink within this time, and the first reply that can tell of it comes
 /// two periods after the command: sooner nothing shows that they stand by themselves.
-const SINKING_NS: i64 = 50_000_000;
+pub(crate) const SINKING_NS: i64 = 50_000_000;
 const SINKING_TICKS: i64 = 2;
 
 /// What happened in a tick, besides the state.
@@ -167,6 +167,11 @@ impl Supervisor {
             all_good_ns: i64::MIN,
             transitions: Transitions::new(),
         }
+    }
+
+    /// Its thresholds.
+    pub(crate) fn settings(&self) -> &SupervisorSettings {
+        &self.settings
     }
 
     /// Looks at the tick. Changes are reported by [`Supervisor::take_transitions`].
@@ -335,7 +340,10 @@ impl Supervisor {
                 self.warned |= bit;
             }
         }
-        self.warned &= present;
+        // While it comes down each is recorded once, however often it comes and goes.
+        if self.phase != Phase::Damping {
+            self.warned &= present;
+        }
         if present == 0 {
             self.all_good_ns = state.now_ns;
         }
@@ -377,7 +385,7 @@ impl Supervisor {
 
     fn settle(&mut self, state: &RobotState, elapsed_ns: i64) {
         let off = |servo: &ServoState| servo.fresh && !servo.doing.is_on();
-        let all_off = state.servos.iter().all(off);
+        let all_off = state.servos.iter().all(off) && self.watch.may_be_on(0).is_none();
         self.settled = all_off || elapsed_ns >= settle_ns(state) && !self.accuse(state);
         if self.settled && self.arm {
             self.blame = None;
@@ -487,6 +495,7 @@ impl Supervisor {
     fn bring_down(&mut self, cause: Cause, state: &RobotState) {
         if self.phase == Phase::Active {
             self.blame = Some(cause);
+            self.watch.begin_damping();
             self.enter(Phase::Damping, cause, state);
             // What brought it down needs no second record.
             self.warned = cause.trigger().map_or(0, |trigger| 1 << trigger as u32);

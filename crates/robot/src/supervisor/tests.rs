@@ -787,10 +787,10 @@ fn ticks_until_settled(period_ns: i64) -> usize {
 }
 
 #[test]
-fn stop_is_sent_for_fifty_milliseconds_and_in_five_ticks_to_servos_that_stay_on() {
+fn stop_is_sent_for_fifty_milliseconds_and_in_six_ticks_to_servos_that_stay_on() {
     // And a tick for each of two that has to be named.
     assert_eq!(ticks_until_settled(PERIOD_NS), 50 + 2);
-    assert_eq!(ticks_until_settled(50 * PERIOD_NS), 5 + 2);
+    assert_eq!(ticks_until_settled(50 * PERIOD_NS), 6 + 2);
 }
 
 #[test]
@@ -799,6 +799,8 @@ fn a_robot_is_settled_as_soon_as_every_servo_says_that_it_is_off() {
     bench.tick(|bench| bench.seen.stop = Some(Cause::OperatorStop));
     bench.tick(|bench| bench.state.servos[1].doing = Doing::Following);
     assert!(!bench.supervisor.is_settled(), "one of two");
+    bench.run(2, |_| {});
+    assert!(!bench.supervisor.is_settled(), "it may have been said by mistake");
     bench.tick(|_| {});
     assert!(bench.supervisor.is_settled());
 }
@@ -1017,6 +1019,17 @@ fn a_servo_in_another_mode_than_commanded_is_found_within_a_few_replies() {
 }
 
 #[test]
+fn a_fault_that_a_servo_tells_beside_another_mode_brings_the_robot_down() {
+    let mut bench = Bench::active(|_| {});
+    let both = |bench: &mut Bench| {
+        says(Doing::Other)(bench);
+        bench.state.servos[1].fault = HOT;
+    };
+    assert_eq!(bench.tick(both), Phase::Damping);
+    assert_eq!(bench.last().cause, Cause::ServoFault { servo: 1, fault: HOT });
+}
+
+#[test]
 fn a_robot_whose_loop_stood_still_for_seconds_comes_down_whatever_its_servos_say() {
     // Just armed, and its servos still off: no watchdog has anything to tell.
     let mut bench = Bench::new(|_| {});
@@ -1100,6 +1113,84 @@ fn a_servo_that_does_not_damp_is_stopped_and_named_in_the_end() {
     assert_eq!(bench.transitions.iter().filter(|told| told.from == Phase::Damping).count(), 2);
 }
 
+/// Servo 1 does not do what it is told, and says so but in every so many replies.
+fn sounds_obedient(every: u64, otherwise: Doing) -> impl Fn(&mut Bench) {
+    move |bench| {
+        if !bench.state.tick.is_multiple_of(every) {
+            says(otherwise)(bench);
+        }
+    }
+}
+
+#[test]
+fn a_liar_that_sounds_obedient_now_and_then_is_not_obedient() {
+    for every in [2, 3, 5] {
+        let mut bench = Bench::active(|_| {});
+        assert_eq!(bench.run(60, sounds_obedient(every, Doing::Damping)), Phase::Damping, "every {every}");
+        assert_eq!(bench.last().cause, Cause::ServoNotObeying { servo: 1, mode: BRAKE });
+        assert_eq!(bench.commands[1], ServoCommand::Damp, "it does now what it is told");
+    }
+    // A command that is lost now and then is no lie.
+    let mut bench = Bench::active(|_| {});
+    let rarely = |bench: &mut Bench| {
+        if bench.state.tick.is_multiple_of(3) {
+            says(Doing::Damping)(bench);
+        }
+    };
+    assert_eq!(bench.run(1000, rarely), Phase::Active);
+}
+
+#[test]
+fn a_liar_that_sounds_obedient_now_and_then_is_let_go_told_once_and_named_in_the_end() {
+    for every in [2, 5] {
+        let mut bench = Bench::active(|_| {});
+        bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+        let lies = sounds_obedient(every, Doing::Following);
+        bench.run(60, &lies);
+        assert_eq!(bench.commands, [ServoCommand::Damp, ServoCommand::Stop], "every {every}");
+        // What fits what it is told then is not believed either.
+        bench.run(200, says(Doing::Off));
+        assert!(bench.supervisor.watch.is_astray(1));
+        bench.run(3000, &lies);
+        assert!(bench.supervisor.is_settled());
+        assert_eq!(bench.supervisor.phase(), Phase::Fault, "no end as planned");
+        assert!(matches!(
+            bench.last().cause,
+            Cause::ServoStillOn { servo: 1, .. } | Cause::ServoNotHeardOff { servo: 1 }
+        ));
+        assert_eq!(bench.transitions.iter().filter(|told| told.from == Phase::Damping).count(), 2);
+    }
+}
+
+#[test]
+fn a_servo_that_says_now_and_then_at_rest_that_it_is_off_may_be_on() {
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+    while !bench.supervisor.phase().is_over() {
+        bench.tick(|_| {});
+    }
+    assert_eq!(bench.run(60, sounds_obedient(3, Doing::Following)), Phase::Fault);
+    assert!(bench.supervisor.is_settled());
+    // It is believed when it has said so three times, however many replies are lost between.
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+    while !bench.supervisor.phase().is_over() {
+        bench.tick(|_| {});
+    }
+    bench.run(60, |bench| bench.state.servos[1].fresh = bench.state.tick.is_multiple_of(15));
+    assert_eq!(bench.supervisor.phase(), Phase::Stopped);
+}
+
+#[test]
+fn a_servo_that_is_off_and_on_in_turn_while_it_comes_down_is_told_once() {
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+    bench.transitions.clear();
+    bench.run(500, sounds_obedient(2, Doing::Off));
+    let told: Vec<_> = bench.transitions.iter().map(|told| (told.to, told.cause)).collect();
+    assert_eq!(told, [(Phase::Damping, Cause::ServoReset { servo: 1 })]);
+}
+
 #[test]
 fn a_servo_that_is_not_heard_in_the_end_is_named_and_that_is_no_end_as_planned() {
     let mut bench = Bench::active(|_| {});
@@ -1140,6 +1231,15 @@ fn a_position_that_jumps_under_control_brings_the_robot_down() {
     let mut bench = Bench::unarmed(|_| {});
     bench.run(100, |_| {});
     assert_eq!(bench.run(5, jumped), Phase::Idle);
+}
+
+#[test]
+fn a_position_that_slips_in_slices_under_control_brings_the_robot_down() {
+    let mut bench = Bench::active(|_| {});
+    let slips = |bench: &mut Bench| bench.state.servos[0].position = 0.145 * (bench.state.tick - 599) as f64;
+    bench.tick(slips);
+    assert_eq!(bench.tick(slips), Phase::Damping, "{:?}", bench.last());
+    assert!(matches!(bench.last().cause, Cause::PositionJumped { servo: 0, .. }));
 }
 
 fn frozen(bench: &mut Bench) {

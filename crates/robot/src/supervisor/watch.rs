@@ -5,7 +5,7 @@ use super::{Cause, Observation, Phase, SupervisorSettings, Trigger};
 use crate::config::RESTART_UNSEEN;
 use crate::state::{ImuState, RobotState};
 use khz_link::ImuSample;
-use khz_servo::{Doing, Quantity, Refused, ServoCommand, ServoState, Track};
+use khz_servo::{Doing, Fault, Quantity, Refused, ServoCommand, ServoState, Track};
 
 /// What is wrong in one tick: at most one cause per trigger.
 pub type Findings = [Option<Cause>; Trigger::COUNT];
@@ -14,8 +14,14 @@ pub type Findings = [Option<Cause>; Trigger::COUNT];
 /// the command, and a command may be lost.
 const STOPPED_REPLIES: u32 = 10;
 
-/// Replies in a row in which a servo does something else than it is commanded to, from which on that is no delay.
-const ASTRAY_REPLIES: u32 = 5;
+/// What a reply adds in which a servo does something else than it is commanded to, …
+const STRAYED: u32 = 2;
+/// … what one takes away that fits, and from where on that is no delay: five replies in a row, or more than one of three for long.
+const FITTED: u32 = 1;
+const ASTRAY: u32 = 5 * STRAYED;
+
+/// Replies at rest that say that a servo is off, before it is believed: none in between says that it is on.
+const OFF_REPLIES: u32 = 3;
 
 /// Replies in a row in which a value that is asked for is not a number, from which on it counts as not measured.
 const UNMEASURED_REPLIES: u32 = 5;
@@ -80,12 +86,14 @@ struct Tally {
     stopped: u32,
     /// … and since when it has been off, for whatever reason.
     off_since_ns: Option<i64>,
-    /// Replies in a row in which its output was on for something else than it was commanded.
+    /// How much its output was on of late for something else than it was commanded.
     astray: u32,
+    /// That was too much, and is not over yet.
+    is_astray: bool,
     /// It does not damp: for the rest of damping it is commanded to stop.
     let_go: bool,
-    /// It was commanded to be on, or said so, and has not said since that it is off.
-    may_be_on: bool,
+    /// Since it was commanded to be on, or said so, it has not said often enough that it is off: so many replies are lacking.
+    may_be_on: u32,
     /// Replies in a row without a number for the voltage and for the temperature, although they are asked for.
     unmeasured: [u32; 2],
     /// Where it was.
@@ -107,7 +115,8 @@ impl Tally {
         if may_be_off || is_on || servo.doing == Doing::Faulted {
             (self.stopped, self.off_since_ns) = (0, None);
         } else if servo.fresh {
-            self.stopped = if servo.doing == Doing::Off { self.stopped.saturating_add(1) } else { 0 };
+            let stopped = (self.stopped + 1).min(STOPPED_REPLIES + 1);
+            self.stopped = if servo.doing == Doing::Off { stopped } else { 0 };
             self.off_since_ns.get_or_insert(now_ns);
         }
         self.jump = None;
@@ -120,8 +129,7 @@ impl Tally {
     fn read(&mut self, servo: &ServoState, joint: &Joint, controlled: bool) {
         let before = !self.let_go && self.told_before.allows(servo.doing);
         let explained = self.told.allows(servo.doing) || before;
-        let is_astray = controlled && !explained;
-        self.astray = if is_astray { (self.astray + 1).min(ASTRAY_REPLIES) } else { 0 };
+        self.count_astray(controlled, explained);
         self.hear_whether_on(servo);
         let carries = &joint.carries;
         let lacks = [
@@ -144,12 +152,24 @@ impl Tally {
         }
     }
 
-    fn hear_whether_on(&mut self, servo: &ServoState) {
-        self.may_be_on = servo.doing.is_on() || self.may_be_on && self.told != Told::Stop;
+    /// A reply that fits says little of a servo that often does something else, and nothing of one that was let go for it.
+    fn count_astray(&mut self, controlled: bool, explained: bool) {
+        if !controlled {
+            (self.astray, self.is_astray) = (0, false);
+        } else if !explained {
+            self.astray = (self.astray + STRAYED).min(ASTRAY);
+        } else if !self.let_go {
+            self.astray = self.astray.saturating_sub(FITTED);
+        }
+        self.is_astray = self.astray == ASTRAY || self.is_astray && self.astray > 0;
     }
 
-    const fn is_astray(&self) -> bool {
-        self.astray >= ASTRAY_REPLIES
+    fn hear_whether_on(&mut self, servo: &ServoState) {
+        if servo.doing.is_on() {
+            self.may_be_on = OFF_REPLIES;
+        } else if self.told == Told::Stop {
+            self.may_be_on = self.may_be_on.saturating_sub(1);
+        }
     }
 
     /// It was commanded often enough, or for long enough, to be on.
@@ -309,7 +329,9 @@ impl Watch {
     pub fn command(&mut self, commands: &[ServoCommand]) {
         for (tally, command) in self.tallies.iter_mut().zip(commands) {
             tally.told_before = std::mem::replace(&mut tally.told, Told::of(command));
-            tally.may_be_on |= tally.told != Told::Stop;
+            if tally.told != Told::Stop {
+                tally.may_be_on = OFF_REPLIES;
+            }
         }
     }
 
@@ -318,9 +340,14 @@ impl Watch {
         self.still_since_ns.map(|since_ns| now_ns - since_ns)
     }
 
+    /// From now on all servos are damped: what they did under another command does not count for that.
+    pub fn begin_damping(&mut self) {
+        self.tallies.iter_mut().for_each(|tally| (tally.astray, tally.is_astray) = (0, false));
+    }
+
     /// A servo that does not damp although it is commanded to, if there is another: from now on it is to be commanded to stop.
     pub fn let_go(&mut self) -> Option<u16> {
-        let astray = |tally: &Tally| tally.told == Told::Damp && tally.is_astray() && !tally.let_go;
+        let astray = |tally: &Tally| tally.told == Told::Damp && tally.is_astray && !tally.let_go;
         let at = self.tallies.iter().position(astray)?;
         self.tallies[at].let_go = true;
         Some(at as u16)
@@ -334,7 +361,13 @@ impl Watch {
 
     /// The first servo from this one on that may still be on.
     pub fn may_be_on(&self, from: usize) -> Option<usize> {
-        (from..self.tallies.len()).find(|&at| self.tallies[at].may_be_on)
+        (from..self.tallies.len()).find(|&at| self.tallies[at].may_be_on > 0)
+    }
+
+    /// The servo does not do what it is commanded.
+    #[cfg(test)]
+    pub fn is_astray(&self, servo: usize) -> bool {
+        self.tallies[servo].is_astray
     }
 
     /// The loop was held up only just now, and devices had no time yet to answer.
@@ -440,6 +473,9 @@ fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bo
 fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_ns: i64) -> Option<Cause> {
     match servo.doing {
         Doing::Faulted => return Some(Cause::ServoFault { servo: at, fault: servo.fault }),
+        Doing::Other if servo.fault != Fault::NONE => {
+            return Some(Cause::ServoFault { servo: at, fault: servo.fault });
+        }
         Doing::TimedOut => return Some(Cause::ServoTimedOut { servo: at }),
         doing if tally.ran && !doing.is_on() => return Some(Cause::ServoReset { servo: at }),
         _ if !servo.is_known() => return None,
@@ -459,7 +495,7 @@ fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_
         saturated(Quantity::Velocity, velocity)
     } else if servo.position.is_nan() || servo.velocity.is_nan() && joint.carries.velocity_asked {
         Some(Cause::ServoNotFinite { servo: at })
-    } else if tally.stays_off(now_ns) || tally.is_astray() {
+    } else if tally.stays_off(now_ns) || tally.is_astray {
         Some(Cause::ServoNotObeying { servo: at, mode: servo.mode })
     } else {
         None

@@ -30,11 +30,22 @@ const IGNORED: [&str; 11] = [
 pub type Key = u128;
 
 /// Fields with thresholds of their own, which no setting shortens: how long a servo may stay off, or do something else.
-const LONG: [&str; 5] = ["off_since_ns", "stopped", "off", "astray", "back"];
+const LONG: [&str; 6] = ["off_since_ns", "stopped", "off", "astray", "may_be_on", "back"];
 
 /// Lists with an element for each servo: the supervisor's, and what the laws remember.
-const PER_SERVO: [&str; 10] =
-    ["tallies", "last", "missed", "driven", "ran", "off", "told", "told_before", "astray", "may_be_on"];
+const PER_SERVO: [&str; 11] = [
+    "tallies",
+    "last",
+    "missed",
+    "driven",
+    "ran",
+    "off",
+    "told",
+    "told_before",
+    "astray",
+    "is_astray",
+    "may_be_on",
+];
 
 /// Servos of the explored robots, at most.
 pub const MOST_SERVOS: usize = 2;

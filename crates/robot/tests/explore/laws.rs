@@ -8,14 +8,18 @@ use khz_robot::{Doing, ServoCommand};
 
 /// Stop is sent for so long before the robot counts as settled.
 fn settle_ns(period_ns: i64) -> i64 {
-    50_000_000.max(5 * period_ns)
+    50_000_000.max(6 * period_ns)
 }
 
 /// A servo may take so long to switch its output on, in time and in replies.
 const ENABLING_NS: i64 = 500_000_000;
 const STOPPED_REPLIES: u32 = 10;
-/// Replies in which a servo may do something else than it was commanded.
-const ASTRAY_REPLIES: u32 = 5;
+/// Five replies in a row, or more than one of three for long, in which a servo does something else than it was commanded: what such a
+/// reply counts, and where it is too much. One that fits takes one away.
+const STRAYED: u32 = 2;
+const ASTRAY: u32 = 10;
+/// Replies at rest after which a servo is off: in all of them it says so.
+const OFF_REPLIES: u32 = 3;
 
 /// One tick, and what came of it.
 pub struct Step<'a> {
@@ -59,13 +63,14 @@ pub struct Memory {
     ran: [bool; MOST_SERVOS],
     /// Replies in a row in which it was off although it was so commanded.
     off: [u32; MOST_SERVOS],
-    /// What it was commanded: 0 to stop, 1 to damp, 2 to move; the same in the tick before; and replies in a row which neither
-    /// explains.
+    /// What it was commanded: 0 to stop, 1 to damp, 2 to move; the same in the tick before; how many replies neither explains; and
+    /// that they were too many, and have not all been made up for.
     told: [u8; MOST_SERVOS],
     told_before: [u8; MOST_SERVOS],
     astray: [u32; MOST_SERVOS],
-    /// It was commanded to be on, or said so, and has not said since that it is off.
-    may_be_on: [bool; MOST_SERVOS],
+    is_astray: [bool; MOST_SERVOS],
+    /// It was commanded to be on, or said so, and so many replies are lacking that say that it is off.
+    may_be_on: [u32; MOST_SERVOS],
     /// Control ended because of trouble.
     trouble: bool,
 }
@@ -86,7 +91,8 @@ impl Memory {
             told: [0; MOST_SERVOS],
             told_before: [0; MOST_SERVOS],
             astray: [0; MOST_SERVOS],
-            may_be_on: [false; MOST_SERVOS],
+            is_astray: [false; MOST_SERVOS],
+            may_be_on: [0; MOST_SERVOS],
             trouble: false,
         }
     }
@@ -109,7 +115,7 @@ pub fn caps(settings: &SupervisorSettings, period_ns: i64) -> Caps {
         age_ns: longest.into_iter().fold(0, i64::max) + period_ns,
         count: counts.into_iter().fold(0, u32::max).into(),
         long_age_ns: ENABLING_NS + period_ns,
-        long_count: i64::from(STOPPED_REPLIES) + 1,
+        long_count: i64::from(ASTRAY.max(STOPPED_REPLIES + 1)),
     }
 }
 
@@ -177,8 +183,20 @@ fn remember_replies(memory: &mut Memory, step: &Step<'_>) {
             Doing::Off | Doing::Starting | Doing::Faulted => true,
         });
         let controlled = matches!(step.before, Phase::Active | Phase::Damping);
-        memory.astray[at] = if fits || !controlled { 0 } else { (memory.astray[at] + 1).min(ASTRAY_REPLIES) };
-        memory.may_be_on[at] = servo.doing.is_on() || (memory.may_be_on[at] && told != 0);
+        // One that is stopped because it does not damp has nothing to make up for that.
+        let let_go = step.before == Phase::Damping && memory.is_astray[at] && told == 0;
+        memory.astray[at] = match (controlled, fits) {
+            (false, _) => 0,
+            (true, false) => (memory.astray[at] + STRAYED).min(ASTRAY),
+            (true, true) if let_go => memory.astray[at],
+            (true, true) => memory.astray[at].saturating_sub(1),
+        };
+        memory.is_astray[at] = memory.astray[at] == ASTRAY || (memory.is_astray[at] && memory.astray[at] > 0);
+        memory.may_be_on[at] = match (servo.doing.is_on(), told) {
+            (true, _) => OFF_REPLIES,
+            (false, 0) => memory.may_be_on[at].saturating_sub(1),
+            (false, _) => memory.may_be_on[at],
+        };
     }
 }
 
@@ -190,7 +208,7 @@ fn commands_fit_the_phase(memory: &Memory, step: &Step<'_>) -> Result<(), String
             command.position.abs() <= 1.0 && command.velocity.is_finite() && command.torque.is_finite()
         }
         (Phase::Active, _) => true,
-        (Phase::Damping, ServoCommand::Stop) => memory.astray[at] == ASTRAY_REPLIES || memory.told[at] == 0,
+        (Phase::Damping, ServoCommand::Stop) => memory.is_astray[at] || memory.told[at] == 0,
         (Phase::Damping, command) => matches!(command, ServoCommand::Damp),
         (_, command) => matches!(command, ServoCommand::Stop),
     };
@@ -397,7 +415,7 @@ fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), Str
         _ => false,
     };
     a_stall_alone_ends_nothing(memory, step, &harmless)?;
-    let astray = memory.astray.contains(&ASTRAY_REPLIES);
+    let astray = memory.is_astray.contains(&true);
     let undisturbed = step.before == Phase::Active && step.events.iter().all(harmless) && !astray;
     law(!undisturbed || (step.after.phase() == Phase::Active && step.transitions.is_empty()), || {
         format!("out of control without a reason: {:?}", step.transitions)
@@ -418,7 +436,7 @@ fn a_stall_alone_ends_nothing(
     let stalled = step.before == Phase::Active
         && step.has(Event::HeldUp)
         && step.events.iter().all(|event| by_it(event) || harmless(event))
-        && !memory.astray.contains(&ASTRAY_REPLIES);
+        && !memory.is_astray.contains(&true);
     let warned =
         |change: &Transition| change.from == change.to && matches!(change.cause, Cause::LoopHeldUp { .. });
     let goes_on = step.after.phase() == Phase::Active && step.transitions.iter().all(warned);
@@ -438,7 +456,7 @@ fn damping_ends(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
         step.tick.state.servos.iter().all(|servo| servo.fresh && servo.velocity == 0.0) && memory.ticks > 0;
     // Mode 0 may be a reset, if the servo ran before.
     let reset = |event: &Event| matches!(event, Event::Servo(_, ServoEvent::Off));
-    let astray = memory.astray.contains(&ASTRAY_REPLIES);
+    let astray = memory.is_astray.contains(&true);
     let stopped = due(memory, step).is_some_and(|(reaction, _)| reaction == Reaction::Stop)
         || (step.settings.reactions.servo_fault == Reaction::Stop
             && (astray || step.events.iter().any(reset)));
@@ -463,7 +481,7 @@ fn trouble_ends_in_fault(memory: &mut Memory, step: &Step<'_>) -> Result<(), Str
 fn settled_only_at_rest(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     let (after, settled) = (step.after.phase(), step.after.is_settled());
     law(!settled || after.is_over(), || format!("settled in {after:?}"))?;
-    let on = memory.may_be_on.iter().any(|&on| on);
+    let on = memory.may_be_on.iter().any(|&lacking| lacking > 0);
     law(!(settled && on && after == Phase::Stopped), || "ended as planned, and a servo may be on".into())
 }
 
@@ -472,6 +490,10 @@ fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
     let most = step.ticks(step.settings.grace_ns().max(step.settings.damping_ns()));
     let counted = after == step.before && matches!(after, Phase::Active | Phase::Damping);
     memory.ticks = if counted { (memory.ticks + 1).min(most) } else { 0 };
+    if after == Phase::Damping && step.before != after {
+        // What servos did under another command does not count while they are damped.
+        (memory.astray, memory.is_astray) = ([0; MOST_SERVOS], [false; MOST_SERVOS]);
+    }
     for (index, servo) in step.tick.state.servos.iter().enumerate() {
         memory.told_before[index] = memory.told[index];
         memory.told[index] = match step.tick.commands[index] {
@@ -479,7 +501,9 @@ fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
             ServoCommand::Damp => 1,
             ServoCommand::Position(_) => 2,
         };
-        memory.may_be_on[index] |= memory.told[index] != 0;
+        if memory.told[index] != 0 {
+            memory.may_be_on[index] = OFF_REPLIES;
+        }
         let was_driven = memory.driven[index];
         let runs = servo.fresh && !matches!(servo.doing, Doing::Off | Doing::Faulted | Doing::TimedOut);
         let controlled = step.before == Phase::Active && after == Phase::Active;

@@ -31,6 +31,16 @@ impl ByHand for Settings {
         frame.unwrap_or_else(|_| unreachable!("a mode fits every frame"))
     }
 
+    /// One that has timed out damps by itself, and takes no order but to stop.
+    fn let_down(&self, id: u8, mounting: &Mounting, damp: bool) -> Option<Ask> {
+        let damps = Order::Damp { kd_scale: 1.0, watchdog_s: f64::NAN };
+        let write = |writer: &mut Writer<'_>| match damp {
+            true => write_order(&damps, mounting, writer),
+            false => Ok(()),
+        };
+        judged(id, *mounting, write, is_on).ok()
+    }
+
     fn exchange(
         &self,
         id: u8,
@@ -67,7 +77,12 @@ impl ByHand for Settings {
             writer.write(u32::from(Register::SET_OUTPUT_EXACT.0), &[Value::Float(0.0)])
         };
         let read = |_: &mut Writer<'_>| Ok(());
-        Ok(vec![judged(id, read, is_on)?, judged(id, set, refuses)?, judged(id, read, is_elsewhere)?])
+        let mounting = Mounting::default();
+        Ok(vec![
+            judged(id, mounting, read, is_on)?,
+            judged(id, mounting, set, refuses)?,
+            judged(id, mounting, read, is_elsewhere)?,
+        ])
     }
 
     fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
@@ -100,10 +115,11 @@ impl ByHand for Settings {
 /// One frame that writes and asks for the state, whose answer is wrong for a reason.
 fn judged(
     id: u8,
+    mounting: Mounting,
     write: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
     wrong: impl Fn(&Answer) -> Option<String> + Send + 'static,
 ) -> Result<Ask, String> {
-    let asked = ask(id, Format::default_query(), Mounting::default(), write);
+    let asked = ask(id, Format::default_query(), mounting, write);
     let Ask { frame, id, answers, read } =
         asked.map_err(|_| "the query does not fit into one frame".to_owned())?;
     let read = move |frame: &Frame| {

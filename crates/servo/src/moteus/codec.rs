@@ -209,6 +209,10 @@ impl Codec {
         }
         if let Some(fault) = values.fault {
             servo.fault = crate::Fault { code: fault.0.into(), text: fault.name() };
+            // The firmware sets both at once, so one of them is a lie, and its output may be on.
+            if fault.switches_off() && servo.doing.is_on() {
+                servo.doing = Doing::Other;
+            }
         }
         servo.refused = values.refused;
     }
@@ -492,6 +496,26 @@ mod tests {
             let reply = [&[0x21, 0, number][..], &motion, &[0x23, 0x0d, 0x31, 0x1e, 0x00]].concat();
             codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
             assert_eq!((servo.doing, servo.mode), (doing, crate::Mode { number, name }));
+        }
+    }
+
+    #[test]
+    fn a_fault_beside_a_mode_that_is_on_is_no_such_mode() {
+        let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
+        let motion = [0x2f, 1, 0, 0, 0x80, 0x3e, 0, 0, 0x80, 0x3f, 0xcd, 0xcc, 0xcc, 0x3d];
+        // 33 is a fault; from 96 on the code tells what limits the servo.
+        for (mode, fault, doing) in [
+            (10, 0, Doing::Following),
+            (10, 33, Doing::Other),
+            (12, 33, Doing::Other),
+            (10, 96, Doing::Following),
+            (0, 33, Doing::Off),
+            (1, 33, Doing::Faulted),
+        ] {
+            let mut servo = ServoState::UNKNOWN;
+            let reply = [&[0x21, 0, mode][..], &motion, &[0x23, 0x0d, 0x31, 0x1e, fault]].concat();
+            codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
+            assert_eq!((servo.doing, servo.fault.code), (doing, fault.into()), "mode {mode}");
         }
     }
 
