@@ -85,7 +85,7 @@ fn continued_at(line: &str, columns: usize) -> usize {
     at.unwrap_or(begins + 2).min(columns / 2)
 }
 
-/// The words of a line, each with the spaces before it. What is in backquotes is one word.
+/// The words of a line, each with the spaces before it. What is in backquotes is one word, and a number with its unit.
 fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -96,10 +96,21 @@ fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
             c == ' ' && !is_quoted
         });
         let end = end.map_or(rest.len(), |end| gap + end);
+        let end = end + unit(&rest[..end], &rest[end..]);
         let (before, after) = rest.split_at(end);
         rest = after;
         (!before.is_empty()).then(|| before.split_at(gap))
     })
+}
+
+/// How much of what follows a number is its unit: a short word behind one space.
+fn unit(number: &str, after: &str) -> usize {
+    let word = after.strip_prefix(' ').filter(|_| number.ends_with(|c: char| c.is_ascii_digit()));
+    let word = word.and_then(|word| word.split(' ').next());
+    let is_unit = |word: &&str| {
+        (1..=4).contains(&word.chars().count()) && !word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    word.filter(is_unit).map_or(0, |unit| 1 + unit.len())
 }
 
 /// Escapes what a terminal would obey: control characters but for line breaks and tabs, and those that change the
@@ -251,6 +262,7 @@ mod tests {
             assert_eq!(wrapped(whole, 40), whole);
         }
         assert_eq!(wrapped(&"x".repeat(50), 40), "x".repeat(50));
+        assert_eq!(wrapped("p50 462 µs p90 86.1 ms max 1 s", 14), "p50 462 µs p90\n  86.1 ms max\n  1 s");
         for columns in 0..60 {
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(squeezed(&wrapped(verdict, columns)), squeezed(verdict));
