@@ -38,12 +38,15 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text whose lines fit `columns`, broken between words. A line goes on under its last column if it has several, that of a table or of
-/// what stands beside a label, and otherwise a little further in. What is to be copied stays in one piece: a command in backquotes,
+/// A text whose lines fit `columns`, broken between words. A line goes on under its last column if it has several, such as a text beside a
+/// label, and otherwise a little further in; a table's row that is broken between columns keeps their distances. What is to be copied stays in one piece: a command in backquotes,
 /// a line that is a `sudo` command, and lines quoted from a file.
 pub fn wrapped(text: &str, columns: usize) -> String {
     text.split_inclusive('\n').map(|line| wrapped_line(line, columns)).collect()
 }
+
+/// How far in a table's row goes on.
+const TABLE: usize = 4;
 
 fn wrapped_line(line: &str, columns: usize) -> Cow<'_, str> {
     if line.trim_end().chars().count() <= columns || is_copied(line) {
@@ -53,7 +56,12 @@ fn wrapped_line(line: &str, columns: usize) -> Cow<'_, str> {
     let (mut wrapped, mut column) = (String::new(), 0);
     for (gap, word) in words(line.trim_end()) {
         let [gap_len, word_len] = [gap, word].map(|text| text.chars().count());
-        if column > indent && column + gap_len + word_len > columns {
+        let is_full = column > indent && column + gap_len + word_len > columns;
+        if is_full && gap_len >= 2 {
+            // The columns of a table stay under each other.
+            wrapped = format!("{wrapped}\n{:TABLE$}{gap}{word}", "");
+            column = TABLE + gap_len + word_len;
+        } else if is_full {
             wrapped = format!("{wrapped}\n{:indent$}{word}", "");
             column = indent + word_len;
         } else {
@@ -262,6 +270,11 @@ mod tests {
             assert_eq!(wrapped(whole, 40), whole);
         }
         assert_eq!(wrapped(&"x".repeat(50), 40), "x".repeat(50));
+        let row =
+            |cells: [&str; 4]| format!("  {:<4}{:>7}{:>9}{:>9}\n", cells[0], cells[1], cells[2], cells[3]);
+        let table = row(["", "mean", "99.9 %", "max"]) + &row(["wake", "1 ms", "12 µs", "366 ms"]);
+        let said = "         mean   99.9 %\n          max\n  wake   1 ms    12 µs\n       366 ms\n";
+        assert_eq!(wrapped(&table, 24), said);
         assert_eq!(wrapped("p50 462 µs p90 86.1 ms max 1 s", 14), "p50 462 µs p90\n  86.1 ms max\n  1 s");
         for columns in 0..60 {
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
