@@ -59,8 +59,9 @@ fn wrapped_line(line: &str, columns: usize) -> Cow<'_, str> {
         let is_full = column > indent && column + gap_len + word_len > columns;
         if is_full && gap_len >= 2 {
             // The columns of a table stay under each other.
-            wrapped = format!("{wrapped}\n{:TABLE$}{gap}{word}", "");
-            column = TABLE + gap_len + word_len;
+            let column_at = TABLE + gap_len.min(columns.saturating_sub(TABLE + word_len));
+            wrapped = format!("{wrapped}\n{:column_at$}{word}", "");
+            column = column_at + word_len;
         } else if is_full {
             wrapped = format!("{wrapped}\n{:indent$}{word}", "");
             column = indent + word_len;
@@ -275,6 +276,10 @@ mod tests {
         let table = row(["", "mean", "99.9 %", "max"]) + &row(["wake", "1 ms", "12 µs", "366 ms"]);
         let said = "         mean   99.9 %\n          max\n  wake   1 ms    12 µs\n       366 ms\n";
         assert_eq!(wrapped(&table, 24), said);
+        assert_eq!(
+            wrapped("  command                      287 µs\n", 20),
+            "  command\n              287 µs\n"
+        );
         assert_eq!(wrapped("p50 462 µs p90 86.1 ms max 1 s", 14), "p50 462 µs p90\n  86.1 ms max\n  1 s");
         for columns in 0..60 {
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
