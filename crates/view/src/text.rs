@@ -38,12 +38,15 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text whose lines fit `columns`, broken between words. A line goes on under its last column if it has several, that of a table or of
-/// what stands beside a label, and otherwise a little further in. What is to be copied stays in one piece: a command in backquotes,
+/// A text whose lines fit `columns`, broken between words. A line goes on under its last column if it has several, such as a text beside a
+/// label, and otherwise a little further in; a table's row that is broken between columns keeps their distances. What is to be copied stays in one piece: a command in backquotes,
 /// a line that is a `sudo` command, and lines quoted from a file.
 pub fn wrapped(text: &str, columns: usize) -> String {
     text.split_inclusive('\n').map(|line| wrapped_line(line, columns)).collect()
 }
+
+/// How far in a table's row goes on.
+const TABLE: usize = 4;
 
 fn wrapped_line(line: &str, columns: usize) -> Cow<'_, str> {
     if line.trim_end().chars().count() <= columns || is_copied(line) {
@@ -53,7 +56,13 @@ fn wrapped_line(line: &str, columns: usize) -> Cow<'_, str> {
     let (mut wrapped, mut column) = (String::new(), 0);
     for (gap, word) in words(line.trim_end()) {
         let [gap_len, word_len] = [gap, word].map(|text| text.chars().count());
-        if column > indent && column + gap_len + word_len > columns {
+        let is_full = column > indent && column + gap_len + word_len > columns;
+        if is_full && gap_len >= 2 {
+            // The columns of a table stay under each other.
+            let column_at = TABLE + gap_len.min(columns.saturating_sub(TABLE + word_len));
+            wrapped = format!("{wrapped}\n{:column_at$}{word}", "");
+            column = column_at + word_len;
+        } else if is_full {
             wrapped = format!("{wrapped}\n{:indent$}{word}", "");
             column = indent + word_len;
         } else {
@@ -85,7 +94,7 @@ fn continued_at(line: &str, columns: usize) -> usize {
     at.unwrap_or(begins + 2).min(columns / 2)
 }
 
-/// The words of a line, each with the spaces before it. What is in backquotes is one word.
+/// The words of a line, each with the spaces before it. What is in backquotes is one word, and a number with its unit.
 fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -96,10 +105,21 @@ fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
             c == ' ' && !is_quoted
         });
         let end = end.map_or(rest.len(), |end| gap + end);
+        let end = end + unit(&rest[..end], &rest[end..]);
         let (before, after) = rest.split_at(end);
         rest = after;
         (!before.is_empty()).then(|| before.split_at(gap))
     })
+}
+
+/// How much of what follows a number is its unit: a short word behind one space.
+fn unit(number: &str, after: &str) -> usize {
+    let word = after.strip_prefix(' ').filter(|_| number.ends_with(|c: char| c.is_ascii_digit()));
+    let word = word.and_then(|word| word.split(' ').next());
+    let is_unit = |word: &&str| {
+        (1..=4).contains(&word.chars().count()) && !word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    word.filter(is_unit).map_or(0, |unit| 1 + unit.len())
 }
 
 /// Escapes what a terminal would obey: control characters but for line breaks and tabs, and those that change the
@@ -251,6 +271,16 @@ mod tests {
             assert_eq!(wrapped(whole, 40), whole);
         }
         assert_eq!(wrapped(&"x".repeat(50), 40), "x".repeat(50));
+        let row =
+            |cells: [&str; 4]| format!("  {:<4}{:>7}{:>9}{:>9}\n", cells[0], cells[1], cells[2], cells[3]);
+        let table = row(["", "mean", "99.9 %", "max"]) + &row(["wake", "1 ms", "12 µs", "366 ms"]);
+        let said = "         mean   99.9 %\n          max\n  wake   1 ms    12 µs\n       366 ms\n";
+        assert_eq!(wrapped(&table, 24), said);
+        assert_eq!(
+            wrapped("  command                      287 µs\n", 20),
+            "  command\n              287 µs\n"
+        );
+        assert_eq!(wrapped("p50 462 µs p90 86.1 ms max 1 s", 14), "p50 462 µs p90\n  86.1 ms max\n  1 s");
         for columns in 0..60 {
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(squeezed(&wrapped(verdict, columns)), squeezed(verdict));
