@@ -92,9 +92,15 @@ impl Drive {
         Self { answer_s, gains_s, carried_s, swings, rings: scenario.rings(robot) }
     }
 
-    /// A servo whose position jumps drives its joint back with all its torque until the next command.
+    /// A servo whose position jumps drives its joint back with all its torque until the next command; so does one that was off within one
+    /// long period, and whose target went on meanwhile.
     fn of_joint(&self, scenario: &Scenario, servo: usize) -> Self {
-        let jumps = scenario.faults().any(|fault| matches!(fault, Fault::Jumps(of, _) if of == servo));
+        let is_slow = scenario.rate_hz < SMOOTH_HZ;
+        let jumps = scenario.faults().any(|fault| match fault {
+            Fault::Jumps(of, _) => of == servo,
+            Fault::Reboot(of) => of == servo && is_slow,
+            _ => false,
+        });
         Self { gains_s: if jumps { self.answer_s } else { self.gains_s }, ..*self }
     }
 }
@@ -275,8 +281,10 @@ impl Joint {
         let (inertia, kd) = (real.joint.inertia, real.gains()[1].max(1e-3));
         let answer_s = drive.gains_s * if file.limits.torque.is_some() { 1.0 } else { UNLIMITED_GAINS };
         let most = drive.swings * if blind_s > 0.0 || drive.rings { UNSEEN } else { TRIGGER };
-        let fastest =
-            file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + torque / inertia * answer_s);
+        // The host sees no less than a step.
+        let step = file.carries().reported_steps[1];
+        let gained = torque / inertia * answer_s + step;
+        let fastest = file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + gained);
         let braking = fastest * inertia / kd + inertia * fastest * fastest / (2.0 * DAMPING_TORQUE);
         let resolution = (file.carries().reported_steps[0] / TAU).max(1e-6);
         let margin = TOLERANCE

@@ -42,20 +42,28 @@ impl Track {
         let near = dt_s < NEAR_S && velocity.is_finite();
         let fastest = if near { velocity.abs().max(self.velocity.abs()) } else { most[0] };
         let moved = position - self.position;
-        let mut slipped = 0.0;
-        if near && moved.is_finite() {
-            // What a coarse position has gained in one reply it lacks in others. Not `clamp`, which panics where the velocity before is
-            // not known and no time has passed.
-            let (least, most) = (velocity.min(self.velocity) * dt_s, velocity.max(self.velocity) * dt_s);
-            slipped = self.slipped + moved - moved.max(least).min(most);
-            let forgiven = ((JUMP.1 - 1.0) * fastest + SLIP) * dt_s;
-            slipped -= slipped.max(-forgiven).min(forgiven);
-        }
+        let forgiven = ((JUMP.1 - 1.0) * fastest + SLIP) * dt_s;
+        // As a rule it is where its velocity leads it.
+        let is_there = self.slipped == 0.0 && (moved - velocity * dt_s).abs() <= forgiven;
+        let slipped =
+            if near && !is_there { self.slipped(moved, velocity * dt_s, forgiven, dt_s) } else { 0.0 };
         let far = (JUMP.0 + JUMP.1 * fastest * dt_s).min(most[1]);
         let jumps = moved.abs() > far || slipped.abs() > far;
         let velocity = if velocity.is_finite() { velocity } else { most[0] };
         *self = Self { position, velocity, at_ns, slipped: if jumps { 0.0 } else { slipped } };
         jumps
+    }
+
+    /// How far it has slipped by now, if it has moved so far, and its velocity would have led it so far.
+    fn slipped(&self, moved: f64, led: f64, forgiven: f64, dt_s: f64) -> f64 {
+        if !moved.is_finite() {
+            return 0.0;
+        }
+        // What a coarse position has gained in one reply it lacks in others. Not `clamp`, which panics where the velocity before is not
+        // known and no time has passed.
+        let before = self.velocity * dt_s;
+        let slipped = self.slipped + moved - moved.max(led.min(before)).min(led.max(before));
+        slipped - slipped.max(-forgiven).min(forgiven)
     }
 }
 
