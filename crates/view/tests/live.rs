@@ -851,7 +851,7 @@ fn whoever_reads_and_whoever_waits_for_a_stop_keep_their_seats() {
         silent.push(Client::open(bench.at, "khz.ask.v1"));
         // Read all the while: who has taken nothing for a second may lose its seat, and a busy machine takes longer for 150.
         if at % 5 == 0 {
-            bench.robot.servo(1);
+            bench.robot.servo(2 + at);
             reader.binary();
         }
     }
@@ -859,7 +859,7 @@ fn whoever_reads_and_whoever_waits_for_a_stop_keep_their_seats() {
     // Either answer; a machine that is busy may have taken longer than the view waits.
     let answer = stopper.text();
     assert!(answer["done"] == true || answer["unreachable"].is_string(), "{answer}");
-    bench.robot.servo(2);
+    bench.robot.servo(200);
     reader.binary();
     drop(silent);
 }
