@@ -107,7 +107,16 @@ pub fn open_links(
     config: &RobotConfig,
     make_emulated: impl FnOnce(World) -> Box<dyn Link>,
 ) -> Result<Links, AssembleError> {
-    open_links_as(Role::Host, config, make_emulated)
+    open_links_as(Role::Host, Whom::Servos, config, make_emulated)
+}
+
+/// Whom the links of a robot file reach, where they have to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The servos of the file.
+    Servos,
+    /// Everybody on its buses, known or not.
+    Everybody,
 }
 
 /// The same, for another role.
@@ -116,6 +125,7 @@ pub fn open_links(
 /// As [`open_links`].
 pub fn open_links_as(
     role: Role,
+    whom: Whom,
     config: &RobotConfig,
     make_emulated: impl FnOnce(World) -> Box<dyn Link>,
 ) -> Result<Links, AssembleError> {
@@ -128,7 +138,7 @@ pub fn open_links_as(
                 .take()
                 .map_or_else(|| unreachable!("the emulated devices are one link"), |make| make(world)))
         };
-        links.push(group.open(role, config, &mut emulated)?);
+        links.push(group.open(role, whom, config, &mut emulated)?);
     }
     let places = places(config);
     let of_kind = |kind: &str| {
@@ -173,6 +183,7 @@ impl Group {
     fn open(
         &self,
         role: Role,
+        whom: Whom,
         config: &RobotConfig,
         emulated: &mut dyn FnMut() -> Result<Box<dyn Link>, String>,
     ) -> Result<Box<dyn Link>, AssembleError> {
@@ -180,7 +191,7 @@ impl Group {
         let mut servos = self.buses.iter().flat_map(|&bus| config.servos_on(bus));
         let around = Around {
             role,
-            ids: Some(ids.collect()),
+            ids: (whom == Whom::Servos).then(|| ids.collect()),
             speaks_fd: servos.find(|(_, servo)| servo.speaks_fd()).map(|(_, servo)| servo.name.clone()),
             sharing: self.buses.iter().map(|&bus| &config.buses[bus].link).collect(),
             pi3hat: config.pi3hat.clone().unwrap_or_default(),
