@@ -241,10 +241,14 @@ impl RunSummary {
         let Landed { outcome, recording, .. } = landed;
         let (stats, tally) = (&outcome.stats, &outcome.stats.tally);
         let links = khz_robot::assemble::link_names(config);
+        let places = khz_robot::assemble::places(config);
+        let narrow = |cause: Cause| {
+            khz_robot::assemble::narrowed(cause, outcome.machine.links(), &places).told(&links).to_string()
+        };
         let events: Vec<EventSummary> =
-            stats.transitions.iter().map(|transition| event(config, &links, stats, transition)).collect();
+            stats.transitions.iter().map(|transition| event(config, &narrow, stats, transition)).collect();
         let controlled = tally.controlled();
-        let lack = lack(config, &links, outcome.machine.supervisor().lack());
+        let lack = lack(config, &narrow, outcome.machine.supervisor().lack());
         let (mut end, ended_well) = ending(&events, controlled.ticks, lack.clone());
         let servos = servos(config, landed);
         if !ended_well {
@@ -425,8 +429,8 @@ fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
 }
 
 /// What a robot that was never armed lacked.
-fn lack(config: &RobotConfig, links: &[String], lack: Option<Cause>) -> Option<String> {
-    lack.map(|cause| on_servo(cause.told(links).to_string(), servo_and_bus(config, cause)))
+fn lack(config: &RobotConfig, told: &dyn Fn(Cause) -> String, lack: Option<Cause>) -> Option<String> {
+    lack.map(|cause| on_servo(told(cause), servo_and_bus(config, cause)))
 }
 
 /// The names of the servo that a cause is about, and of its bus.
@@ -527,7 +531,7 @@ impl EventSummary {
 
 fn event(
     config: &RobotConfig,
-    links: &[String],
+    told: &dyn Fn(Cause) -> String,
     stats: &RunStats,
     transition: &khz_robot::supervisor::Transition,
 ) -> EventSummary {
@@ -537,7 +541,7 @@ fn event(
         tick: transition.tick,
         from: transition.from.name(),
         to: transition.to.name(),
-        cause: transition.cause.told(links).to_string(),
+        cause: told(transition.cause),
         servo: place.map(|(servo, _)| servo.to_owned()),
         bus: place.map(|(_, bus)| bus.to_owned()),
         trouble: transition.cause.is_trouble(),

@@ -59,3 +59,25 @@ fn a_log_is_judged_as_its_run() {
     assert!(texts[1].contains("missed"), "{}", texts[1]);
     assert!(texts[2].starts_with("Came down after") && texts[2].contains("knee on bus main"), "{}", texts[2]);
 }
+
+/// The emulated buses are one link: it was "the link of buses main, right is down".
+#[test]
+fn of_buses_that_share_a_link_the_one_that_is_down_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tlog");
+    let right = "[bus.right]\nlink = \"emulated\"\n[bus.right.faults]\nevents = [{ at_s = 0.8, kind = \"bus_off\" }]\n\
+                 [[servo]]\nname = \"toe\"\nbus = \"right\"\nid = 1\n";
+    let text = format!("{ROBOT}\n{right}\n[log]\npath = \"{}\"\n", path.display());
+    let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
+    let options = LaunchOptions { duration_ns: Some(1_500_000_000), ..LaunchOptions::default() };
+    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
+    let summary = RunSummary::of(&config, &landed);
+    let log = from_log(&[path]).unwrap().data;
+    let of_run: Vec<String> = summary.events.iter().map(|event| event.cause.clone()).collect();
+    let of_log: Vec<String> =
+        log.events.iter().map(|event| format!("{} {}", event.what, event.detail)).collect();
+    for told in [of_run, of_log] {
+        assert!(told.iter().any(|told| told.contains("bus right is down")), "{told:?}");
+        assert!(!told.iter().any(|told| told.contains("the link of buses")), "{told:?}");
+    }
+}

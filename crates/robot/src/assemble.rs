@@ -5,7 +5,7 @@ use crate::controller::{Controller, Hold, Sine, StandAndSquat, Walk};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
 use crate::links::{Around, LinkConfig, LinkKind};
 use crate::state::RobotState;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Cause, Supervisor};
 use crate::tick::Machine;
 use khz_emu::{EmulatedLink, WireKind, World};
 use khz_link::faults::{Fault, Faults};
@@ -257,7 +257,8 @@ pub fn places(config: &RobotConfig) -> Vec<Place> {
     places
 }
 
-/// What to call each link of a robot file, in the order in which they are opened: by its buses.
+/// What to call each link of a robot file, in the order in which they are opened: by its buses. Behind them the buses themselves, in
+/// their order: see [`narrowed`].
 pub fn link_names(config: &RobotConfig) -> Vec<String> {
     let places = places(config);
     let links = places.iter().map(|(link, _)| link + 1).max().unwrap_or(0);
@@ -270,7 +271,22 @@ pub fn link_names(config: &RobotConfig) -> Vec<String> {
             several => format!("the link of buses {}", several.join(", ")),
         }
     };
-    (0..links).map(name).collect()
+    let buses = config.buses.iter().map(|bus| format!("bus {}", bus.name));
+    (0..links).map(name).chain(buses).collect()
+}
+
+/// Of a link that is down and that several buses share, the one bus that was, as [`link_names`] has it behind the links. What else
+/// went down, and every other cause, stays as it is. Allocates nothing.
+pub fn narrowed(cause: Cause, links: &[Box<dyn Link>], places: &[Place]) -> Cause {
+    let Cause::BusDown { link } = cause else { return cause };
+    let was_down = |(_, (of, channel)): &(usize, &Place)| {
+        *of == usize::from(link) && links.get(*of).is_some_and(|link| link.counters(*channel).downs > 0)
+    };
+    let mut down = places.iter().enumerate().filter(was_down);
+    match (down.next(), down.next()) {
+        (Some((bus, _)), None) => Cause::BusDown { link: (links.len() + bus) as u16 },
+        _ => cause,
+    }
 }
 
 fn device(config: &RobotConfig, number: usize, (link, channel): Place) -> DevicePlan {
