@@ -225,6 +225,8 @@ pub struct ServoSummary {
     pub replied: u64,
     /// Cycles without.
     pub missed: u64,
+    /// Of these, cycles in which it was asked nothing after a miss, so that what it still answers cannot be mistaken.
+    pub quiet: u64,
     /// Longest run of these.
     pub missed_in_a_row: u32,
     /// Replies to older queries, and further replies to one query.
@@ -513,7 +515,7 @@ impl ServoSummary {
     /// Queries that were due and not sent: the bus had no time for them. Cycles are answered or missed, and most of the others
     /// are those of a servo that is switching on.
     fn unasked(&self) -> u64 {
-        (self.replied + self.missed).saturating_sub(self.sent)
+        (self.replied + self.missed - self.quiet).saturating_sub(self.sent)
     }
 }
 
@@ -561,6 +563,7 @@ fn servo(config: &RobotConfig, landed: &Landed, index: usize) -> ServoSummary {
         sent: stats.sent,
         replied: stats.replied,
         missed: stats.missed,
+        quiet: stats.quiet,
         missed_in_a_row: stats.missed_in_a_row,
         late: stats.late,
         duplicates: stats.duplicates,

@@ -81,3 +81,29 @@ fn of_buses_that_share_a_link_the_one_that_is_down_is_named() {
         assert!(!told.iter().any(|told| told.contains("the link of buses")), "{told:?}");
     }
 }
+
+/// "10 replies missed in a row" stood beside "missed 3": the cycles in which it was asked nothing were nobody's.
+#[test]
+fn a_servo_that_is_asked_nothing_after_a_miss_is_without_a_state_and_counts_as_missed() {
+    // No bus has two families.
+    let cubemars = "family = \"cubemars\"\nid = 2\nlimits = { position = [-1.0, 1.0], velocity = 4.0 }\ncubemars = { model = \"AK80-9\", unwatched = true, kp = 30, kd = 1 }\n";
+    let limits = "id = 2\n    limits = { position = [-1.0, 1.0], velocity = 4.0, torque = 1.0 }\n";
+    let text = ROBOT
+        .replace(limits, cubemars)
+        .replace(&limits.replace("id = 2", "id = 1"), &cubemars.replace("id = 2", "id = 1"));
+    let text = format!("{text}\n[bus.main.faults]\nevents = [{{ at_s = 0.9, kind = \"silence\", id = 2 }}]");
+    let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
+    let options = LaunchOptions { duration_ns: Some(1_500_000_000), ..LaunchOptions::default() };
+    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
+    let summary = RunSummary::of(&config, &landed);
+    assert!(
+        summary.verdict.text.contains("10 replies missed in a row (knee on bus main)"),
+        "{}",
+        summary.verdict.text
+    );
+    // In the tenth it comes down.
+    assert!((9..=10).contains(&summary.controlled.missed_replies), "{}", summary.controlled.missed_replies);
+    let knee = &summary.servos[1];
+    assert!(knee.missed > 10 && knee.quiet > 0 && knee.sent < knee.replied + knee.missed, "{knee:?}");
+    assert!(!summary.verdict.text.contains("khz budget"), "{}", summary.verdict.text);
+}
