@@ -20,6 +20,11 @@ pub(super) fn fits_not(facts: &Facts) -> bool {
     facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > left_ns)
 }
 
+/// It is predicted to be shorter than that, by more than the prediction may be wrong.
+pub(super) fn fits_well(facts: &Facts) -> bool {
+    facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns + needed_ns / 20 <= left_ns)
+}
+
 /// What became of missed replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missed {
@@ -58,7 +63,7 @@ impl Missed {
 
 /// The replies missed under control without excuse.
 pub(super) fn missed(facts: &Facts) -> Missed {
-    let late = late_replies(facts).saturating_sub(facts.outside.late_replies);
+    let late = late_under_control(facts);
     Missed::of(clean_misses(facts), late, facts.unasked, fits_not(facts))
 }
 
@@ -72,6 +77,11 @@ pub(super) fn missed_outside(facts: &Facts) -> Missed {
 /// Replies to older queries, without those that computing left no time for.
 pub(super) fn late_replies(facts: &Facts) -> u64 {
     facts.late_replies.saturating_sub(facts.missed_while_computing)
+}
+
+/// Those of them that came under control.
+pub(super) fn late_under_control(facts: &Facts) -> u64 {
+    late_replies(facts).saturating_sub(facts.outside.late_replies)
 }
 
 /// What brought the robot down, or kept it from control, is that replies come late: those that did are enough of the missed
