@@ -14,6 +14,7 @@ use crate::costs::LateGroup;
 use crate::tally::{Counts, Pace};
 use crate::usual::Usual;
 use causes::has_several_causes;
+pub use causes::{Explained, explained};
 use cures::{bus_remedy, remedy};
 use khz_page::{Level, Verdict};
 use khz_rt::{Grade, Usage};

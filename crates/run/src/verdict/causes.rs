@@ -163,7 +163,7 @@ pub(super) fn has_several_causes(facts: &Facts) -> bool {
 
 /// A cause that the machine explains.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Explained {
+pub enum Explained {
     /// The control group's CPU quota.
     Quota,
     /// The limit of real-time threads.
@@ -172,8 +172,30 @@ pub(super) enum Explained {
     Stopped,
 }
 
+impl Explained {
+    /// In a sentence, after "because".
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Quota => "the CPU quota of its control group was used up",
+            Self::RtLimit => "the kernel limits real-time threads (`kernel.sched_rt_runtime_us`)",
+            Self::Stopped => "it was stopped from outside (a signal, a debugger, a frozen control group)",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Quota => "raise the quota (`cpu.max`, `CPUQuota=` of systemd, `--cpus` of a container)",
+            Self::RtLimit => "let it sleep (`loop.wake`), or set `sysctl kernel.sched_rt_runtime_us=-1`",
+            Self::Stopped => "keep whatever stops or freezes processes away from this one",
+        }
+    }
+}
+
 /// What the machine is known to have done, where it accounts for at least half of what a cause took.
-pub(super) fn explained(facts: &Facts, group: &LateGroup) -> Option<Explained> {
+pub fn explained(facts: &Facts, group: &LateGroup) -> Option<Explained> {
     let Stops { throttled_ns, stopped_ns, rt_runtime_ns } = facts.stops;
     let is_most = |ns: i64| ns > 0 && 2 * ns >= group.lost_ns;
     let worst_ns = group.worst_ns.unwrap_or(0);

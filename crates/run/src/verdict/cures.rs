@@ -46,19 +46,8 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
     }
     let is_late = is_late(facts) || facts.stopped.is_some() || late_starts(facts).is_some();
     let led = leading(facts).filter(|_| is_late);
-    match led.and_then(|group| explained(facts, group)) {
-        Some(Explained::Quota) => {
-            return Some(
-                "raise the quota (`cpu.max`, `CPUQuota=` of systemd, `--cpus` of a container)".into(),
-            );
-        }
-        Some(Explained::RtLimit) => {
-            return Some("let it sleep (`loop.wake`), or set `sysctl kernel.sched_rt_runtime_us=-1`".into());
-        }
-        Some(Explained::Stopped) => {
-            return Some("keep whatever stops or freezes processes away from this one".into());
-        }
-        None => {}
+    if let Some(explained) = led.and_then(|group| explained(facts, group)) {
+        return Some(explained.remedy().into());
     }
     let set_up = set_up(facts).map(|_| DOCTOR);
     match led.map(|group| group.cause) {

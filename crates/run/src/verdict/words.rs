@@ -310,15 +310,8 @@ pub(super) fn cause(facts: &Facts) -> Option<String> {
 }
 
 pub(super) fn because(facts: &Facts, group: &LateGroup) -> &'static str {
-    match explained(facts, group) {
-        Some(Explained::Quota) => return "the CPU quota of its control group was used up",
-        Some(Explained::RtLimit) => {
-            return "the kernel limits real-time threads (`kernel.sched_rt_runtime_us`)";
-        }
-        Some(Explained::Stopped) => {
-            return "it was stopped from outside (a signal, a debugger, a frozen control group)";
-        }
-        None => {}
+    if let Some(explained) = explained(facts, group) {
+        return explained.words();
     }
     match group.cause {
         Cause::PreviousTick => "the tick before overran",
