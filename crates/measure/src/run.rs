@@ -417,6 +417,7 @@ fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
     Unlogged {
         early_frames: outcome.stats.early_frames,
         duplicates: servos.iter().map(|servo| servo.duplicates).sum(),
+        untold: 0,
         unasked: servos.iter().map(ServoSummary::unasked).sum(),
         changed: Some((outcome.machine.supervisor().clamped(), commands)),
         not_done: pipelined(&outcome.stats).map(|of| (of.without_decision, of.ticks, of.command_age_ns.max)),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use khz_measure::run::{RunSummary, from_log};
+use khz_page::Level;
 use khz_robot::RobotConfig;
 use khz_robot::launch::{Launch, LaunchOptions};
 
@@ -58,6 +59,57 @@ fn a_log_is_judged_as_its_run() {
     assert!(texts[0].starts_with("Held 500 Hz of virtual time"), "{}", texts[0]);
     assert!(texts[1].contains("missed"), "{}", texts[1]);
     assert!(texts[2].starts_with("Came down after") && texts[2].contains("knee on bus main"), "{}", texts[2]);
+}
+
+/// It was said that all eight came late, as further replies to one query are late ones in a log; and no servo was named.
+#[test]
+fn a_log_does_not_take_duplicates_for_the_replies_that_a_silent_servo_owes() {
+    let faults = "duplicate = 0.02\nevents = [{ at_s = 0.8, for_s = 0.015, kind = \"silence\", id = 2 }]";
+    let [run, log] = verdicts(&format!("[bus.main.faults]\n{faults}"), false);
+    for verdict in [&run, &log] {
+        let text = &verdict.text;
+        assert!(
+            text.contains("missed 8 replies") || text.contains("8 replies were missed by knee"),
+            "{text}"
+        );
+        assert!(text.contains("khz bus scan") || text.contains("check power"), "{text}");
+        assert!(!text.contains("khz budget"), "{text}");
+    }
+    assert!(
+        log.reasons.iter().any(|reason| reason.contains("late or duplicates: a log does not tell")),
+        "{log:?}"
+    );
+}
+
+/// Its first files may be lost, or not given.
+#[test]
+fn a_log_without_its_beginning_is_not_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tlog");
+    let text = format!(
+        "{ROBOT}\n[supervisor]\ndamping_s = 4\nstill_s = 3\n[log]\npath = \"{}\"\nrotate_s = 1\n",
+        path.display()
+    );
+    let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
+    let options = LaunchOptions { duration_ns: Some(3_500_000_000), ..LaunchOptions::default() };
+    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
+    let files = RunSummary::of(&config, &landed).log_files;
+    let whole = from_log(&files).unwrap();
+    assert_eq!((whole.missing, whole.data.verdict.level), (Vec::new(), Level::Good));
+    let of = |range: std::ops::Range<usize>| from_log(&files[range]).unwrap();
+    let part = of(2..files.len());
+    assert!(part.missing[0].starts_with("The first ") && part.missing[0].ends_with("not in these files."));
+    let said = part.data.verdict;
+    assert!(
+        said.level == Level::Warning && said.text.contains("ticks are not in these files"),
+        "{}",
+        said.text
+    );
+    // It comes down for longer than a file lasts.
+    let last = (2..files.len()).rev().find_map(|at| from_log(&files[at..=at]).ok());
+    let said = last.unwrap().data.verdict;
+    assert!(said.text.starts_with("Not under control in these files; "), "{}", said.text);
+    assert_eq!(said.headline, "not under control in these files");
 }
 
 /// The emulated buses are one link: it was "the link of buses main, right is down".

@@ -71,6 +71,8 @@ pub struct Facts {
     pub late_replies: u64,
     /// Further replies to a query that was answered.
     pub duplicates: u64,
+    /// Replies that were the one or the other, where nobody can tell which.
+    pub late_or_duplicates: u64,
     /// Frames that were no reply to a query.
     pub unexpected_frames: u64,
     /// IMU readings missed.
@@ -85,6 +87,8 @@ pub struct Facts {
     pub stopped: Option<(u64, u64)>,
     /// What brought the robot down.
     pub broken: Option<Broken>,
+    /// The beginning of the run is not known: it may have been under control then.
+    pub begins_late: bool,
     /// What went wrong and did not, as sentences.
     pub warnings: Vec<String>,
     /// The robot file, which the commands in the verdict name.

@@ -33,6 +33,8 @@ pub(super) struct Unlogged {
     pub early_frames: u64,
     /// Further replies to one query: in a log they are among the late replies.
     pub duplicates: u64,
+    /// In a log: all late replies, where it does not tell which of them are duplicates.
+    pub untold: u64,
     /// Queries that were due and not sent.
     pub unasked: u64,
     /// Commands changed to keep joints within their limits, of how many.
@@ -55,12 +57,18 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         let (servo, count) = tally.worst_servo(controlled)?;
         Some((known.servos.get(servo)?.clone(), count))
     };
+    let is_told = unlogged.untold == 0;
+    let late = |replies: u64| if is_told { replies } else { 0 };
     let facts = Facts {
         target_hz: config.map_or(base.target_hz, |config| config.timing.rate_hz),
         virtual_time: known.virtual_time,
         early_frames: unlogged.early_frames,
         worst_servo: worst_servo(true),
-        outside: Outside { worst_servo: worst_servo(false), ..base.outside },
+        outside: Outside {
+            worst_servo: worst_servo(false),
+            late_replies: late(base.outside.late_replies),
+            ..base.outside
+        },
         unasked: unlogged.unasked,
         cycle_ns: config.filter(|_| missed_replies > 0).map(cycle_ns),
         wake_ns: has_percentile(wake.count, 0.99).then(|| (wake.p99, tally.counter.late_ns())),
@@ -69,7 +77,8 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         stops: unlogged.stops,
         usual: usual_of_its_own(tally),
         granted: unlogged.granted.filter(|_| asked_for_more),
-        late_replies: base.late_replies.saturating_sub(unlogged.duplicates),
+        late_replies: late(base.late_replies.saturating_sub(unlogged.duplicates)),
+        late_or_duplicates: unlogged.untold,
         duplicates: unlogged.duplicates,
         file: config.map_or(RobotFile::Unknown, |config| config.file.clone()),
         ..base
@@ -154,9 +163,12 @@ pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<Stri
     // Whoever stops it at once may leave it no tick under control.
     let had_begun = events.iter().any(|event| event.to == Phase::Active.name());
     let lack = if had_begun { Some("it had only begun".to_owned()) } else { lack };
-    let lack = lack.unwrap_or_else(|| "start-up was not over".to_owned());
-    (format!("never under control: {lack}; {end}"), false)
+    let never = lack.map_or_else(|| NEVER.to_owned(), |lack| format!("never under control: {lack}"));
+    (format!("{never}; {end}"), false)
 }
+
+/// How the end of a run begins that did not come under control, if nothing says why.
+pub(super) const NEVER: &str = "never under control: start-up was not over";
 
 /// Servos that may still be on at rest, beside one that is the reason itself: nothing else is warned of there.
 fn left_on(events: &[EventSummary]) -> String {

@@ -69,7 +69,7 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
 
 pub(super) fn quality_remedy(facts: &Facts) -> Option<&'static str> {
     let held_up = (facts.missed_while_off_cpu + facts.missed_while_computing > 0).then(String::new);
-    let duplicates = (facts.duplicates > 0).then(String::new);
+    let duplicates = (facts.duplicates + facts.late_or_duplicates > 0).then(String::new);
     let remedies = [
         (held_up, DOCTOR),
         (late_starts(facts), DOCTOR),

@@ -178,6 +178,13 @@ pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
         (late_replies, format!("{late} late: to the query of an earlier tick.")),
         (facts.duplicates, format!("{duplicates} duplicates: two servos may have the same id.")),
         (
+            facts.late_or_duplicates,
+            format!(
+                "{} late or duplicates: a log does not tell which.",
+                were(facts.late_or_duplicates, "reply", "replies")
+            ),
+        ),
+        (
             facts.unexpected_frames,
             format!("{unexpected} no reply to a query: something else may send on the bus."),
         ),
@@ -226,6 +233,7 @@ pub(super) fn headline(facts: &Facts) -> String {
     if let Some(broken) = &facts.broken {
         return match broken.after_s {
             Some(after_s) => format!("came down after {}", duration(after_s * 1e9)),
+            None if facts.begins_late => "not under control in these files".into(),
             None => "never under control".into(),
         };
     }
