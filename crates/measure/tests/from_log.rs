@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use khz_measure::run::{RunSummary, from_log};
-use khz_page::Level;
 use khz_robot::RobotConfig;
 use khz_robot::launch::{Launch, LaunchOptions};
 
@@ -79,37 +78,6 @@ fn a_log_does_not_take_duplicates_for_the_replies_that_a_silent_servo_owes() {
         log.reasons.iter().any(|reason| reason.contains("late or duplicates: a log does not tell")),
         "{log:?}"
     );
-}
-
-/// Its first files may be lost, or not given.
-#[test]
-fn a_log_without_its_beginning_is_not_good() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("run.tlog");
-    let text = format!(
-        "{ROBOT}\n[supervisor]\ndamping_s = 4\nstill_s = 3\n[log]\npath = \"{}\"\nrotate_s = 1\n",
-        path.display()
-    );
-    let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
-    let options = LaunchOptions { duration_ns: Some(3_500_000_000), ..LaunchOptions::default() };
-    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
-    let files = RunSummary::of(&config, &landed).log_files;
-    let whole = from_log(&files).unwrap();
-    assert_eq!((whole.missing, whole.data.verdict.level), (Vec::new(), Level::Good));
-    let of = |range: std::ops::Range<usize>| from_log(&files[range]).unwrap();
-    let part = of(2..files.len());
-    assert!(part.missing[0].starts_with("The first ") && part.missing[0].ends_with("not in these files."));
-    let said = part.data.verdict;
-    assert!(
-        said.level == Level::Warning && said.text.contains("ticks are not in these files"),
-        "{}",
-        said.text
-    );
-    // It comes down for longer than a file lasts.
-    let last = (2..files.len()).rev().find_map(|at| from_log(&files[at..=at]).ok());
-    let said = last.unwrap().data.verdict;
-    assert!(said.text.starts_with("Not under control in these files; "), "{}", said.text);
-    assert_eq!(said.headline, "not under control in these files");
 }
 
 /// The emulated buses are one link: it was "the link of buses main, right is down".

@@ -252,7 +252,10 @@ impl Replay {
     fn tick(&mut self, value: &Value<'_>) {
         let mut tick = record::Tick::UNKNOWN;
         tick.read(value);
-        let tick = tick.bounded();
+        self.count(tick.bounded());
+    }
+
+    fn count(&mut self, tick: record::Tick) {
         self.starts_over |= self.after.take().is_some_and(|after| tick.number <= after);
         let before = self.last.replace(tick);
         self.first.get_or_insert(tick.number);
@@ -475,5 +478,61 @@ fn text(value: &Value<'_>, field: &str) -> String {
     match value.at(field) {
         Some(Value::String(text)) => text.to_owned(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_page::Level;
+
+    /// What is said of these ticks, of which some are controlled, and of how it came down.
+    fn said(numbers: std::ops::Range<u64>, controlled: bool) -> FromLog {
+        let mut replay = Replay::new();
+        for number in numbers {
+            let planned_ns = number as i64 * 1_000_000;
+            let tick = record::Tick {
+                number,
+                planned_ns,
+                waited_for_ns: planned_ns,
+                due_ns: planned_ns,
+                started_ns: planned_ns,
+                controlled,
+                phase: Phase::Stopped,
+                ..record::Tick::UNKNOWN
+            };
+            replay.count(tick);
+        }
+        let (from, to, cause) =
+            (Phase::Damping.name(), Phase::Stopped.name(), "every joint stands still".to_owned());
+        let down =
+            EventSummary { time_s: 1.0, tick: 1, from, to, cause, servo: None, bus: None, trouble: false };
+        replay.events.push(down);
+        replay.finish()
+    }
+
+    /// The first files of a rotated log may be lost, or not given: it "held 1000 Hz", and was good.
+    #[test]
+    fn a_log_without_its_beginning_says_so_and_is_not_good() {
+        let whole = said(0..1_000, true);
+        assert!(!whole.missing.iter().any(|missing| missing.contains("The first")), "{:?}", whole.missing);
+        let part = said(3_000..4_000, true);
+        assert_eq!(part.missing[0], "The first 3,000 ticks are not in these files.");
+        let verdict = part.data.verdict;
+        assert!(verdict.level == Level::Warning, "{verdict:?}");
+        assert!(
+            verdict.text.starts_with("Held 1000 Hz, but the first 3,000 ticks are not in these files"),
+            "{}",
+            verdict.text
+        );
+        // Nor was it never under control, if only the end is here.
+        let end = said(3_000..4_000, false).data.verdict;
+        assert!(
+            end.text.starts_with("Not under control in these files; every joint stands still"),
+            "{}",
+            end.text
+        );
+        assert_eq!(end.headline, "not under control in these files");
+        assert!(said(0..1_000, false).data.verdict.text.starts_with("Never under control"));
     }
 }

@@ -69,9 +69,9 @@ pub(super) fn missed(facts: &Facts) -> Missed {
 
 /// Those missed during start-up and while coming down.
 pub(super) fn missed_outside(facts: &Facts) -> Missed {
-    let Outside { missed_replies, late_replies, .. } = facts.outside;
+    let Outside { missed_replies, .. } = facts.outside;
     let unasked = facts.unasked.saturating_sub(missed(facts).unasked);
-    Missed::of(missed_replies, late_replies, unasked, fits_not(facts))
+    Missed::of(missed_replies, late_outside(facts), unasked, fits_not(facts))
 }
 
 /// Replies to older queries, without those that computing left no time for.
@@ -81,7 +81,12 @@ pub(super) fn late_replies(facts: &Facts) -> u64 {
 
 /// Those of them that came under control.
 pub(super) fn late_under_control(facts: &Facts) -> u64 {
-    late_replies(facts).saturating_sub(facts.outside.late_replies)
+    late_replies(facts) - late_outside(facts)
+}
+
+/// The others. Where further replies to one query are among what came outside, they are no more than all that were late.
+pub(super) fn late_outside(facts: &Facts) -> u64 {
+    facts.outside.late_replies.min(late_replies(facts))
 }
 
 /// What brought the robot down, or kept it from control, is that replies come late: those that did are enough of the missed

@@ -535,4 +535,8 @@ fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time()
             "2 replies were late: to the query of an earlier tick."
         ]
     );
+    // Further replies to one query are no late ones, wherever they came.
+    let outside = Outside { late_replies: 9, ..Outside::default() };
+    let reasons = judge(&Facts { duplicates: 11, outside, ..facts() }).reasons;
+    assert_eq!(reasons, ["11 replies were duplicates: two servos may have the same id."]);
 }

@@ -37,7 +37,7 @@ pub(super) fn outside(facts: &Facts) -> Option<String> {
     let outside = &facts.outside;
     let of = missed_outside(facts);
     let missed = told_of(of, outside.worst_servo.as_ref(), fits_well(facts), "");
-    let late = beyond(outside.late_replies, of.late);
+    let late = beyond(late_outside(facts), of.late);
     let found = [
         (outside.lost, format!("{} passed without a tick", counted(outside.lost, "period"))),
         (
