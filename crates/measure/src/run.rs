@@ -418,6 +418,7 @@ fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
         early_frames: outcome.stats.early_frames,
         duplicates: servos.iter().map(|servo| servo.duplicates).sum(),
         untold: 0,
+        corrupt: corrupt(landed),
         unasked: servos.iter().map(ServoSummary::unasked).sum(),
         changed: Some((outcome.machine.supervisor().clamped(), commands)),
         not_done: pipelined(&outcome.stats).map(|of| (of.without_decision, of.ticks, of.command_age_ns.max)),
@@ -429,6 +430,15 @@ fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
             outcome.passport.rt_share_percent,
         ),
     }
+}
+
+/// Frames that could not be read, on all buses.
+fn corrupt(landed: &Landed) -> u64 {
+    let links = landed.outcome.machine.links();
+    let channels = links
+        .iter()
+        .flat_map(|link| (0..link.capabilities().channels).map(move |channel| link.counters(channel)));
+    channels.map(|counters| counters.corrupt).sum()
 }
 
 /// What a robot that was never armed lacked.

@@ -2,7 +2,7 @@
 
 use super::{EventSummary, missing};
 use crate::budget::{Inputs, Plan};
-use khz_page::{duration, has_percentile};
+use khz_page::{duration, grouped, has_percentile};
 use khz_robot::RobotConfig;
 use khz_robot::supervisor::Phase;
 use khz_rt::{Cause, Grade, Policy};
@@ -35,6 +35,8 @@ pub(super) struct Unlogged {
     pub duplicates: u64,
     /// In a log: all late replies, where it does not tell which of them are duplicates.
     pub untold: u64,
+    /// Frames that the links could not read.
+    pub corrupt: u64,
     /// Queries that were due and not sent.
     pub unasked: u64,
     /// Commands changed to keep joints within their limits, of how many.
@@ -83,7 +85,7 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         file: config.map_or(RobotFile::Unknown, |config| config.file.clone()),
         ..base
     };
-    Facts { broken: (!known.ended_well).then(|| broken(known, &facts)), ..facts }
+    Facts { broken: (!known.ended_well).then(|| broken(known, unlogged.corrupt, &facts)), ..facts }
 }
 
 /// What the longest bus cycle is predicted to need, and until when its replies count.
@@ -112,7 +114,7 @@ fn usual_of_its_own(tally: &Tally) -> Option<Usual> {
 }
 
 /// What brought the robot down.
-fn broken(known: &Known<'_>, facts: &Facts) -> Broken {
+fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
     let Known { config, events, end, .. } = *known;
     let trouble = events.iter().find(|event| event.is_change() && event.trouble);
     // Trouble may also come while the robot comes down as planned.
@@ -125,6 +127,15 @@ fn broken(known: &Known<'_>, facts: &Facts) -> Broken {
         let why = explained.map_or(String::new(), |explained| format!(": {}", explained.words()));
         let what = format!("{end}, after the loop was held up for {}{why}", duration(held_up_ns as f64));
         return Broken { after_s, what, remedy: Some(explained.map_or(DOCTOR, Explained::remedy)) };
+    }
+    // Where a frame in a thousand ticks is damaged, so may be the one with the value.
+    let damaged = corrupt + facts.unexpected_frames;
+    let is_value = trouble.is_some_and(|event| OF_A_VALUE.iter().any(|words| event.cause.contains(words)));
+    if is_value && damaged * 1000 >= known.tally.all().ticks.max(1) {
+        let were =
+            if damaged == 1 { "1 frame was".into() } else { format!("{} frames were", grouped(damaged)) };
+        let what = format!("{end}, perhaps of a damaged frame: {were} damaged, or no reply to a query");
+        return Broken { after_s, what, remedy: Some(SCAN) };
     }
     // What was missing says more than the event.
     let remedy = missing::remedy(end).or_else(|| remedy(trouble.map_or(end, |event| &event.cause)));
@@ -187,6 +198,17 @@ const POLL: &str = "write `receive = \"poll\"` in `[loop]`: a loop that spins ca
 
 /// What a servo says that heard no command in time.
 const WATCHDOG: &str = "the servo's own watchdog";
+
+/// What a servo reports, or seems to report where a frame is damaged on its way.
+const OF_A_VALUE: [&str; 7] = [
+    "a value that is not a number",
+    "beyond what its replies carry",
+    "position jumped",
+    "supply at",
+    "°C",
+    "rad, limit",
+    "rad/s, limit",
+];
 
 /// What follows where the loop was held up: a servo whose time is over says so, has a fault, or seems to have restarted, by its family.
 const OF_A_HOLD_UP: [&str; 4] = [WATCHDOG, "(communication lost)", "the servo restarted", "a tick overran"];
@@ -338,7 +360,7 @@ mod tests {
             let events = [EventSummary { tick, ..event("active", "damping", cause, true) }];
             let stops = Stops { stopped_ns, ..Stops::default() };
             let facts = Facts { stops, ..Facts::default() };
-            broken(&Known { tally: &tally, pace, ..known(None, &events, cause) }, &facts)
+            broken(&Known { tally: &tally, pace, ..known(None, &events, cause) }, 0, &facts)
         };
         // Overruns are of the loop itself, if it may not overrun at all.
         for cause in [
@@ -361,6 +383,24 @@ mod tests {
         );
     }
 
+    /// "434.6 °C: let the servos cool" stood where frames were seen to be damaged.
+    #[test]
+    fn a_value_among_damaged_frames_is_not_the_servos_for_certain() {
+        let down = |cause: &str, corrupt, unexpected_frames| {
+            let events = [event("active", "damping", cause, true)];
+            let facts = Facts { unexpected_frames, ..Facts::default() };
+            broken(&known(None, &events, cause), corrupt, &facts)
+        };
+        let hot = down("434.6 °C (s1 on bus main)", 1_200, 3);
+        let what = "434.6 °C (s1 on bus main), perhaps of a damaged frame: 1,203 frames were damaged, or no reply to a query";
+        assert_eq!((hot.what.as_str(), hot.remedy), (what, Some(SCAN)));
+        let cool = down("434.6 °C (s1 on bus main)", 0, 0);
+        assert!(
+            cool.what == "434.6 °C (s1 on bus main)" && cool.remedy.is_some_and(|told| told.contains("cool"))
+        );
+        assert_eq!(down("10 replies missed in a row", 5, 5).what, "10 replies missed in a row");
+    }
+
     /// With the defaults the bytes come, as the loop sleeps until the kernel has some.
     #[test]
     fn a_loop_that_spins_beside_a_serial_port_is_told_to_poll() {
@@ -369,7 +409,7 @@ mod tests {
             let file = format!("[loop]\nreceive = \"{receive}\"\n[bus.legs]\n{link}\n{servo}");
             let config = RobotConfig::parse(&file, "leg.toml").unwrap();
             let down = [event("active", "damping", cause, true)];
-            broken(&known(Some(&config), &down, cause), &Facts::default()).remedy.unwrap_or_default()
+            broken(&known(Some(&config), &down, cause), 0, &Facts::default()).remedy.unwrap_or_default()
         };
         let (serial, missed) = ("link = \"rs485\"\npath = \"/dev/ttyUSB0\"", "5 replies missed in a row");
         assert!(of("spin", serial, missed).contains("write `receive = \"poll\"` in `[loop]`"));
@@ -419,7 +459,7 @@ mod tests {
         events[0].time_s = 2.0;
         let (end, well) = ending(&events, 9, None);
         assert!(
-            !well && broken(&known(None, &events, &end), &Facts::default()).after_s == Some(2.0),
+            !well && broken(&known(None, &events, &end), 0, &Facts::default()).after_s == Some(2.0),
             "{end}"
         );
     }
@@ -433,7 +473,7 @@ mod tests {
             end,
             "never under control: no reply during start-up (knee on bus left); stopped by the operator"
         );
-        let remedy = broken(&known(None, &stopped, &end), &Facts::default()).remedy;
+        let remedy = broken(&known(None, &stopped, &end), 0, &Facts::default()).remedy;
         assert!(!well && remedy.is_some_and(|remedy| remedy.contains("khz bus scan")));
     }
 }
