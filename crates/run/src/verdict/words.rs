@@ -37,7 +37,7 @@ pub(super) fn outside(facts: &Facts) -> Option<String> {
     let outside = &facts.outside;
     let of = missed_outside(facts);
     let missed = told_of(of, outside.worst_servo.as_ref(), fits_well(facts), "");
-    let late = beyond(late_outside(facts), of.late);
+    let late = beyond(facts, late_outside(facts), of.late);
     let found = [
         (outside.lost, format!("{} passed without a tick", counted(outside.lost, "period"))),
         (
@@ -167,7 +167,7 @@ pub(super) fn not_done(facts: &Facts) -> Option<String> {
 /// What was wrong on the buses though every servo was answered for.
 pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
     // Those of start-up and of coming down are told of with them.
-    let late_replies = beyond(late_under_control(facts), missed(facts).late);
+    let late_replies = beyond(facts, late_under_control(facts), missed(facts).late);
     let late = were(late_replies, "reply", "replies");
     let duplicates = were(facts.duplicates, "reply", "replies");
     let unexpected = were(facts.unexpected_frames, "frame", "frames");
@@ -195,9 +195,9 @@ pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
 }
 
 /// Late replies besides those that were told of as missed in time. A few more are those of queries that were told of as a whole.
-fn beyond(late: u64, told: u64) -> u64 {
+fn beyond(facts: &Facts, late: u64, told: u64) -> u64 {
     let more = late.saturating_sub(told);
-    if more * 100 <= told { 0 } else { more }
+    if more * 100 <= missed(facts).late + missed_outside(facts).late { 0 } else { more }
 }
 
 /// Of a sensor that is faster than the loop, or of one whose frames come bunched: those leave as many ticks without one.
