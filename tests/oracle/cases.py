@@ -157,6 +157,9 @@ BUS: dict[str, Make] = {
         bus=CAN + "\nfaults = { duplicate = 0.01 }",
         truth=true("warning", None, "scan", servo=None, counts={"duplicates": duplicates}),
     ),
+    "1 % of replies come twice, and a servo is silent for 16 ms": of(
+        (silence, 2, 8), bus=CAN + "\nfaults = { duplicate = 0.01, events = [] }", truth=bus_missed("tilt", 8)
+    ),
     "every fifth reply comes twice": of(
         bus=CAN + "\nfaults = { duplicate = 0.2 }", truth=true("bad", "", "scan", servo=None)
     ),
@@ -164,8 +167,9 @@ BUS: dict[str, Make] = {
         servos(4, lenient=True, faults="faults = { loss = 0.05 }"),
         truth=true("bad", "usual bus|bus", "scan", also="budget", servo=None, counts={"missed": MISSED, "came late": CAME_LATE}),
     ),
+    # For 5 ms it is asked nothing.
     "a CubeMars servo is silent for one tick": of(
-        servos(2, family=CUBEMARS, faults=silent_at(0.2997, 0.001, 2)), truth=bus_missed("s2", 1)
+        servos(2, family=CUBEMARS, faults=silent_at(0.2997, 0.001, 2)), truth=bus_missed("s2", 6)
     ),
     "a CyberGear at 1,200 Hz": of(servos(1, rate_hz=1200, family=CYBERGEAR), truth=GOOD),
     "a CubeMars servo is silent while it switches on": of(
@@ -222,6 +226,9 @@ OPEN_LOGS = {
     "1 % of replies come twice",
     "every fifth reply comes twice",
     "every command is cut to its limits",
+    # Which servos were never heard at all, where most were heard too late.
+    "eight moteus that do not fit",
+    "twelve moteus that do not fit, borne",
 }
 
 CASES = {**CALM, **ALONE, **ALWAYS, **TWO, **BUS, **OTHER}

@@ -47,6 +47,7 @@ CURES = {
     "pin": r"loop\.cpu|priority",
     "throttling": r"sched_rt_runtime|loop\.wake",
     "frozen": r"stops or freezes",
+    "delays": r"delays or reorders frames",
     "registers": r"see its `(command|query)` keys",
 }
 

@@ -57,6 +57,22 @@ fn a_bus_is_served_over_udp() {
     assert_eq!(text(&output).matches("\"firmware\"").count(), 2, "{output:?}");
 }
 
+/// It was refused with "this link carries classic CAN only", as the link knew the servos of the file alone.
+#[test]
+fn servos_over_udp_are_scanned_by_their_robot_file() {
+    let mut served = Served::at("main=udp:127.0.0.1:0");
+    let (_, address) = served.endpoint();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("robot.toml");
+    let servo = "[[servo]]\nname = \"tilt\"\nbus = \"main\"\nid = 2\n";
+    std::fs::write(&file, format!("[bus.main]\nlink = \"udp\"\naddress = {address:?}\n{servo}")).unwrap();
+    let words = ["bus", "scan", file.to_str().unwrap(), "--last", "4", "--timeout-ms", "2000", "--json"];
+    let output = khz(&words).output().unwrap();
+    // One of them is not in the file.
+    assert_eq!(text(&output).matches("\"firmware\"").count(), 2, "{output:?}");
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn what_cannot_be_served_is_explained() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

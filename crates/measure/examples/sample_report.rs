@@ -177,8 +177,8 @@ fn devices() -> Vec<Device> {
         sent: 10_000,
         replied: 10_000 - at / 9,
         missed: at / 9,
-        late: 0,
-        duplicates: 0,
+        late: Some(0),
+        duplicates: Some(0),
         round_trip: Distribution::from_samples(
             (0..2_000).map(|_| noise.tail(180_000.0 + 40_000.0 * (at / 4) as f64)),
         ),

@@ -112,6 +112,9 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Landed, Box<
     let mut machine = assemble::put_together(config, Box::new(controller), links);
     machine.forgive_hold_ups();
     machine.make_ready(&mut time)?;
+    // Whatever that took: the scripts are written for ticks that start at whole periods.
+    let (ready_ns, period_ns) = (time.now_ns(), config.timing.period_ns());
+    time.wait_for_tick((ready_ns + period_ns - 1) / period_ns * period_ns);
     let mut plan = Plan::new(config.log.clone()).epoch_ns(0);
     if let Some(begins_s) = script.begins_s {
         plan = plan.epoch_ns(begins_s * 1_000_000_000).virtual_time(0);

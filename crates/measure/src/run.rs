@@ -225,6 +225,8 @@ pub struct ServoSummary {
     pub replied: u64,
     /// Cycles without.
     pub missed: u64,
+    /// Of these, cycles in which it was asked nothing after a miss, so that what it still answers cannot be mistaken.
+    pub quiet: u64,
     /// Longest run of these.
     pub missed_in_a_row: u32,
     /// Replies to older queries, and further replies to one query.
@@ -241,10 +243,14 @@ impl RunSummary {
         let Landed { outcome, recording, .. } = landed;
         let (stats, tally) = (&outcome.stats, &outcome.stats.tally);
         let links = khz_robot::assemble::link_names(config);
+        let places = khz_robot::assemble::places(config);
+        let narrow = |cause: Cause| {
+            khz_robot::assemble::narrowed(cause, outcome.machine.links(), &places).told(&links).to_string()
+        };
         let events: Vec<EventSummary> =
-            stats.transitions.iter().map(|transition| event(config, &links, stats, transition)).collect();
+            stats.transitions.iter().map(|transition| event(config, &narrow, stats, transition)).collect();
         let controlled = tally.controlled();
-        let lack = lack(config, &links, outcome.machine.supervisor().lack());
+        let lack = lack(config, &narrow, outcome.machine.supervisor().lack());
         let (mut end, ended_well) = ending(&events, controlled.ticks, lack.clone());
         let servos = servos(config, landed);
         if !ended_well {
@@ -411,6 +417,8 @@ fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
     Unlogged {
         early_frames: outcome.stats.early_frames,
         duplicates: servos.iter().map(|servo| servo.duplicates).sum(),
+        untold: 0,
+        corrupt: corrupt(landed),
         unasked: servos.iter().map(ServoSummary::unasked).sum(),
         changed: Some((outcome.machine.supervisor().clamped(), commands)),
         not_done: pipelined(&outcome.stats).map(|of| (of.without_decision, of.ticks, of.command_age_ns.max)),
@@ -424,9 +432,18 @@ fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
     }
 }
 
+/// Frames that could not be read, on all buses.
+fn corrupt(landed: &Landed) -> u64 {
+    let links = landed.outcome.machine.links();
+    let channels = links
+        .iter()
+        .flat_map(|link| (0..link.capabilities().channels).map(move |channel| link.counters(channel)));
+    channels.map(|counters| counters.corrupt).sum()
+}
+
 /// What a robot that was never armed lacked.
-fn lack(config: &RobotConfig, links: &[String], lack: Option<Cause>) -> Option<String> {
-    lack.map(|cause| on_servo(cause.told(links).to_string(), servo_and_bus(config, cause)))
+fn lack(config: &RobotConfig, told: &dyn Fn(Cause) -> String, lack: Option<Cause>) -> Option<String> {
+    lack.map(|cause| on_servo(told(cause), servo_and_bus(config, cause)))
 }
 
 /// The names of the servo that a cause is about, and of its bus.
@@ -509,7 +526,7 @@ impl ServoSummary {
     /// Queries that were due and not sent: the bus had no time for them. Cycles are answered or missed, and most of the others
     /// are those of a servo that is switching on.
     fn unasked(&self) -> u64 {
-        (self.replied + self.missed).saturating_sub(self.sent)
+        (self.replied + self.missed - self.quiet).saturating_sub(self.sent)
     }
 }
 
@@ -527,7 +544,7 @@ impl EventSummary {
 
 fn event(
     config: &RobotConfig,
-    links: &[String],
+    told: &dyn Fn(Cause) -> String,
     stats: &RunStats,
     transition: &khz_robot::supervisor::Transition,
 ) -> EventSummary {
@@ -537,7 +554,7 @@ fn event(
         tick: transition.tick,
         from: transition.from.name(),
         to: transition.to.name(),
-        cause: transition.cause.told(links).to_string(),
+        cause: told(transition.cause),
         servo: place.map(|(servo, _)| servo.to_owned()),
         bus: place.map(|(_, bus)| bus.to_owned()),
         trouble: transition.cause.is_trouble(),
@@ -557,6 +574,7 @@ fn servo(config: &RobotConfig, landed: &Landed, index: usize) -> ServoSummary {
         sent: stats.sent,
         replied: stats.replied,
         missed: stats.missed,
+        quiet: stats.quiet,
         missed_in_a_row: stats.missed_in_a_row,
         late: stats.late,
         duplicates: stats.duplicates,

@@ -84,8 +84,11 @@ fn a_proposal_keeps_comments_and_fits_when_it_is_read_again() {
 #[test]
 fn what_cannot_be_reached_says_the_nearest_and_that_fits() {
     for text in [first_robot(8), damiao(false), include_str!("../../../robots/arm.toml").to_owned()] {
-        let fit = File::read(&text, "robot.toml").unwrap().fit(5000.0).unwrap();
+        let file = File::read(&text, "robot.toml").unwrap();
+        let fit = file.fit(5000.0).unwrap();
         assert!(!fit.is_reached() && fit.prediction.fits() && fit.rate_hz < 5000.0);
+        // It was up to 5 % less than what does fit if it is asked for.
+        assert!(!file.fit(fit.rate_hz + 2.0).unwrap().is_reached(), "{}", fit.text());
         assert!(fits(&fit.text) && fit.text().contains("the nearest is"), "{}", fit.text());
     }
 }

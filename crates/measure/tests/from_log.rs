@@ -59,3 +59,71 @@ fn a_log_is_judged_as_its_run() {
     assert!(texts[1].contains("missed"), "{}", texts[1]);
     assert!(texts[2].starts_with("Came down after") && texts[2].contains("knee on bus main"), "{}", texts[2]);
 }
+
+/// It was said that all eight came late, as further replies to one query are late ones in a log; and no servo was named.
+#[test]
+fn a_log_does_not_take_duplicates_for_the_replies_that_a_silent_servo_owes() {
+    let faults = "duplicate = 0.02\nevents = [{ at_s = 0.8, for_s = 0.015, kind = \"silence\", id = 2 }]";
+    let [run, log] = verdicts(&format!("[bus.main.faults]\n{faults}"), false);
+    for verdict in [&run, &log] {
+        let text = &verdict.text;
+        assert!(
+            text.contains("missed 8 replies") || text.contains("8 replies were missed by knee"),
+            "{text}"
+        );
+        assert!(text.contains("khz bus scan") || text.contains("check power"), "{text}");
+        assert!(!text.contains("khz budget"), "{text}");
+    }
+    assert!(
+        log.reasons.iter().any(|reason| reason.contains("late or duplicates: a log does not tell")),
+        "{log:?}"
+    );
+}
+
+/// The emulated buses are one link: it was "the link of buses main, right is down".
+#[test]
+fn of_buses_that_share_a_link_the_one_that_is_down_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tlog");
+    let right = "[bus.right]\nlink = \"emulated\"\n[bus.right.faults]\nevents = [{ at_s = 0.8, kind = \"bus_off\" }]\n\
+                 [[servo]]\nname = \"toe\"\nbus = \"right\"\nid = 1\n";
+    let text = format!("{ROBOT}\n{right}\n[log]\npath = \"{}\"\n", path.display());
+    let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
+    let options = LaunchOptions { duration_ns: Some(1_500_000_000), ..LaunchOptions::default() };
+    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
+    let summary = RunSummary::of(&config, &landed);
+    let log = from_log(&[path]).unwrap().data;
+    let of_run: Vec<String> = summary.events.iter().map(|event| event.cause.clone()).collect();
+    let of_log: Vec<String> =
+        log.events.iter().map(|event| format!("{} {}", event.what, event.detail)).collect();
+    for told in [of_run, of_log] {
+        assert!(told.iter().any(|told| told.contains("bus right is down")), "{told:?}");
+        assert!(!told.iter().any(|told| told.contains("the link of buses")), "{told:?}");
+    }
+}
+
+/// "10 replies missed in a row" stood beside "missed 3": the cycles in which it was asked nothing were nobody's.
+#[test]
+fn a_servo_that_is_asked_nothing_after_a_miss_is_without_a_state_and_counts_as_missed() {
+    // No bus has two families.
+    let cubemars = "family = \"cubemars\"\nid = 2\nlimits = { position = [-1.0, 1.0], velocity = 4.0 }\ncubemars = { model = \"AK80-9\", unwatched = true, kp = 30, kd = 1 }\n";
+    let limits = "id = 2\n    limits = { position = [-1.0, 1.0], velocity = 4.0, torque = 1.0 }\n";
+    let text = ROBOT
+        .replace(limits, cubemars)
+        .replace(&limits.replace("id = 2", "id = 1"), &cubemars.replace("id = 2", "id = 1"));
+    let text = format!("{text}\n[bus.main.faults]\nevents = [{{ at_s = 0.9, kind = \"silence\", id = 2 }}]");
+    let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
+    let options = LaunchOptions { duration_ns: Some(1_500_000_000), ..LaunchOptions::default() };
+    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
+    let summary = RunSummary::of(&config, &landed);
+    assert!(
+        summary.verdict.text.contains("10 replies missed in a row (knee on bus main)"),
+        "{}",
+        summary.verdict.text
+    );
+    // In the tenth it comes down.
+    assert!((9..=10).contains(&summary.controlled.missed_replies), "{}", summary.controlled.missed_replies);
+    let knee = &summary.servos[1];
+    assert!(knee.missed > 10 && knee.quiet > 0 && knee.sent < knee.replied + knee.missed, "{knee:?}");
+    assert!(!summary.verdict.text.contains("khz budget"), "{}", summary.verdict.text);
+}

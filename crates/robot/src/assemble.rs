@@ -5,7 +5,7 @@ use crate::controller::{Controller, Hold, Sine, StandAndSquat, Walk};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
 use crate::links::{Around, LinkConfig, LinkKind};
 use crate::state::RobotState;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Cause, Supervisor};
 use crate::tick::Machine;
 use khz_emu::{EmulatedLink, WireKind, World};
 use khz_link::faults::{Fault, Faults};
@@ -107,7 +107,16 @@ pub fn open_links(
     config: &RobotConfig,
     make_emulated: impl FnOnce(World) -> Box<dyn Link>,
 ) -> Result<Links, AssembleError> {
-    open_links_as(Role::Host, config, make_emulated)
+    open_links_as(Role::Host, Whom::Servos, config, make_emulated)
+}
+
+/// Whom the links of a robot file reach, where they have to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The servos of the file.
+    Servos,
+    /// Everybody on its buses, known or not.
+    Everybody,
 }
 
 /// The same, for another role.
@@ -116,6 +125,7 @@ pub fn open_links(
 /// As [`open_links`].
 pub fn open_links_as(
     role: Role,
+    whom: Whom,
     config: &RobotConfig,
     make_emulated: impl FnOnce(World) -> Box<dyn Link>,
 ) -> Result<Links, AssembleError> {
@@ -128,7 +138,7 @@ pub fn open_links_as(
                 .take()
                 .map_or_else(|| unreachable!("the emulated devices are one link"), |make| make(world)))
         };
-        links.push(group.open(role, config, &mut emulated)?);
+        links.push(group.open(role, whom, config, &mut emulated)?);
     }
     let places = places(config);
     let of_kind = |kind: &str| {
@@ -173,6 +183,7 @@ impl Group {
     fn open(
         &self,
         role: Role,
+        whom: Whom,
         config: &RobotConfig,
         emulated: &mut dyn FnMut() -> Result<Box<dyn Link>, String>,
     ) -> Result<Box<dyn Link>, AssembleError> {
@@ -180,7 +191,7 @@ impl Group {
         let mut servos = self.buses.iter().flat_map(|&bus| config.servos_on(bus));
         let around = Around {
             role,
-            ids: Some(ids.collect()),
+            ids: (whom == Whom::Servos).then(|| ids.collect()),
             speaks_fd: servos.find(|(_, servo)| servo.speaks_fd()).map(|(_, servo)| servo.name.clone()),
             sharing: self.buses.iter().map(|&bus| &config.buses[bus].link).collect(),
             pi3hat: config.pi3hat.clone().unwrap_or_default(),
@@ -246,7 +257,8 @@ pub fn places(config: &RobotConfig) -> Vec<Place> {
     places
 }
 
-/// What to call each link of a robot file, in the order in which they are opened: by its buses.
+/// What to call each link of a robot file, in the order in which they are opened: by its buses. Behind them the buses themselves, in
+/// their order: see [`narrowed`].
 pub fn link_names(config: &RobotConfig) -> Vec<String> {
     let places = places(config);
     let links = places.iter().map(|(link, _)| link + 1).max().unwrap_or(0);
@@ -259,7 +271,22 @@ pub fn link_names(config: &RobotConfig) -> Vec<String> {
             several => format!("the link of buses {}", several.join(", ")),
         }
     };
-    (0..links).map(name).collect()
+    let buses = config.buses.iter().map(|bus| format!("bus {}", bus.name));
+    (0..links).map(name).chain(buses).collect()
+}
+
+/// Of a link that is down and that several buses share, the one bus that was, as [`link_names`] has it behind the links. What else
+/// went down, and every other cause, stays as it is. Allocates nothing.
+pub fn narrowed(cause: Cause, links: &[Box<dyn Link>], places: &[Place]) -> Cause {
+    let Cause::BusDown { link } = cause else { return cause };
+    let was_down = |(_, (of, channel)): &(usize, &Place)| {
+        *of == usize::from(link) && links.get(*of).is_some_and(|link| link.counters(*channel).downs > 0)
+    };
+    let mut down = places.iter().enumerate().filter(was_down);
+    match (down.next(), down.next()) {
+        (Some((bus, _)), None) => Cause::BusDown { link: (links.len() + bus) as u16 },
+        _ => cause,
+    }
 }
 
 fn device(config: &RobotConfig, number: usize, (link, channel): Place) -> DevicePlan {

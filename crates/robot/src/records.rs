@@ -1,6 +1,6 @@
 //! What a run records of each tick, as the records of [`khz_run::record`].
 
-use crate::assemble::link_names;
+use crate::assemble::{Place, link_names, narrowed, places};
 use crate::config::{RobotConfig, RobotFile, ServoConfig};
 use crate::parameters::{Parameter, Taken};
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
@@ -27,6 +27,7 @@ pub struct RunLog {
     parameters: Vec<String>,
     names: Vec<String>,
     links: Vec<String>,
+    places: Vec<Place>,
 }
 
 impl RunLog {
@@ -54,6 +55,7 @@ impl RunLog {
             tap: plan.tap(config.log.ring_mib as usize * 1024 * 1024),
             names,
             links: link_names(config),
+            places: places(config),
         })
     }
 
@@ -94,6 +96,8 @@ impl Observer for RunLog {
         for transition in machine.transitions() {
             let mut event = [0; 1024];
             let mut out = khz_tlog::Slice::new(&mut event);
+            let cause = narrowed(transition.cause, machine.links(), &self.places);
+            let transition = &Transition { cause, ..*transition };
             write_event(transition, &self.links, self.name(transition.cause.servo()), &mut out);
             if let Some(bytes) = out.written() {
                 self.tap.push(self.event, transition.at_ns, bytes);

@@ -41,6 +41,9 @@ pub const SCAN: &str = "check power, wiring and ids with `khz bus scan FILE`";
 pub(crate) const PARTS: &str = "`khz run FILE --budget` shows its time part by part";
 /// What to do about replies that come too late.
 pub const BUDGET: &str = "`khz budget FILE` shows what the buses need";
+/// What to do about replies that come too late though the bus cycle has time enough.
+pub const DELAYS: &str = "look for what delays or reorders frames (adapter, gateway, network; `khz doctor` knows the delays of adapters), \
+                          or raise `loop.bus_deadline_us`";
 
 /// What to do where no file can be named in a command.
 const WITHOUT_FILE: [(&str, &str); 5] = [

@@ -14,6 +14,7 @@ use crate::costs::LateGroup;
 use crate::tally::{Counts, Pace};
 use crate::usual::Usual;
 use causes::has_several_causes;
+pub use causes::{Explained, explained};
 use cures::{bus_remedy, remedy};
 use khz_page::{Level, Verdict};
 use khz_rt::{Grade, Usage};
@@ -70,6 +71,8 @@ pub struct Facts {
     pub late_replies: u64,
     /// Further replies to a query that was answered.
     pub duplicates: u64,
+    /// Replies that were the one or the other, where nobody can tell which.
+    pub late_or_duplicates: u64,
     /// Frames that were no reply to a query.
     pub unexpected_frames: u64,
     /// IMU readings missed.
@@ -84,6 +87,8 @@ pub struct Facts {
     pub stopped: Option<(u64, u64)>,
     /// What brought the robot down.
     pub broken: Option<Broken>,
+    /// The beginning of the run is not known: it may have been under control then.
+    pub begins_late: bool,
     /// What went wrong and did not, as sentences.
     pub warnings: Vec<String>,
     /// The robot file, which the commands in the verdict name.

@@ -121,12 +121,30 @@ impl<'a> File<'a> {
         }
         let highest_hz = attempts.iter().map(|fit| fit.prediction.highest_rate_any_deadline_hz);
         let Some(highest_hz) = highest_hz.reduce(f64::max) else { return Err(self.refusal(wanted_hz)) };
-        let nearest_hz = (highest_hz / (1.0 + SPARE)).floor().max(1.0);
-        let attempts = self.attempts(nearest_hz);
+        let spared_hz = (highest_hz / (1.0 + SPARE)).floor().max(1.0);
+        if let Some(nearest) = self.nearest(spared_hz, highest_hz.min(wanted_hz)) {
+            return Ok(Fit { wanted_hz, ..nearest });
+        }
+        let attempts = self.attempts(spared_hz);
         match self.tried(&attempts).or(attempts.first().cloned()) {
             Some(nearest) => Ok(Fit { wanted_hz, ..nearest }),
-            None => Err(self.refusal(nearest_hz)),
+            None => Err(self.refusal(spared_hz)),
         }
+    }
+
+    /// The highest whole rate that works, if the lower one does.
+    fn nearest(&self, low_hz: f64, high_hz: f64) -> Option<Fit> {
+        let at = |rate_hz| self.tried(&self.attempts(rate_hz)).filter(Fit::works);
+        let mut nearest = at(low_hz)?;
+        let (mut low_hz, mut high_hz) = (low_hz, high_hz.floor() + 1.0);
+        while high_hz - low_hz > 1.0 {
+            let middle_hz = ((low_hz + high_hz) / 2.0).floor();
+            match at(middle_hz) {
+                Some(fit) => (nearest, low_hz) = (fit, middle_hz),
+                None => high_hz = middle_hz,
+            }
+        }
+        Some(nearest)
     }
 
     /// Of the attempts that fit by the model, those with something to spare before the others, the first that does so in virtual time;

@@ -30,7 +30,7 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
     for count in COUNTS {
         let one = |name| {
             Of::at_most(name, Count, |run| {
-                has(run, count.needs).and(controlled(run, count.told(&run.counts())))
+                has(run, count.needs).and(controlled(run, (count.within)(&run.controlled.counts)))
             })
         };
         figures.extend(count.required.map(one));
@@ -198,6 +198,33 @@ mod tests {
         let begun: Vec<&RunSummary> = runs.iter().filter(begun).collect();
         assert_eq!(begun[0].end, "never under control: it had only begun; finished");
         assert!(runs.last().is_some_and(RunSummary::is_well));
+    }
+
+    /// "late_replies is 163 over 4,994 ticks" counted those of start-up and of coming down.
+    #[test]
+    fn what_is_required_is_judged_over_the_ticks_that_are_said() {
+        let mut run = run_for(500_000_000);
+        (run.outside.counts.late_replies, run.all.late_replies) = (40, 43);
+        run.controlled.counts.late_replies = 3;
+        let required = Requirements::parse("late_replies=3,unexpected=0,missed=0", &of_run());
+        run.require(&required.unwrap_or_else(|error| panic!("{error}")), None);
+        let ticks = run.controlled.ticks;
+        assert!(
+            run.is_well()
+                && run.required[0].text.starts_with(&format!("late_replies is 3 over {ticks} ticks")),
+            "{:?}",
+            run.required
+        );
+    }
+
+    /// It said that nothing was lost or missed.
+    #[test]
+    fn of_a_run_never_under_control_the_figures_are_those_of_its_start() {
+        let mut run = run_for(1_000_000);
+        assert_eq!(run.controlled.ticks, 0);
+        (run.outside.counts.missed_replies, run.outside.lost_periods) = (1_234, 5);
+        let told = run.to_string();
+        assert!(told.contains("lost 5  missed 1,234"), "{told}");
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 use super::{EventSummary, missing};
 use crate::budget::{Inputs, Plan};
-use khz_page::{duration, has_percentile};
+use khz_page::{duration, grouped, has_percentile};
 use khz_robot::RobotConfig;
 use khz_robot::supervisor::Phase;
 use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
+use khz_run::costs::LateGroup;
 use khz_run::tally::{Pace, Tally};
-use khz_run::verdict::{BUDGET, Broken, DOCTOR, Facts, Outside, RobotFile, SCAN, Stops};
+use khz_run::verdict::{
+    BUDGET, Broken, DOCTOR, Explained, Facts, Outside, RobotFile, SCAN, Stops, explained,
+};
 
 /// What a run and its log both know.
 pub(super) struct Known<'a> {
@@ -30,6 +33,10 @@ pub(super) struct Unlogged {
     pub early_frames: u64,
     /// Further replies to one query: in a log they are among the late replies.
     pub duplicates: u64,
+    /// In a log: all late replies, where it does not tell which of them are duplicates.
+    pub untold: u64,
+    /// Frames that the links could not read.
+    pub corrupt: u64,
     /// Queries that were due and not sent.
     pub unasked: u64,
     /// Commands changed to keep joints within their limits, of how many.
@@ -52,12 +59,18 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         let (servo, count) = tally.worst_servo(controlled)?;
         Some((known.servos.get(servo)?.clone(), count))
     };
-    Facts {
+    let is_told = unlogged.untold == 0;
+    let late = |replies: u64| if is_told { replies } else { 0 };
+    let facts = Facts {
         target_hz: config.map_or(base.target_hz, |config| config.timing.rate_hz),
         virtual_time: known.virtual_time,
         early_frames: unlogged.early_frames,
         worst_servo: worst_servo(true),
-        outside: Outside { worst_servo: worst_servo(false), ..base.outside },
+        outside: Outside {
+            worst_servo: worst_servo(false),
+            late_replies: late(base.outside.late_replies),
+            ..base.outside
+        },
         unasked: unlogged.unasked,
         cycle_ns: config.filter(|_| missed_replies > 0).map(cycle_ns),
         wake_ns: has_percentile(wake.count, 0.99).then(|| (wake.p99, tally.counter.late_ns())),
@@ -66,12 +79,13 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         stops: unlogged.stops,
         usual: usual_of_its_own(tally),
         granted: unlogged.granted.filter(|_| asked_for_more),
-        broken: (!known.ended_well).then(|| broken(known)),
-        late_replies: base.late_replies.saturating_sub(unlogged.duplicates),
+        late_replies: late(base.late_replies.saturating_sub(unlogged.duplicates)),
+        late_or_duplicates: unlogged.untold,
         duplicates: unlogged.duplicates,
         file: config.map_or(RobotFile::Unknown, |config| config.file.clone()),
         ..base
-    }
+    };
+    Facts { broken: (!known.ended_well).then(|| broken(known, unlogged.corrupt, &facts)), ..facts }
 }
 
 /// What the longest bus cycle is predicted to need, and until when its replies count.
@@ -100,17 +114,28 @@ fn usual_of_its_own(tally: &Tally) -> Option<Usual> {
 }
 
 /// What brought the robot down.
-fn broken(known: &Known<'_>) -> Broken {
+fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
     let Known { config, events, end, .. } = *known;
     let trouble = events.iter().find(|event| event.is_change() && event.trouble);
     // Trouble may also come while the robot comes down as planned.
     let from_control = events.iter().find(|event| event.is_change() && event.from == Phase::Active.name());
     let after_s = from_control.map(|event| event.time_s);
     // Commands that do not come are no fault of the servo's.
-    let timed_out = trouble.filter(|event| event.cause.contains(WATCHDOG));
-    if let Some(held_up_ns) = timed_out.and_then(|event| held_up_ns(known, event.tick)) {
-        let what = format!("{end}, after the loop was held up for {}", duration(held_up_ns as f64));
-        return Broken { after_s, what, remedy: Some(DOCTOR) };
+    let follows = trouble.filter(|event| OF_A_HOLD_UP.iter().any(|words| event.cause.contains(words)));
+    if let Some((held_up_ns, group)) = follows.and_then(|event| held_up(known, event.tick)) {
+        let explained = explained(facts, &group);
+        let why = explained.map_or(String::new(), |explained| format!(": {}", explained.words()));
+        let what = format!("{end}, after the loop was held up for {}{why}", duration(held_up_ns as f64));
+        return Broken { after_s, what, remedy: Some(explained.map_or(DOCTOR, Explained::remedy)) };
+    }
+    // Where a frame in a thousand ticks is damaged, so may be the one with the value.
+    let damaged = corrupt + facts.unexpected_frames;
+    let is_value = trouble.is_some_and(|event| OF_A_VALUE.iter().any(|words| event.cause.contains(words)));
+    if is_value && damaged * 1000 >= known.tally.all().ticks.max(1) {
+        let were =
+            if damaged == 1 { "1 frame was".into() } else { format!("{} frames were", grouped(damaged)) };
+        let what = format!("{end}, perhaps of a damaged frame: {were} damaged, or no reply to a query");
+        return Broken { after_s, what, remedy: Some(SCAN) };
     }
     // What was missing says more than the event.
     let remedy = missing::remedy(end).or_else(|| remedy(trouble.map_or(end, |event| &event.cause)));
@@ -118,12 +143,14 @@ fn broken(known: &Known<'_>) -> Broken {
     Broken { after_s, what: end.to_owned(), remedy }
 }
 
-/// How long the loop was held up in or just before a tick, if that was for some periods.
-fn held_up_ns(known: &Known<'_>, tick: u64) -> Option<i64> {
+/// How long the loop was held up in or just before a tick, if that was for some periods, and by what.
+fn held_up(known: &Known<'_>, tick: u64) -> Option<(i64, LateGroup)> {
     let groups = known.tally.counter.late_groups();
-    let near =
-        groups.iter().filter(|group| group.worst_tick.is_some_and(|worst| tick.wrapping_sub(worst) <= 5));
-    near.filter_map(|group| group.worst_ns).max().filter(|ns| *ns >= 3 * known.pace.period_ns)
+    let near = groups
+        .into_iter()
+        .filter(|group| group.worst_tick.is_some_and(|worst| tick.wrapping_sub(worst) <= 5));
+    let longest = near.filter_map(|group| Some((group.worst_ns?, group))).max_by_key(|(ns, _)| *ns);
+    longest.filter(|(ns, _)| *ns >= 3 * known.pace.period_ns)
 }
 
 /// The remedy, or that of replies that come late or not at all because the loop spins for them.
@@ -147,9 +174,12 @@ pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<Stri
     // Whoever stops it at once may leave it no tick under control.
     let had_begun = events.iter().any(|event| event.to == Phase::Active.name());
     let lack = if had_begun { Some("it had only begun".to_owned()) } else { lack };
-    let lack = lack.unwrap_or_else(|| "start-up was not over".to_owned());
-    (format!("never under control: {lack}; {end}"), false)
+    let never = lack.map_or_else(|| NEVER.to_owned(), |lack| format!("never under control: {lack}"));
+    (format!("{never}; {end}"), false)
 }
+
+/// How the end of a run begins that did not come under control, if nothing says why.
+pub(super) const NEVER: &str = "never under control: start-up was not over";
 
 /// Servos that may still be on at rest, beside one that is the reason itself: nothing else is warned of there.
 fn left_on(events: &[EventSummary]) -> String {
@@ -168,6 +198,20 @@ const POLL: &str = "write `receive = \"poll\"` in `[loop]`: a loop that spins ca
 
 /// What a servo says that heard no command in time.
 const WATCHDOG: &str = "the servo's own watchdog";
+
+/// What a servo reports, or seems to report where a frame is damaged on its way.
+const OF_A_VALUE: [&str; 7] = [
+    "a value that is not a number",
+    "beyond what its replies carry",
+    "position jumped",
+    "supply at",
+    "°C",
+    "rad, limit",
+    "rad/s, limit",
+];
+
+/// What follows where the loop was held up: a servo whose time is over says so, has a fault, or seems to have restarted, by its family.
+const OF_A_HOLD_UP: [&str; 4] = [WATCHDOG, "(communication lost)", "the servo restarted", "a tick overran"];
 
 /// What to do about what brought a robot down, by how the supervisor calls it: a log has no more of it.
 fn remedy(cause: &str) -> Option<&'static str> {
@@ -291,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servo_that_timed_out_while_the_loop_was_held_up_is_not_blamed() {
+    fn a_servo_that_timed_out_while_the_loop_was_held_up_is_not_blamed_whatever_its_family() {
         let pace = Pace { period_ns: 1_000_000, by_sensor: false };
         let mut tally = Tally::new(100_000);
         for number in 0..300_u64 {
@@ -312,17 +356,49 @@ mod tests {
             };
             tally.count(&tick, pace);
         }
-        let down = |tick| {
-            let events = [EventSummary {
-                tick,
-                ..event("active", "damping", "the servo's own watchdog expired", true)
-            }];
-            broken(&Known { tally: &tally, pace, ..known(None, &events, "it expired") })
+        let told = |tick, cause: &str, stopped_ns| {
+            let events = [EventSummary { tick, ..event("active", "damping", cause, true) }];
+            let stops = Stops { stopped_ns, ..Stops::default() };
+            let facts = Facts { stops, ..Facts::default() };
+            broken(&Known { tally: &tally, pace, ..known(None, &events, cause) }, 0, &facts)
         };
-        let said = down(251);
-        assert_eq!(said.what, "it expired, after the loop was held up for 100 ms");
-        assert_eq!(said.remedy, Some(DOCTOR));
-        assert_eq!(down(290).what, "it expired");
+        // Overruns are of the loop itself, if it may not overrun at all.
+        for cause in [
+            Cause::ServoTimedOut { servo: 0 }.to_string(),
+            Cause::ServoReset { servo: 0 }.to_string(),
+            Cause::Overruns { count: 1 }.to_string(),
+            "servo fault 13 (communication lost)".to_owned(),
+        ] {
+            let said = told(251, &cause, 0);
+            assert_eq!(said.what, format!("{cause}, after the loop was held up for 100 ms"));
+            assert_eq!(said.remedy, Some(DOCTOR));
+            assert_eq!(told(290, &cause, 0).what, cause);
+            let said = told(251, &cause, 95_000_000);
+            assert!(said.what.ends_with("held up for 100 ms: it was stopped from outside (a signal, a debugger, a frozen control group)"));
+            assert!(said.remedy.is_some_and(|remedy| remedy.starts_with("keep whatever stops")), "{said:?}");
+        }
+        assert_eq!(
+            told(251, "joint at 2.000 rad, limit 1.000 rad", 0).what,
+            "joint at 2.000 rad, limit 1.000 rad"
+        );
+    }
+
+    /// "434.6 °C: let the servos cool" stood where frames were seen to be damaged.
+    #[test]
+    fn a_value_among_damaged_frames_is_not_the_servos_for_certain() {
+        let down = |cause: &str, corrupt, unexpected_frames| {
+            let events = [event("active", "damping", cause, true)];
+            let facts = Facts { unexpected_frames, ..Facts::default() };
+            broken(&known(None, &events, cause), corrupt, &facts)
+        };
+        let hot = down("434.6 °C (s1 on bus main)", 1_200, 3);
+        let what = "434.6 °C (s1 on bus main), perhaps of a damaged frame: 1,203 frames were damaged, or no reply to a query";
+        assert_eq!((hot.what.as_str(), hot.remedy), (what, Some(SCAN)));
+        let cool = down("434.6 °C (s1 on bus main)", 0, 0);
+        assert!(
+            cool.what == "434.6 °C (s1 on bus main)" && cool.remedy.is_some_and(|told| told.contains("cool"))
+        );
+        assert_eq!(down("10 replies missed in a row", 5, 5).what, "10 replies missed in a row");
     }
 
     /// With the defaults the bytes come, as the loop sleeps until the kernel has some.
@@ -333,7 +409,7 @@ mod tests {
             let file = format!("[loop]\nreceive = \"{receive}\"\n[bus.legs]\n{link}\n{servo}");
             let config = RobotConfig::parse(&file, "leg.toml").unwrap();
             let down = [event("active", "damping", cause, true)];
-            broken(&known(Some(&config), &down, cause)).remedy.unwrap_or_default()
+            broken(&known(Some(&config), &down, cause), 0, &Facts::default()).remedy.unwrap_or_default()
         };
         let (serial, missed) = ("link = \"rs485\"\npath = \"/dev/ttyUSB0\"", "5 replies missed in a row");
         assert!(of("spin", serial, missed).contains("write `receive = \"poll\"` in `[loop]`"));
@@ -382,7 +458,10 @@ mod tests {
         ];
         events[0].time_s = 2.0;
         let (end, well) = ending(&events, 9, None);
-        assert!(!well && broken(&known(None, &events, &end)).after_s == Some(2.0), "{end}");
+        assert!(
+            !well && broken(&known(None, &events, &end), 0, &Facts::default()).after_s == Some(2.0),
+            "{end}"
+        );
     }
 
     #[test]
@@ -394,7 +473,7 @@ mod tests {
             end,
             "never under control: no reply during start-up (knee on bus left); stopped by the operator"
         );
-        let remedy = broken(&known(None, &stopped, &end)).remedy;
+        let remedy = broken(&known(None, &stopped, &end), 0, &Facts::default()).remedy;
         assert!(!well && remedy.is_some_and(|remedy| remedy.contains("khz bus scan")));
     }
 }

@@ -1,6 +1,6 @@
 //! The page of a run from its log alone. Of a damaged log it shows what is sound, and says what is missing.
 
-use super::facts::{Known, Unlogged, ending, facts};
+use super::facts::{Known, NEVER, Unlogged, ending, facts};
 use super::over_time::OverTime;
 use super::page::{Device, RunData};
 use super::page_data::{computer, count_tiles, late_counts, page_event, time_tile};
@@ -83,6 +83,9 @@ struct Replay {
     clock: Clock,
     over_time: OverTime,
     tally: Tally,
+    late: Late,
+    /// The number of the first tick.
+    first: Option<u64>,
     /// The last tick, which the next record of servos is of.
     last: Option<record::Tick>,
     /// The last tick of the files before; the first of this one must be later.
@@ -93,6 +96,44 @@ struct Replay {
     servos: Vec<Servo>,
     events: Vec<EventSummary>,
     missing: Vec<String>,
+}
+
+/// Whether the late replies of a log can be late ones. Further replies to one query count among them, and it does not say which
+/// they are; but a late one was missed shortly before.
+#[derive(Default)]
+struct Late {
+    /// Replies that were missed of late and have not come since.
+    open: u64,
+    /// The last tick that missed one.
+    missed_in: u64,
+    /// Late replies that may be those.
+    fitting: u64,
+    /// The others.
+    others: u64,
+}
+
+impl Late {
+    /// No reply is on its way for longer, in ticks.
+    const LONGEST: u64 = 20;
+
+    fn count(&mut self, tick: &record::Tick) {
+        if tick.number.saturating_sub(self.missed_in) > Self::LONGEST {
+            self.open = 0;
+        }
+        if tick.missed > 0 {
+            self.missed_in = tick.number;
+            self.open += u64::from(tick.missed);
+        }
+        let fitting = u64::from(tick.late).min(self.open);
+        self.open -= fitting;
+        self.fitting += fitting;
+        self.others += u64::from(tick.late) - fitting;
+    }
+
+    /// All, where nobody can tell which of them are late: more than one in ten fits no reply that was missed.
+    fn untold(&self) -> u64 {
+        if self.others * 10 > self.fitting { self.others + self.fitting } else { 0 }
+    }
 }
 
 /// What one servo answered.
@@ -113,6 +154,8 @@ impl Replay {
             clock: Clock::Real,
             over_time: OverTime::of(std::iter::empty()),
             tally: Tally::new(0),
+            late: Late::default(),
+            first: None,
             last: None,
             after: None,
             starts_over: false,
@@ -209,9 +252,14 @@ impl Replay {
     fn tick(&mut self, value: &Value<'_>) {
         let mut tick = record::Tick::UNKNOWN;
         tick.read(value);
-        let tick = tick.bounded();
+        self.count(tick.bounded());
+    }
+
+    fn count(&mut self, tick: record::Tick) {
         self.starts_over |= self.after.take().is_some_and(|after| tick.number <= after);
         let before = self.last.replace(tick);
+        self.first.get_or_insert(tick.number);
+        self.late.count(&tick);
         // A log without its robot file shows its period only from tick to tick.
         let in_a_row = before.filter(|before| before.number + 1 == tick.number);
         if let (None, Some(before)) = (self.pace, in_a_row) {
@@ -321,10 +369,8 @@ impl Replay {
     /// What a log cannot know.
     fn unlogged(&self) -> Option<String> {
         const REAL: &str = "A log does not say what scheduling the thread was granted, whether the process was throttled or stopped, \
-                            which late replies were duplicates (they count as late here), which queries the bus had no time for, how many \
-                            commands were changed, and what was required of the run.";
-        const VIRTUAL: &str = "A log does not say which late replies were duplicates (they count as late here), which queries the bus \
-                               had no time for, how many commands were changed, and what was required of the run.";
+                            which late replies were duplicates, which queries the bus had no time for, how many commands were changed, and what was required of the run.";
+        const VIRTUAL: &str = "A log does not say which late replies were duplicates, which queries the bus had no time for, how many commands were changed, and what was required of the run.";
         Some(if self.clock == Clock::Real { REAL } else { VIRTUAL }.to_owned())
     }
 
@@ -334,6 +380,9 @@ impl Replay {
     }
 
     fn say_what_is_missing(&mut self) {
+        if let Some(first @ 1..) = self.first {
+            self.missing.push(format!("The first {} are not in these files.", counted(first, "tick")));
+        }
         let unrecorded = self.tally.counter.unrecorded;
         if unrecorded > 0 {
             self.missing.push(format!("{} ticks are not in the log.", grouped(unrecorded)));
@@ -363,6 +412,8 @@ impl Replay {
             true => (String::new(), true),
             false => ending(&self.events, controlled.ticks, None),
         };
+        let begins_late = self.first > Some(0);
+        let end = if begins_late { end.replace(NEVER, "not under control in these files") } else { end };
         let servos: Vec<String> = self.over_time.joints.iter().map(|joint| joint.name.clone()).collect();
         let known = Known {
             config: self.config.as_ref(),
@@ -377,7 +428,11 @@ impl Replay {
         let warned = self.events.iter().find(|event| event.trouble && !event.is_change());
         let warned = warned.map(|event| format!("Warned of: {}.", event.tell()));
         let warnings = warned.into_iter().chain(self.missing.iter().cloned()).collect();
-        Facts { warnings, ..facts(&known, &Unlogged::default()) }
+        Facts {
+            warnings,
+            begins_late,
+            ..facts(&known, &Unlogged { untold: self.late.untold(), ..Unlogged::default() })
+        }
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -401,8 +456,10 @@ impl Replay {
             sent: servo.ticks,
             replied: servo.fresh,
             missed: servo.ticks - servo.fresh,
+            // Whose they were is not in a log.
+            late: None,
+            duplicates: None,
             round_trip: Distribution::from_ns(servo.round_trip.values()),
-            ..Device::default()
         };
         self.over_time.joints.iter().zip(&self.servos).map(device).collect()
     }
@@ -421,5 +478,61 @@ fn text(value: &Value<'_>, field: &str) -> String {
     match value.at(field) {
         Some(Value::String(text)) => text.to_owned(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_page::Level;
+
+    /// What is said of these ticks, of which some are controlled, and of how it came down.
+    fn said(numbers: std::ops::Range<u64>, controlled: bool) -> FromLog {
+        let mut replay = Replay::new();
+        for number in numbers {
+            let planned_ns = number as i64 * 1_000_000;
+            let tick = record::Tick {
+                number,
+                planned_ns,
+                waited_for_ns: planned_ns,
+                due_ns: planned_ns,
+                started_ns: planned_ns,
+                controlled,
+                phase: Phase::Stopped,
+                ..record::Tick::UNKNOWN
+            };
+            replay.count(tick);
+        }
+        let (from, to, cause) =
+            (Phase::Damping.name(), Phase::Stopped.name(), "every joint stands still".to_owned());
+        let down =
+            EventSummary { time_s: 1.0, tick: 1, from, to, cause, servo: None, bus: None, trouble: false };
+        replay.events.push(down);
+        replay.finish()
+    }
+
+    /// The first files of a rotated log may be lost, or not given: it "held 1000 Hz", and was good.
+    #[test]
+    fn a_log_without_its_beginning_says_so_and_is_not_good() {
+        let whole = said(0..1_000, true);
+        assert!(!whole.missing.iter().any(|missing| missing.contains("The first")), "{:?}", whole.missing);
+        let part = said(3_000..4_000, true);
+        assert_eq!(part.missing[0], "The first 3,000 ticks are not in these files.");
+        let verdict = part.data.verdict;
+        assert!(verdict.level == Level::Warning, "{verdict:?}");
+        assert!(
+            verdict.text.starts_with("Held 1000 Hz, but the first 3,000 ticks are not in these files"),
+            "{}",
+            verdict.text
+        );
+        // Nor was it never under control, if only the end is here.
+        let end = said(3_000..4_000, false).data.verdict;
+        assert!(
+            end.text.starts_with("Not under control in these files; every joint stands still"),
+            "{}",
+            end.text
+        );
+        assert_eq!(end.headline, "not under control in these files");
+        assert!(said(0..1_000, false).data.verdict.text.starts_with("Never under control"));
     }
 }

@@ -95,6 +95,7 @@ mod tests {
             sent: 100,
             replied,
             missed: 100 - replied,
+            quiet: 0,
             missed_in_a_row: 100,
             late,
             duplicates: 0,

@@ -175,10 +175,10 @@ pub struct Device {
     pub replied: u64,
     /// Replies that never came.
     pub missed: u64,
-    /// Replies after the deadline, and further replies to one query.
-    pub late: u64,
+    /// Replies after the deadline, and further replies to one query, if they are known.
+    pub late: Option<u64>,
     /// Of these, further replies to one query: two devices may have the same id.
-    pub duplicates: u64,
+    pub duplicates: Option<u64>,
     /// Round trips, in nanoseconds.
     pub round_trip: Distribution,
 }
@@ -447,22 +447,27 @@ impl RunData {
             return None;
         }
         let count = |label: &str| Column::number(label, "").worst_is_high();
-        let table = Table::new([
+        // Of a log they are not known.
+        let late_ones = ["late", "duplicates"].map(count).into_iter();
+        let late_ones = late_ones.filter(|_| self.devices.iter().any(|d| d.late.is_some()));
+        let names = [
             Column::text("device"),
             Column::text("bus"),
             Column::number("sent", ""),
             Column::number("replied", ""),
             count("missed"),
-            count("late"),
-            count("duplicates"),
+        ];
+        let trips = [
             Column::number("round trip p50", "ns"),
             Column::number("p99", "ns").worst_is_high(),
             Column::number("largest", "ns").worst_is_high(),
-        ]);
+        ];
+        let table = Table::new(names.into_iter().chain(late_ones).chain(trips));
         let table = self.devices.iter().fold(table, |table, d| {
-            let counts = [d.sent, d.replied, d.missed, d.late, d.duplicates].map(Cell::from);
+            let counts = [d.sent, d.replied, d.missed].into_iter().chain(d.late).chain(d.duplicates);
             let trips = [0.5, 0.99, 1.0].map(|q| Cell::from(d.round_trip.quantile(q)));
-            table.row([d.name.as_str().into(), d.bus.as_str().into()].into_iter().chain(counts).chain(trips))
+            let names = [d.name.as_str().into(), d.bus.as_str().into()].into_iter();
+            table.row(names.chain(counts.map(Cell::from)).chain(trips))
         });
         let ranges = Ranges::new("Round trips", "ns").note("request sent to reply received");
         let with_trips = self.devices.iter().filter(|d| d.round_trip.count() > 0);

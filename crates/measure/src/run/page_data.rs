@@ -95,8 +95,8 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
         sent: servo.sent,
         replied: servo.replied,
         missed: servo.missed,
-        late: servo.late,
-        duplicates: servo.duplicates,
+        late: Some(servo.late),
+        duplicates: Some(servo.duplicates),
         round_trip: Distribution::from_ns(landed.outcome.machine.cycle().stats(index).round_trip.values()),
     }
 }

@@ -45,7 +45,9 @@ impl fmt::Display for RunSummary {
 
 /// In the words of the live line.
 fn figures(summary: &RunSummary) -> String {
-    let ticks = &summary.controlled;
+    // Of a run that never was under control, what happened until then.
+    let was_controlled = summary.controlled.ticks > 0;
+    let ticks = if was_controlled { &summary.controlled } else { &summary.outside };
     let [lost, missed, overruns] = [ticks.lost_periods, ticks.missed_replies, ticks.overruns].map(grouped);
     let mut figures =
         vec![format!("{:.2} Hz", summary.rate_hz), format!("lost {lost}"), format!("missed {missed}")];

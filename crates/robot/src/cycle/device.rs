@@ -25,8 +25,10 @@ pub struct DeviceStats {
     pub sent: u64,
     /// Replies in time.
     pub replied: u64,
-    /// Cycles in which it was to reply and did not in time.
+    /// Cycles in which it was to reply and did not in time, and those in which it was kept quiet: its state was as old after both.
     pub missed: u64,
+    /// Of these, cycles in which it was asked nothing after a miss, so that what it still answers cannot be mistaken.
+    pub quiet: u64,
     /// Longest run of missed cycles.
     pub missed_in_a_row: u32,
     /// Replies to older queries, and further replies to the same one.
@@ -56,6 +58,7 @@ pub struct Device {
     pub lane: usize,
     phase: Phase,
     excused: bool,
+    is_quiet: bool,
     reply_timeout_ns: i64,
     missed_now: u32,
     doubled: Doubled,
@@ -68,6 +71,7 @@ impl Device {
             sent: 0,
             replied: 0,
             missed: 0,
+            quiet: 0,
             missed_in_a_row: 0,
             late: 0,
             duplicates: 0,
@@ -77,6 +81,7 @@ impl Device {
             lane,
             phase: Phase::Ended { missed: false },
             excused: false,
+            is_quiet: false,
             reply_timeout_ns,
             missed_now: 0,
             doubled: Doubled::default(),
@@ -87,12 +92,18 @@ impl Device {
     pub fn begin(&mut self) {
         self.phase = Phase::Ready;
         self.excused = false;
+        self.is_quiet = false;
         self.doubled.forgive();
     }
 
-    /// It is no miss if it does not answer in this cycle: it is switching on, or is asked nothing.
+    /// It is no miss if it does not answer in this cycle: it is switching on.
     pub fn excuse(&mut self) {
         self.excused = true;
+    }
+
+    /// It is asked nothing in this cycle.
+    pub fn keep_quiet(&mut self) {
+        self.is_quiet = true;
     }
 
     /// Everything was sent that asks for its state.
@@ -127,15 +138,18 @@ impl Device {
         self.doubled
     }
 
-    /// Ends the cycle: whether the device answered in time, and whether that is a miss if it did not.
+    /// Ends the cycle: whether the device answered in time, and whether that is a miss if it did not. Who was asked nothing missed
+    /// nothing, but has no state either, and is counted with those that did.
     pub fn end(&mut self) -> (bool, bool) {
         let answered = self.phase == Phase::Answered;
         self.phase = Phase::Ended { missed: !answered };
-        let missed = !answered && !self.excused;
-        self.missed_now = if missed { self.missed_now + 1 } else { 0 };
-        self.stats.missed += u64::from(missed);
+        let lacking = !answered && !self.excused;
+        let quiet = lacking && self.is_quiet;
+        self.missed_now = if lacking { self.missed_now + 1 } else { 0 };
+        self.stats.missed += u64::from(lacking);
+        self.stats.quiet += u64::from(quiet);
         self.stats.missed_in_a_row = self.stats.missed_in_a_row.max(self.missed_now);
-        (answered, missed)
+        (answered, lacking && !quiet)
     }
 
     pub fn stats(&self) -> &DeviceStats {
@@ -146,7 +160,7 @@ impl Device {
         self.phase == Phase::Awaited
     }
 
-    /// It did not answer in the last cycle, and had no excuse.
+    /// It did not answer in the last cycle, or was asked nothing, and is not switching on.
     pub fn is_missing(&self) -> bool {
         self.missed_now > 0
     }

@@ -221,6 +221,6 @@ impl Lane {
 #[cold]
 #[inline(never)]
 fn keep_quiet(servos: &[usize], devices: &mut [Device], result: &mut CycleResult) {
-    servos.iter().for_each(|&servo| devices[servo].excuse());
+    servos.iter().for_each(|&servo| devices[servo].keep_quiet());
     result.quiet += servos.len() as u16;
 }

@@ -2,7 +2,7 @@
 
 use super::Desk;
 use crate::RobotConfig;
-use crate::assemble::open_links_as;
+use crate::assemble::{Whom, open_links_as};
 use crate::links::{Around, LinkConfig, LinkKind};
 use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, World};
@@ -45,8 +45,9 @@ impl Desk {
     fn open_one(&mut self, role: Role, word: &str) -> Result<(), String> {
         if is_robot_file(word) {
             let robot = RobotConfig::load(word).map_err(|error| error.to_string())?;
-            let links =
-                open_links_as(role, &robot, |world| Box::new(world)).map_err(|error| error.to_string())?;
+            // A scan asks for ids that are not in the file, too.
+            let links = open_links_as(role, Whom::Everybody, &robot, |world| Box::new(world))
+                .map_err(|error| error.to_string())?;
             self.add(&robot, links);
             return Ok(());
         }

@@ -20,6 +20,11 @@ pub(super) fn fits_not(facts: &Facts) -> bool {
     facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > left_ns)
 }
 
+/// It is predicted to be shorter than that, by more than the prediction may be wrong.
+pub(super) fn fits_well(facts: &Facts) -> bool {
+    facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns + needed_ns / 20 <= left_ns)
+}
+
 /// What became of missed replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missed {
@@ -58,20 +63,30 @@ impl Missed {
 
 /// The replies missed under control without excuse.
 pub(super) fn missed(facts: &Facts) -> Missed {
-    let late = late_replies(facts).saturating_sub(facts.outside.late_replies);
+    let late = late_under_control(facts);
     Missed::of(clean_misses(facts), late, facts.unasked, fits_not(facts))
 }
 
 /// Those missed during start-up and while coming down.
 pub(super) fn missed_outside(facts: &Facts) -> Missed {
-    let Outside { missed_replies, late_replies, .. } = facts.outside;
+    let Outside { missed_replies, .. } = facts.outside;
     let unasked = facts.unasked.saturating_sub(missed(facts).unasked);
-    Missed::of(missed_replies, late_replies, unasked, fits_not(facts))
+    Missed::of(missed_replies, late_outside(facts), unasked, fits_not(facts))
 }
 
 /// Replies to older queries, without those that computing left no time for.
 pub(super) fn late_replies(facts: &Facts) -> u64 {
     facts.late_replies.saturating_sub(facts.missed_while_computing)
+}
+
+/// Those of them that came under control.
+pub(super) fn late_under_control(facts: &Facts) -> u64 {
+    late_replies(facts) - late_outside(facts)
+}
+
+/// The others. Where further replies to one query are among what came outside, they are no more than all that were late.
+pub(super) fn late_outside(facts: &Facts) -> u64 {
+    facts.outside.late_replies.min(late_replies(facts))
 }
 
 /// What brought the robot down, or kept it from control, is that replies come late: those that did are enough of the missed
@@ -153,7 +168,7 @@ pub(super) fn has_several_causes(facts: &Facts) -> bool {
 
 /// A cause that the machine explains.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Explained {
+pub enum Explained {
     /// The control group's CPU quota.
     Quota,
     /// The limit of real-time threads.
@@ -162,8 +177,30 @@ pub(super) enum Explained {
     Stopped,
 }
 
+impl Explained {
+    /// In a sentence, after "because".
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Quota => "the CPU quota of its control group was used up",
+            Self::RtLimit => "the kernel limits real-time threads (`kernel.sched_rt_runtime_us`)",
+            Self::Stopped => "it was stopped from outside (a signal, a debugger, a frozen control group)",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Quota => "raise the quota (`cpu.max`, `CPUQuota=` of systemd, `--cpus` of a container)",
+            Self::RtLimit => "let it sleep (`loop.wake`), or set `sysctl kernel.sched_rt_runtime_us=-1`",
+            Self::Stopped => "keep whatever stops or freezes processes away from this one",
+        }
+    }
+}
+
 /// What the machine is known to have done, where it accounts for at least half of what a cause took.
-pub(super) fn explained(facts: &Facts, group: &LateGroup) -> Option<Explained> {
+pub fn explained(facts: &Facts, group: &LateGroup) -> Option<Explained> {
     let Stops { throttled_ns, stopped_ns, rt_runtime_ns } = facts.stops;
     let is_most = |ns: i64| ns > 0 && 2 * ns >= group.lost_ns;
     let worst_ns = group.worst_ns.unwrap_or(0);

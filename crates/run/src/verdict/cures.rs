@@ -3,33 +3,40 @@
 use super::causes::*;
 use super::words::{changed, late_starts, not_done, sensor_off, set_up};
 use super::{Facts, Outside, held};
-use crate::commands::{BUDGET, DOCTOR, PARTS, SCAN};
+use crate::commands::{BUDGET, DELAYS, DOCTOR, PARTS, SCAN};
 use khz_rt::Cause;
 
 /// What to do about replies that were missed: of some that came late and others that did not come, both.
 pub(super) fn bus_remedy(facts: &Facts) -> Option<String> {
-    cure_of(missed(facts))
+    cure_of(missed(facts), facts)
 }
 
 /// What to do about what went wrong during start-up and while coming down.
 fn outside_remedy(facts: &Facts) -> Option<String> {
     let Outside { lost, late_wakes, overruns, .. } = facts.outside;
-    cure_of(missed_outside(facts)).or_else(|| (lost + late_wakes + overruns > 0).then(|| DOCTOR.into()))
+    cure_of(missed_outside(facts), facts)
+        .or_else(|| (lost + late_wakes + overruns > 0).then(|| DOCTOR.into()))
 }
 
-fn cure_of(missed: Missed) -> Option<String> {
+fn cure_of(missed: Missed, facts: &Facts) -> Option<String> {
     let needs_time = missed.late + missed.unasked > 0;
     match (needs_time, missed.gone > 0) {
-        (true, true) => Some(format!("{BUDGET}; {SCAN}")),
-        (true, false) => Some(BUDGET.into()),
+        (true, true) => Some(format!("{}; {SCAN}", late_cure(facts))),
+        (true, false) => Some(late_cure(facts).into()),
         (false, true) => Some(SCAN.into()),
         (false, false) => None,
     }
 }
 
+/// What to do about late replies: where the cycle fits, what the buses need is not why.
+fn late_cure(facts: &Facts) -> &'static str {
+    if fits_well(facts) { DELAYS } else { BUDGET }
+}
+
 pub(super) fn remedy(facts: &Facts) -> Option<String> {
     if let Some(broken) = &facts.broken {
-        let remedy = if is_broken_by_late_replies(facts) { Some(BUDGET) } else { broken.remedy };
+        let of_late = is_broken_by_late_replies(facts) || broken.remedy == Some(BUDGET);
+        let remedy = if of_late { Some(late_cure(facts)) } else { broken.remedy };
         // Of a start-up that was not over nobody knows more than what happened on the buses.
         let others = || outside_remedy(facts).or_else(|| quality_remedy(facts).map(str::to_owned));
         return remedy.map(str::to_owned).or_else(others);
@@ -39,27 +46,16 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
     }
     let is_late = is_late(facts) || facts.stopped.is_some() || late_starts(facts).is_some();
     let led = leading(facts).filter(|_| is_late);
-    match led.and_then(|group| explained(facts, group)) {
-        Some(Explained::Quota) => {
-            return Some(
-                "raise the quota (`cpu.max`, `CPUQuota=` of systemd, `--cpus` of a container)".into(),
-            );
-        }
-        Some(Explained::RtLimit) => {
-            return Some("let it sleep (`loop.wake`), or set `sysctl kernel.sched_rt_runtime_us=-1`".into());
-        }
-        Some(Explained::Stopped) => {
-            return Some("keep whatever stops or freezes processes away from this one".into());
-        }
-        None => {}
+    if let Some(explained) = led.and_then(|group| explained(facts, group)) {
+        return Some(explained.remedy().into());
     }
     let set_up = set_up(facts).map(|_| DOCTOR);
     match led.map(|group| group.cause) {
         Some(_) if set_up.is_some() => Some(DOCTOR.into()),
         Some(Cause::Controller) => Some(PARTS.into()),
         // What did not come is no matter of time.
-        Some(Cause::Bus) if held(facts) => bus_remedy(facts).or_else(|| Some(BUDGET.into())),
-        Some(Cause::Bus) => Some(BUDGET.into()),
+        Some(Cause::Bus) if held(facts) => bus_remedy(facts).or_else(|| Some(late_cure(facts).into())),
+        Some(Cause::Bus) => Some(late_cure(facts).into()),
         Some(Cause::Blocked) => Some("keep locks, files and sleeps out of the tick".into()),
         Some(_) => Some(DOCTOR.into()),
         None if is_late => Some(DOCTOR.into()),
@@ -73,7 +69,7 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
 
 pub(super) fn quality_remedy(facts: &Facts) -> Option<&'static str> {
     let held_up = (facts.missed_while_off_cpu + facts.missed_while_computing > 0).then(String::new);
-    let duplicates = (facts.duplicates > 0).then(String::new);
+    let duplicates = (facts.duplicates + facts.late_or_duplicates > 0).then(String::new);
     let remedies = [
         (held_up, DOCTOR),
         (late_starts(facts), DOCTOR),

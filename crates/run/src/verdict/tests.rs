@@ -485,3 +485,58 @@ fn replies_that_do_not_come_have_their_cure_also_where_waiting_for_them_makes_ti
     assert!(verdict.text.contains("82 came late, 30 did not come"), "{}", verdict.text);
     assert!(verdict.remedy.is_some_and(|cure| cure.contains("khz budget") && cure.contains("khz bus scan")));
 }
+
+/// People were sent to `khz budget`, which said that the cycle fits.
+#[test]
+fn late_replies_of_a_cycle_that_fits_have_another_cure_than_the_budget() {
+    let late = |needed_ns, worst| {
+        let worst_servo = Some(("s2".to_owned(), worst));
+        let cycle_ns = Some((needed_ns, 780_000));
+        judge(&Facts { missed_replies: 65, late_replies: 65, worst_servo, cycle_ns, ..facts() }).text
+    };
+    let cure = "look for what delays or reorders frames (adapter, gateway, network; `khz doctor` knows the delays of adapters), or raise \
+                `loop.bus_deadline_us`.";
+    let held = "Held 1000 Hz, but 65 replies were late";
+    assert_eq!(late(604_000, 65), format!("{held} (all by s2); {cure}"));
+    assert_eq!(late(604_000, 60), format!("{held} (most often by s2: 60); {cure}"));
+    assert_eq!(late(604_000, 33), format!("{held}; {cure}"));
+    // Less to spare than the prediction may be wrong by.
+    assert!(
+        late(770_000, 33).ends_with("`khz budget robot.toml` shows what the buses need."),
+        "{}",
+        late(770_000, 33)
+    );
+    let down = Some(Broken {
+        remedy: Some(BUDGET),
+        ..broken(None, "replies come too late").unwrap_or_else(|| unreachable!())
+    });
+    let text = judge(&Facts { periods: 0, broken: down, cycle_ns: Some((604_000, 780_000)), ..facts() }).text;
+    assert!(text.ends_with(cure), "{text}");
+}
+
+/// "2,109 replies were late" stood beside "missed 649".
+#[test]
+fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time() {
+    let outside = Outside { missed_replies: 1_500, late_replies: 1_460, ..Outside::default() };
+    let broken = Some(Broken {
+        remedy: Some(SCAN),
+        ..broken(Some(0.7), "24 replies missed in a row (s1 on bus main)").unwrap_or_else(|| unreachable!())
+    });
+    let down = Facts { missed_replies: 649, late_replies: 2_109, outside, broken, ..facts() };
+    let text = judge(&down).text;
+    assert!(text.contains("in a row (s1 on bus main); 649 replies were late; it held"), "{text}");
+    // Of a run that ended well what came late outside stands apart.
+    let outside = Outside { missed_replies: 3, late_replies: 9, ..Outside::default() };
+    let verdict = judge(&Facts { late_replies: 11, outside, ..facts() });
+    assert_eq!(
+        verdict.reasons,
+        [
+            "3 replies were late, 6 replies were late during start-up or while coming down.",
+            "2 replies were late: to the query of an earlier tick."
+        ]
+    );
+    // Further replies to one query are no late ones, wherever they came.
+    let outside = Outside { late_replies: 9, ..Outside::default() };
+    let reasons = judge(&Facts { duplicates: 11, outside, ..facts() }).reasons;
+    assert_eq!(reasons, ["11 replies were duplicates: two servos may have the same id."]);
+}

@@ -35,7 +35,9 @@ pub(super) fn late_ticks(facts: &Facts) -> impl Iterator<Item = String> {
 /// What happened while motors were switched on, or while coming down.
 pub(super) fn outside(facts: &Facts) -> Option<String> {
     let outside = &facts.outside;
-    let missed = told_of(missed_outside(facts), outside.worst_servo.as_ref(), "");
+    let of = missed_outside(facts);
+    let missed = told_of(of, outside.worst_servo.as_ref(), fits_well(facts), "");
+    let late = beyond(facts, late_outside(facts), of.late);
     let found = [
         (outside.lost, format!("{} passed without a tick", counted(outside.lost, "period"))),
         (
@@ -44,6 +46,7 @@ pub(super) fn outside(facts: &Facts) -> Option<String> {
         ),
         (outside.overruns, format!("{} overran", counted(outside.overruns, "tick"))),
         (outside.missed_replies, missed),
+        (late, format!("{} late", were(late, "reply", "replies"))),
     ];
     let told: Vec<String> = occurred(found).collect();
     (!told.is_empty()).then(|| format!("{} during start-up or while coming down.", told.join(", ")))
@@ -52,7 +55,7 @@ pub(super) fn outside(facts: &Facts) -> Option<String> {
 pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
     let clean = clean_misses(facts);
     let (off, computing) = (facts.missed_while_off_cpu, facts.missed_while_computing);
-    let told = told_of(missed(facts), facts.worst_servo.as_ref(), &never_fits(facts)) + ".";
+    let told = told_of(missed(facts), facts.worst_servo.as_ref(), fits_well(facts), &never_fits(facts)) + ".";
     let reasons = [
         (clean, Level::Bad, told),
         (
@@ -69,8 +72,9 @@ pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, Stri
     reasons.into_iter().filter(|(count, ..)| *count > 0).map(|(_, level, reason)| (level, reason))
 }
 
-/// What became of missed replies, and whose they were. `why`: what makes them late, if that is known.
-fn told_of(missed: Missed, worst: Option<&(String, u64)>, why: &str) -> String {
+/// What became of missed replies, and whose they were. `fits`: there is time enough for all of them; `why`: what makes them late, if that
+/// is known.
+fn told_of(missed: Missed, worst: Option<&(String, u64)>, fits: bool, why: &str) -> String {
     let (all, Missed { late, unasked, gone }) = (missed.all(), missed);
     let by = worst.map_or(String::new(), |(servo, count)| match *count == all {
         true => format!(" by {servo}"),
@@ -79,8 +83,16 @@ fn told_of(missed: Missed, worst: Option<&(String, u64)>, why: &str) -> String {
     let colon = if why.is_empty() { "" } else { ": " };
     match late {
         0 if unasked == 0 => format!("{} missed{by}", were(all, "reply", "replies")),
-        // Who missed most need not be who is late most.
-        _ if late == all => format!("{} late{colon}{why}", were(all, "reply", "replies")),
+        // Where the time is too short for all, who missed most need not be who is late most.
+        _ if late == all => {
+            let stands_out = worst.filter(|(_, count)| fits && count * 3 >= all * 2);
+            let by = match stands_out {
+                Some((servo, count)) if *count == all => format!(" (all by {servo})"),
+                Some((servo, count)) => format!(" (most often by {servo}: {})", grouped(*count)),
+                None => String::new(),
+            };
+            format!("{} late{by}{colon}{why}", were(all, "reply", "replies"))
+        }
         _ => {
             let found = [(late, "came late"), (unasked, "were not asked for"), (gone, "did not come")];
             let shares = found.into_iter().filter(|(count, _)| *count > 0);
@@ -104,11 +116,20 @@ pub(super) fn never_fits(facts: &Facts) -> String {
 
 /// What brought a robot down, or kept it from control, is that replies come late.
 pub(super) fn never_came_in_time(facts: &Facts) -> String {
-    let late = were(facts.late_replies, "reply", "replies");
+    let was_controlled = facts.broken.as_ref().is_some_and(|broken| broken.after_s.is_some());
+    let count = match was_controlled {
+        // What came late while it came down is not what brought it there.
+        true => {
+            Some(missed(facts).late).filter(|late| *late > 0).unwrap_or_else(|| late_under_control(facts))
+        }
+        false => facts.late_replies,
+    };
+    let late = if count > 0 { format!("{} late", were(count, "reply", "replies")) } else { String::new() };
     match is_broken_by_late_replies(facts) {
-        true if fits_not(facts) => format!("; {late} late: {}", never_fits(facts)),
-        true => format!("; {late} late"),
-        false => String::new(),
+        true if fits_not(facts) && count > 0 => format!("; {late}: {}", never_fits(facts)),
+        true if fits_not(facts) => format!("; {}", never_fits(facts)),
+        true if count > 0 => format!("; {late}"),
+        _ => String::new(),
     }
 }
 
@@ -145,11 +166,8 @@ pub(super) fn not_done(facts: &Facts) -> Option<String> {
 
 /// What was wrong on the buses though every servo was answered for.
 pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
-    // Those that were missed in time have been told.
-    let told = missed(facts).late + missed_outside(facts).late;
-    let late_replies = late_replies(facts).saturating_sub(told);
-    // A few more are those of queries that were told of as a whole.
-    let late_replies = if late_replies * 100 <= told { 0 } else { late_replies };
+    // Those of start-up and of coming down are told of with them.
+    let late_replies = beyond(facts, late_under_control(facts), missed(facts).late);
     let late = were(late_replies, "reply", "replies");
     let duplicates = were(facts.duplicates, "reply", "replies");
     let unexpected = were(facts.unexpected_frames, "frame", "frames");
@@ -160,6 +178,13 @@ pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
         (late_replies, format!("{late} late: to the query of an earlier tick.")),
         (facts.duplicates, format!("{duplicates} duplicates: two servos may have the same id.")),
         (
+            facts.late_or_duplicates,
+            format!(
+                "{} late or duplicates: a log does not tell which.",
+                were(facts.late_or_duplicates, "reply", "replies")
+            ),
+        ),
+        (
             facts.unexpected_frames,
             format!("{unexpected} no reply to a query: something else may send on the bus."),
         ),
@@ -167,6 +192,12 @@ pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
         (facts.without_frame, format!("{unpaced} started by the timer, without a pace frame.")),
         (facts.early_frames, format!("{early} too early to start a tick: {}.", early_advice(facts))),
     ])
+}
+
+/// Late replies besides those that were told of as missed in time. A few more are those of queries that were told of as a whole.
+fn beyond(facts: &Facts, late: u64, told: u64) -> u64 {
+    let more = late.saturating_sub(told);
+    if more * 100 <= missed(facts).late + missed_outside(facts).late { 0 } else { more }
 }
 
 /// Of a sensor that is faster than the loop, or of one whose frames come bunched: those leave as many ticks without one.
@@ -202,6 +233,7 @@ pub(super) fn headline(facts: &Facts) -> String {
     if let Some(broken) = &facts.broken {
         return match broken.after_s {
             Some(after_s) => format!("came down after {}", duration(after_s * 1e9)),
+            None if facts.begins_late => "not under control in these files".into(),
             None => "never under control".into(),
         };
     }
@@ -286,15 +318,8 @@ pub(super) fn cause(facts: &Facts) -> Option<String> {
 }
 
 pub(super) fn because(facts: &Facts, group: &LateGroup) -> &'static str {
-    match explained(facts, group) {
-        Some(Explained::Quota) => return "the CPU quota of its control group was used up",
-        Some(Explained::RtLimit) => {
-            return "the kernel limits real-time threads (`kernel.sched_rt_runtime_us`)";
-        }
-        Some(Explained::Stopped) => {
-            return "it was stopped from outside (a signal, a debugger, a frozen control group)";
-        }
-        None => {}
+    if let Some(explained) = explained(facts, group) {
+        return explained.words();
     }
     match group.cause {
         Cause::PreviousTick => "the tick before overran",
