@@ -39,6 +39,8 @@ pub struct Hub {
     /// Apart from the rest: refusing a request takes no lock that others wait for.
     changes: Mutex<PerSecond>,
     started: Instant,
+    /// What the clock showed then, µs.
+    started_us: u64,
     next_client: AtomicU64,
     next_request: AtomicU64,
 }
@@ -85,10 +87,20 @@ impl Default for Hub {
             store: Mutex::default(),
             changes: Mutex::default(),
             started: Instant::now(),
+            started_us: somewhen_us(),
             next_client: AtomicU64::new(1),
             next_request: AtomicU64::new(1),
         }
     }
+}
+
+/// Where the clock of a server begins, µs: anywhere within 2⁵¹, which JSON carries, so that a time of an earlier run is none of this one.
+/// Where the system has no random numbers, it is the wall clock.
+fn somewhen_us() -> u64 {
+    let mut bytes = [0; 8];
+    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);
+    let wall = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.as_micros() as u64);
+    if got == Ok(bytes.len()) { u64::from_le_bytes(bytes) >> 13 } else { wall }
 }
 
 /// What clients use.
@@ -140,7 +152,7 @@ impl Hub {
 
     /// This server's clock, µs.
     pub fn now_us(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+        self.started_us + u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX / 2)
     }
 
     /// Asks something of the robot. Returns the number of the request, which will come back with the answer. `now_us` is the

@@ -20,6 +20,13 @@ const STRAYED: u32 = 2;
 const FITTED: u32 = 1;
 const ASTRAY: u32 = 5 * STRAYED;
 
+/// … and while it is damped, at least so long, ns: its commands may be on their way for some periods, behind a gateway for example, and
+/// one that is let go too soon falls.
+const ASTRAY_NS: i64 = 50_000_000;
+
+/// A joint that has moved so far, rad, since it was seen to move last does not stand still, whatever its velocity.
+const STILL_WAY: f64 = 0.02;
+
 /// Replies at rest that say that a servo is off, before it is believed: none in between says that it is on.
 const OFF_REPLIES: u32 = 3;
 
@@ -92,6 +99,8 @@ struct Tally {
     is_astray: bool,
     /// It does not damp: for the rest of damping it is commanded to stop.
     let_go: bool,
+    /// Where its joint was when it was seen to move last, rad.
+    stands_at: f64,
     /// Since it was commanded to be on, or said so, it has not said often enough that it is off: so many replies are lacking.
     may_be_on: u32,
     /// Replies in a row without a number for the voltage and for the temperature, although they are asked for.
@@ -103,7 +112,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn update(&mut self, servo: &ServoState, joint: &Joint, now_ns: i64, phase: Phase) {
+    fn update(&mut self, servo: &ServoState, joint: &Joint, state: &RobotState, phase: Phase) {
+        let now_ns = state.now_ns;
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
         let driven = self.told != Told::Stop;
         let is_on = servo.doing.is_on();
@@ -121,16 +131,23 @@ impl Tally {
         }
         self.jump = None;
         if servo.fresh {
-            self.read(servo, joint, matches!(phase, Phase::Active | Phase::Damping));
+            let too_much = match phase {
+                Phase::Active => Some(ASTRAY),
+                Phase::Damping => Some(ASTRAY.max(STRAYED * (ASTRAY_NS / state.period_ns.max(1)) as u32)),
+                _ => None,
+            };
+            self.read(servo, joint, too_much);
         }
     }
 
     /// Takes a reply in.
-    fn read(&mut self, servo: &ServoState, joint: &Joint, controlled: bool) {
+    fn read(&mut self, servo: &ServoState, joint: &Joint, too_much: Option<u32>) {
         let before = !self.let_go && self.told_before.allows(servo.doing);
         let explained = self.told.allows(servo.doing) || before;
-        self.count_astray(controlled, explained);
-        self.hear_whether_on(servo);
+        self.count_astray(too_much, explained);
+        if servo.doing.is_on() {
+            self.may_be_on = OFF_REPLIES;
+        }
         let carries = &joint.carries;
         let lacks = [
             carries.voltage_asked && servo.voltage.is_nan(),
@@ -153,23 +170,39 @@ impl Tally {
     }
 
     /// A reply that fits says little of a servo that often does something else, and nothing of one that was let go for it.
-    fn count_astray(&mut self, controlled: bool, explained: bool) {
-        if !controlled {
+    fn count_astray(&mut self, too_much: Option<u32>, explained: bool) {
+        let Some(too_much) = too_much else {
             (self.astray, self.is_astray) = (0, false);
-        } else if !explained {
-            self.astray = (self.astray + STRAYED).min(ASTRAY);
+            return;
+        };
+        if !explained {
+            self.astray = (self.astray + STRAYED).min(too_much);
         } else if !self.let_go {
             self.astray = self.astray.saturating_sub(FITTED);
         }
-        self.is_astray = self.astray == ASTRAY || self.is_astray && self.astray > 0;
+        self.is_astray = self.astray == too_much || self.is_astray && self.astray > 0;
     }
 
-    fn hear_whether_on(&mut self, servo: &ServoState) {
+    /// At rest it is believed that it is off, when it has said so often enough, and nothing less.
+    fn hear_whether_off(&mut self, servo: &ServoState) {
         if servo.doing.is_on() {
             self.may_be_on = OFF_REPLIES;
-        } else if self.told == Told::Stop {
+        } else if self.told == Told::Stop && matches!(servo.doing, Doing::Off | Doing::Faulted) {
             self.may_be_on = self.may_be_on.saturating_sub(1);
         }
+    }
+
+    /// Whether its joint stands still: a velocity can be too coarse to tell, or a lie, and the position tells it, too.
+    fn is_still(&mut self, servo: &ServoState, joint: &Joint, still_velocity: f64) -> bool {
+        let most = STILL_WAY + 2.0 * joint.carries.reported_steps[0];
+        // A servo nobody hears may move.
+        let is_still = servo.fresh
+            && servo.velocity.abs() < still_velocity
+            && (servo.position - self.stands_at).abs() <= most;
+        if !is_still {
+            self.stands_at = servo.position;
+        }
+        is_still
     }
 
     /// It was commanded often enough, or for long enough, to be on.
@@ -267,7 +300,7 @@ impl Watch {
         for (tally, servo) in self.tallies.iter_mut().zip(&state.servos) {
             *tally = Tally { told: tally.told, may_be_on: tally.may_be_on, ..Tally::default() };
             if servo.fresh {
-                tally.hear_whether_on(servo);
+                tally.hear_whether_off(servo);
             }
         }
     }
@@ -283,9 +316,8 @@ impl Watch {
     ) {
         let mut still = true;
         for ((tally, servo), joint) in self.tallies.iter_mut().zip(&state.servos).zip(joints) {
-            tally.update(servo, joint, state.now_ns, phase);
-            // A servo nobody hears may move.
-            still &= servo.fresh && servo.velocity.abs() < settings.still_velocity;
+            tally.update(servo, joint, state, phase);
+            still &= tally.is_still(servo, joint, settings.still_velocity);
         }
         state.imu.iter().for_each(|imu| self.imu.update(&imu.sample));
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };

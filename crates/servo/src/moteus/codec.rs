@@ -209,8 +209,8 @@ impl Codec {
         }
         if let Some(fault) = values.fault {
             servo.fault = crate::Fault { code: fault.0.into(), text: fault.name() };
-            // The firmware sets both at once, so one of them is a lie, and its output may be on.
-            if fault.switches_off() && servo.doing.is_on() {
+            // The firmware sets both at once, so one of them is a lie, and its output may be on. One that damps is left to it.
+            if fault.switches_off() && servo.doing.is_on() && servo.doing != Doing::Damping {
                 servo.doing = Doing::Other;
             }
         }
@@ -507,7 +507,7 @@ mod tests {
         for (mode, fault, doing) in [
             (10, 0, Doing::Following),
             (10, 33, Doing::Other),
-            (12, 33, Doing::Other),
+            (12, 33, Doing::Damping),
             (10, 96, Doing::Following),
             (0, 33, Doing::Off),
             (1, 33, Doing::Faulted),
