@@ -197,7 +197,7 @@ fn finds_targets_that_jump_in_slow_loops_too() {
         let solo = |member: &Member| member.config.name == "solo";
         let mut robot = fleet(Plant::TargetJumps).members.into_iter().find(solo).unwrap().config;
         robot.timing.rate_hz = rate_hz;
-        let found = campaign_with(&Fleet::of(&robot), 40, 1, Some(Plant::TargetJumps)).unwrap();
+        let found = campaign_with(&Fleet::of(&robot), 200, 1, Some(Plant::TargetJumps)).unwrap();
         let is_it = |violation: &Violation| violation.invariant == Invariant::JointSpeed;
         assert!(found.violations.iter().any(is_it), "{rate_hz} Hz: {found:#?}");
     }
