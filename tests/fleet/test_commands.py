@@ -65,8 +65,8 @@ def test_parameters_are_read_and_set(world: World) -> None:
     judge = world.judge()
     robot = world.robot("leg")
     up(world, "leg")
-    fine, answer = ask(judge, robot.key("param"))
-    assert fine
+    # A run that has just begun has not told its parameters yet.
+    answer = wait_for(lambda: (got := ask(judge, robot.key("param")))[0] and got[1], "its parameters are known")
     names = {parameter["name"]: parameter for parameter in json.loads(answer)}
     assert "kp_scale" in names
 

@@ -172,7 +172,13 @@ impl Fault {
             Self::Lying(_) => matches!(cause, Cause::ServoNotFinite { .. } | Cause::ServoSaturated { .. }),
             // A joint that does not feel itself move is driven wherever it goes.
             Self::Stuck(_) | Self::Pushed(..) | Self::WrongSign(_) | Self::ControllerStops(_) => {
-                moves(trigger) || matches!(cause, Cause::ServoFault { .. } | Cause::ServoSaturated { .. })
+                moves(trigger)
+                    || matches!(
+                        cause,
+                        Cause::ServoFault { .. }
+                            | Cause::ServoSaturated { .. }
+                            | Cause::PositionJumped { .. }
+                    )
             }
             Self::FoundOutside(..) | Self::FoundBeyondFormat(_) => {
                 moves(trigger) || trigger == Trigger::ServoFault

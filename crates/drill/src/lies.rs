@@ -151,7 +151,9 @@ impl Fault {
         let moves = matches!(trigger, Trigger::Tilt | Trigger::Position | Trigger::Velocity);
         let silence = matches!(trigger, Trigger::MissedReplies | Trigger::Stale | Trigger::ServoFault);
         match self {
-            Self::OtherMode(..) | Self::MostlyOtherMode(..) => trigger == Trigger::ServoFault,
+            Self::OtherMode(..) => trigger == Trigger::ServoFault,
+            // In the end it does not say often enough that it is off.
+            Self::MostlyOtherMode(..) => matches!(trigger, Trigger::ServoFault | Trigger::MissedReplies),
             Self::StaysOn(_) | Self::Jumps(..) => trigger == Trigger::ServoFault || moves,
             Self::Frozen(_) => silence || moves,
             Self::Echoes(_) => silence || robot.body.is_some() && moves,

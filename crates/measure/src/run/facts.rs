@@ -454,7 +454,7 @@ mod tests {
     fn trouble_after_a_planned_end_does_not_mean_that_it_was_never_under_control() {
         let mut events = [
             event("active", "damping", "finished", false),
-            event("damping", "fault", "the servo did not reply to any stop", true),
+            event("damping", "fault", "the servo did not say often enough that it is off", true),
         ];
         events[0].time_s = 2.0;
         let (end, well) = ending(&events, 9, None);

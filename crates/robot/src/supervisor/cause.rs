@@ -452,6 +452,10 @@ impl fmt::Display for Cause {
             Self::ServoNotObeying { mode, .. } => {
                 write!(f, "the servo stays in mode {} although it is commanded otherwise", Named(mode))
             }
+            Self::PositionJumped { from, to, .. } if (from - to).abs() < 0.0005 => write!(
+                f,
+                "the position stays at {to:.3} rad while the servo tells a velocity: its encoder is stuck or loose"
+            ),
             Self::PositionJumped { from, to, .. } => write!(
                 f,
                 "position jumped from {from:.3} to {to:.3} rad: the servo restarted, its zero was changed, or its encoder is loose"
@@ -465,7 +469,7 @@ impl fmt::Display for Cause {
                 Named(mode)
             ),
             Self::ServoNotHeardOff { .. } => {
-                f.write_str("the servo did not reply to any stop and may still be on: cut its power")
+                f.write_str("the servo did not say often enough that it is off and may still be on: cut its power")
             }
             Self::PositionOutOfLimits { position, limit, .. } => write!(
                 f,
