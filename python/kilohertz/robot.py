@@ -493,7 +493,8 @@ def _bring_down(native: _native.Run) -> None:
 
 def _is_watched() -> bool:
     """Whether standard error is a terminal and still Python's own: not a notebook's, nor a test's."""
-    return sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.stderr.isatty()
+    own = sys.__stderr__
+    return own is not None and sys.stderr is own and own.isatty()
 
 
 def _summary(run: _native.Run, text: str, report: bool) -> Summary:

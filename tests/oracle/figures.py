@@ -67,6 +67,14 @@ def shares(late_ns: int, previous_ns: int, tick: Row) -> dict[str, int]:
     return lost
 
 
+def was_stopped(tick: Row) -> bool:
+    """Whether most of what the thread gave up by itself passed while it waited for the tick."""
+    late_ns = max(tick["started_ns"] - tick["waited_for_ns"], 0)
+    waited = max(late_ns - previous_ns(tick), 0)
+    by_itself = shares(late_ns, previous_ns(tick), tick)["blocked"]
+    return bool(tick["blocked_before"]) and 2 * (waited - min(waited, tick["queued_before_ns"])) > by_itself
+
+
 def cause(lost: dict[str, int]) -> str | None:
     largest = max(["previous_tick", "preempted", "blocked", "page_fault", "unaccounted"], key=lambda name: lost[name])
     return largest if lost[largest] >= LOST_NS else None
@@ -146,7 +154,7 @@ class Costs:
         self.by_cause: dict[str, Figures] = {}
 
     def at(self, cause: str, tick: Row, response: int) -> Figures:
-        nothing = dict.fromkeys(["ticks", "lost_ns", "lost_periods", "overruns", "late_wakes"], 0)
+        nothing = dict.fromkeys(["ticks", "lost_ns", "stopped_ns", "lost_periods", "overruns", "late_wakes"], 0)
         cost = self.by_cause.setdefault(cause, {**nothing, "worst_ns": 0, "worst_tick": None})
         if response > cost["worst_ns"]:
             cost["worst_ns"], cost["worst_tick"] = response, tick["number"]
@@ -156,6 +164,7 @@ class Costs:
         cost = self.at(cause, tick, response)
         cost["ticks"] += 1
         cost["lost_ns"] += beyond
+        cost["stopped_ns"] += beyond if cause == "blocked" and was_stopped(tick) else 0
 
     def costly(self, tick: Row, response: int, root: str, start: str, period_ns: int) -> None:
         if ended_ns(tick) > tick["planned_ns"] + period_ns:

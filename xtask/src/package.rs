@@ -12,11 +12,20 @@ use std::process::Command;
 pub fn wheel(profile: &str) -> Result<PathBuf> {
     licences::write()?;
     let wheels = shell::target().join("wheels");
-    // Wheels of former builds must not be installed instead.
-    let _ = std::fs::remove_dir_all(&wheels);
-    dist::module(profile, &wheels)?;
-    let mut made = std::fs::read_dir(&wheels).context("maturin made no wheel")?.flatten();
-    made.next().map(|wheel| wheel.path()).context("maturin made no wheel")
+    let fresh = shell::target().join("wheels-fresh");
+    let _ = std::fs::remove_dir_all(&fresh);
+    dist::module(profile, &fresh)?;
+    let mut made = std::fs::read_dir(&fresh).context("maturin made no wheel")?.flatten();
+    let made = made.next().context("maturin made no wheel")?;
+    std::fs::create_dir_all(&wheels).context("cannot make the folder of wheels")?;
+    // Wheels of former builds must not be installed instead; the one that is replaced is never missing: tests may be reading it.
+    let others = std::fs::read_dir(&wheels).context("cannot read the folder of wheels")?.flatten();
+    for other in others.filter(|other| other.file_name() != made.file_name()) {
+        let _ = std::fs::remove_file(other.path());
+    }
+    let wheel = wheels.join(made.file_name());
+    std::fs::rename(made.path(), &wheel).context("cannot put the wheel in its place")?;
+    Ok(wheel)
 }
 
 /// Builds the Python package and installs it into the environment; returns the environment's Python. One process at a time, and
