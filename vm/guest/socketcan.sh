@@ -53,7 +53,7 @@ before=$(listeners vcan9)
 candump -n 20 -T 20000 vcan9 >seen &
 witness=$!
 check "candump listens" wait_for listens_since "$before" vcan9
-khz run classic.toml --duration 5s --no-report --log classic.tlog >ran 2>&1
+khz run classic.toml -v --duration 5s --no-report --log classic.tlog >ran 2>&1
 # How well is not for an emulated computer to say.
 check "and a robot comes under control over it" grep -q "of [1-9][0-9]* under control" ran
 wait $witness
