@@ -112,8 +112,15 @@ struct Tally {
 }
 
 impl Tally {
-    fn update(&mut self, servo: &ServoState, joint: &Joint, state: &RobotState, phase: Phase) {
-        let now_ns = state.now_ns;
+    /// `too_much`: from where on it is astray, if it is to do what it is commanded.
+    fn update(
+        &mut self,
+        servo: &ServoState,
+        joint: &Joint,
+        now_ns: i64,
+        phase: Phase,
+        too_much: Option<u32>,
+    ) {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
         let driven = self.told != Told::Stop;
         let is_on = servo.doing.is_on();
@@ -131,11 +138,6 @@ impl Tally {
         }
         self.jump = None;
         if servo.fresh {
-            let too_much = match phase {
-                Phase::Active => Some(ASTRAY),
-                Phase::Damping => Some(ASTRAY.max(STRAYED * (ASTRAY_NS / state.period_ns.max(1)) as u32)),
-                _ => None,
-            };
             self.read(servo, joint, too_much);
         }
     }
@@ -314,9 +316,14 @@ impl Watch {
         seen: &Observation,
         settings: &SupervisorSettings,
     ) {
+        let too_much = match phase {
+            Phase::Active => Some(ASTRAY),
+            Phase::Damping => Some(ASTRAY.max(STRAYED * (ASTRAY_NS / state.period_ns.max(1)) as u32)),
+            _ => None,
+        };
         let mut still = true;
         for ((tally, servo), joint) in self.tallies.iter_mut().zip(&state.servos).zip(joints) {
-            tally.update(servo, joint, state, phase);
+            tally.update(servo, joint, state.now_ns, phase, too_much);
             still &= tally.is_still(servo, joint, settings.still_velocity);
         }
         state.imu.iter().for_each(|imu| self.imu.update(&imu.sample));
