@@ -200,10 +200,11 @@ const POLL: &str = "write `receive = \"poll\"` in `[loop]`: a loop that spins ca
 const WATCHDOG: &str = "the servo's own watchdog";
 
 /// What a servo reports, or seems to report where a frame is damaged on its way.
-const OF_A_VALUE: [&str; 7] = [
+const OF_A_VALUE: [&str; 8] = [
     "a value that is not a number",
     "beyond what its replies carry",
     "position jumped",
+    "the position stays",
     "supply at",
     "°C",
     "rad, limit",
@@ -220,10 +221,11 @@ fn remedy(cause: &str) -> Option<&'static str> {
     const CONTROLLER: &str = "see its parts with `khz run FILE --budget`, and what it printed";
     const COMMAND: &str = "see the commands in the report, and correct the controller";
     const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
-    const REMEDIES: [(&str, &str); 37] = [
+    const REMEDIES: [(&str, &str); 38] = [
         ("may still be on", CUT_POWER),
         ("the servo is still on", CUT_POWER),
         ("position jumped", SERVO),
+        ("the position stays", SERVO),
         ("so nothing can react to it", "update the servo's firmware, or do without the value in `query`"),
         ("replies come too late", BUDGET),
         (
@@ -320,6 +322,7 @@ mod tests {
             (Cause::ServoNotObeying { servo: 0, mode: Mode::UNKNOWN }, "end the cause"),
             (Cause::ServoNotObeying { servo: 0, mode: Mode::UNTOLD }, "khz bus scan"),
             (Cause::PositionJumped { servo: 0, from: 0.0, to: 1.0 }, "end the cause"),
+            (Cause::PositionJumped { servo: 0, from: 1.0, to: 1.0 }, "end the cause"),
             (Cause::ImuFrozen { for_ns: 1 }, "IMU's power"),
             (Cause::VoltageUnknown { servo: 0 }, "firmware"),
             (Cause::TemperatureUnknown { servo: 0 }, "firmware"),
