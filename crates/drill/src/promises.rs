@@ -8,7 +8,7 @@ mod alone;
 mod whole;
 
 use khz_robot::RobotConfig;
-use khz_robot::config::{FamilyName, ServoConfig};
+use khz_robot::config::ServoConfig;
 use khz_robot::supervisor::SupervisorSettings;
 
 /// A key, or several together, by which a promise is not kept.
@@ -120,12 +120,7 @@ impl Trial {
 
 /// How strongly a servo is damped that has a gain of its own for that, N·m·s/rad.
 fn damping_of(servo: &mut ServoConfig) -> Option<&mut f64> {
-    match servo.family {
-        FamilyName::Moteus => None,
-        FamilyName::Damiao => Some(&mut servo.settings.damiao.damping),
-        FamilyName::Robstride => Some(&mut servo.settings.robstride.damping),
-        FamilyName::Cubemars => Some(&mut servo.settings.cubemars.damping),
-    }
+    servo.in_file().damping(&mut servo.settings)
 }
 
 #[cfg(test)]

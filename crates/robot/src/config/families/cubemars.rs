@@ -32,6 +32,10 @@ impl InFile for Cubemars {
         [servo.cubemars.kp, servo.cubemars.kd]
     }
 
+    fn damping<'a>(&self, servo: &'a mut ServoSettings) -> Option<&'a mut f64> {
+        Some(&mut servo.cubemars.damping)
+    }
+
     fn model(&self, servo: &ServoSettings) -> Option<&'static str> {
         servo.cubemars.model.map(cubemars::Model::word)
     }

@@ -36,6 +36,10 @@ impl InFile for Damiao {
         [servo.damiao.kp, servo.damiao.kd]
     }
 
+    fn damping<'a>(&self, servo: &'a mut ServoSettings) -> Option<&'a mut f64> {
+        Some(&mut servo.damiao.damping)
+    }
+
     fn model(&self, servo: &ServoSettings) -> Option<&'static str> {
         servo.damiao.model.map(damiao::Model::word)
     }

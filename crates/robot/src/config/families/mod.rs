@@ -62,6 +62,9 @@ pub trait InFile: Sync {
     /// Position and velocity gain, N·m/rad and N·m·s/rad. Of a family whose servos keep their own they are the emulated servo's.
     fn gains(&self, servo: &ServoSettings) -> [f64; 2];
 
+    /// The velocity gain with which it is damped, N·m·s/rad, where the file has one for that.
+    fn damping<'a>(&self, servo: &'a mut ServoSettings) -> Option<&'a mut f64>;
+
     /// The model, where the family has models and the file names one.
     fn model(&self, servo: &ServoSettings) -> Option<&'static str>;
 

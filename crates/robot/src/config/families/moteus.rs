@@ -37,6 +37,10 @@ impl InFile for Moteus {
         [servo.device.kp, servo.device.kd]
     }
 
+    fn damping<'a>(&self, _: &'a mut ServoSettings) -> Option<&'a mut f64> {
+        None
+    }
+
     fn model(&self, _: &ServoSettings) -> Option<&'static str> {
         None
     }

@@ -32,6 +32,10 @@ impl InFile for Robstride {
         [servo.robstride.kp, servo.robstride.kd]
     }
 
+    fn damping<'a>(&self, servo: &'a mut ServoSettings) -> Option<&'a mut f64> {
+        Some(&mut servo.robstride.damping)
+    }
+
     fn model(&self, servo: &ServoSettings) -> Option<&'static str> {
         servo.robstride.model.map(robstride::Model::word)
     }
