@@ -368,10 +368,16 @@ impl Replay {
 
     /// What a log cannot know.
     fn unlogged(&self) -> Option<String> {
-        const REAL: &str = "A log does not say what scheduling the thread was granted, whether the process was throttled or stopped, \
-                            which late replies were duplicates, which queries the bus had no time for, how many commands were changed, and what was required of the run.";
-        const VIRTUAL: &str = "A log does not say which late replies were duplicates, which queries the bus had no time for, how many commands were changed, and what was required of the run.";
-        Some(if self.clock == Clock::Real { REAL } else { VIRTUAL }.to_owned())
+        let of_computer = match self.clock {
+            Clock::Real => {
+                "what scheduling the thread was granted, whether the process was throttled or stopped, "
+            }
+            Clock::Virtual => "",
+        };
+        Some(format!(
+            "A log does not say {of_computer}which late replies were duplicates, which queries the bus had no time for, how many \
+             commands were changed, and what was required of the run."
+        ))
     }
 
     fn parts(&self) -> Vec<PartTimes> {

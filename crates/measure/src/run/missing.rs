@@ -4,7 +4,7 @@
 use super::{EventSummary, ServoSummary};
 use khz_robot::RobotConfig;
 use khz_robot::assemble::places;
-use khz_robot::config::BusConfig;
+use khz_robot::config::{BusConfig, LinkKind};
 use khz_robot::tick::Machine;
 use khz_run::verdict::SCAN;
 
@@ -50,8 +50,10 @@ pub(super) fn named(
 
 /// What happens to such a link when it is lost.
 fn what(bus: &BusConfig) -> &'static str {
-    let is_interface = ["socketcan", "udp"].contains(&bus.link.kind().word());
-    if is_interface { DOWN } else { DISCONNECTED }
+    match bus.link.kind() {
+        LinkKind::Socketcan | LinkKind::Udp => DOWN,
+        _ => DISCONNECTED,
+    }
 }
 
 /// What to do, if something is missing by which the run ended.
