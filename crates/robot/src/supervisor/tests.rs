@@ -62,6 +62,16 @@ impl Bench {
         bench
     }
 
+    /// Come down as planned.
+    fn at_rest() -> Self {
+        let mut bench = Self::active(|_| {});
+        bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+        while !bench.supervisor.phase().is_over() {
+            bench.tick(|_| {});
+        }
+        bench
+    }
+
     /// One tick in which all is well, but for what `spoil` does to it.
     fn tick(&mut self, spoil: impl FnOnce(&mut Self)) -> Phase {
         self.state.now_ns += PERIOD_NS;
@@ -1165,19 +1175,11 @@ fn a_liar_that_sounds_obedient_now_and_then_is_let_go_told_once_and_named_in_the
 
 #[test]
 fn a_servo_that_says_now_and_then_at_rest_that_it_is_off_may_be_on() {
-    let mut bench = Bench::active(|_| {});
-    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
-    while !bench.supervisor.phase().is_over() {
-        bench.tick(|_| {});
-    }
+    let mut bench = Bench::at_rest();
     assert_eq!(bench.run(60, sounds_obedient(3, Doing::Following)), Phase::Fault);
     assert!(bench.supervisor.is_settled());
     // It is believed when it has said so three times, however many replies are lost between.
-    let mut bench = Bench::active(|_| {});
-    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
-    while !bench.supervisor.phase().is_over() {
-        bench.tick(|_| {});
-    }
+    let mut bench = Bench::at_rest();
     bench.run(60, |bench| bench.state.servos[1].fresh = bench.state.tick.is_multiple_of(15));
     assert_eq!(bench.supervisor.phase(), Phase::Stopped);
 }
@@ -1196,11 +1198,7 @@ fn a_servo_that_is_silent_at_rest_may_be_on_whatever_it_said_before() {
 
 #[test]
 fn a_servo_that_is_switching_on_at_rest_is_not_off() {
-    let mut bench = Bench::active(|_| {});
-    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
-    while !bench.supervisor.phase().is_over() {
-        bench.tick(|_| {});
-    }
+    let mut bench = Bench::at_rest();
     assert_eq!(bench.run(60, says(Doing::Starting)), Phase::Fault);
     assert!(bench.supervisor.is_settled());
 }
@@ -1229,11 +1227,7 @@ fn a_servo_that_is_off_and_on_in_turn_while_it_comes_down_is_told_once() {
 
 #[test]
 fn a_servo_that_is_not_heard_in_the_end_is_named_and_that_is_no_end_as_planned() {
-    let mut bench = Bench::active(|_| {});
-    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
-    while !bench.supervisor.phase().is_over() {
-        bench.tick(|_| {});
-    }
+    let mut bench = Bench::at_rest();
     let silent = |bench: &mut Bench| bench.state.servos.iter_mut().for_each(|servo| servo.fresh = false);
     // One that said that it is off, and is silent then, is off.
     bench.tick(|bench| bench.state.servos[1].fresh = false);
