@@ -1,6 +1,6 @@
 //! `khz bus scan`: who is there.
 
-use super::open::desk;
+use super::open::{Links, desk};
 use crate::cmd::{note, show, warn};
 use anyhow::Result;
 use khz_robot::config::FamilyName;
@@ -17,13 +17,11 @@ use std::process::ExitCode;
   khz bus scan fdcanusb:/dev/ttyACM0 --last 12
   khz bus scan slcan:/dev/ttyACM0 --family robstride
   khz bus scan robot.toml                          and names the servos of the file that do not reply")]
+#[command(mut_group("Links", |group| group.required(false)))]
+#[command(mut_arg("words", |words| words.help("The links: KIND:TARGET, a robot file, or `emulated`; without any, the built-in robot")))]
 pub struct Args {
-    /// The links: KIND:TARGET, a robot file, or `emulated`; without any, the built-in robot.
-    #[arg(value_name = "LINK")]
-    words: Vec<String>,
-    /// The same, as an option; repeatable.
-    #[arg(long = "link", short = 'l', value_name = "LINK")]
-    options: Vec<String>,
+    #[command(flatten)]
+    links: Links,
     /// The highest id to ask for.
     #[arg(long, default_value_t = 127, value_parser = clap::value_parser!(u8).range(1..=127))]
     last: u8,
@@ -57,7 +55,7 @@ fn silent(desk: &Desk, found: &[Found], last: u8) -> Vec<String> {
 
 /// Asks all ids; exit code 1 if nobody answers, a servo of a robot file does not, or two have one id.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut links: Vec<String> = args.words.iter().chain(&args.options).cloned().collect();
+    let mut links = args.links.all();
     if links.is_empty() {
         note("no link is given: these are the emulated servos of the built-in robot");
         links.push("emulated".to_owned());
