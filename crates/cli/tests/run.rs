@@ -86,7 +86,7 @@ fn the_measured_tick_stands_beside_its_prediction() {
     assert!(page.contains("p50 against prediction") && page.contains("Late ticks"));
 }
 
-/// The verdict stood at the top of 33 lines, and things were among them that nobody has.
+/// The verdict stood above 33 lines, some of them about parts that the robot does not have.
 #[test]
 fn a_run_ends_with_the_verdict_and_at_most_six_lines() {
     let folder = tempfile::tempdir().unwrap();
@@ -101,8 +101,8 @@ fn a_run_ends_with_the_verdict_and_at_most_six_lines() {
     assert!(lines[1].starts_with("pan_tilt: ") && lines[1].ends_with(" ticks, finished"), "{told}");
     assert!(lines[2].starts_with("1000.00 Hz  lost 0  missed 0  worst cycle "), "{told}");
     assert!(lines[3].starts_with("log ") && lines[4].starts_with("report ") && lines.len() == 5, "{told}");
-    for nobody in ["IMU", "early", "dropped", "overruns"] {
-        assert!(!told.contains(nobody), "{nobody}: {told}");
+    for absent in ["IMU", "early", "dropped", "overruns"] {
+        assert!(!told.contains(absent), "{absent}: {told}");
     }
     let all = run(&["-v"]);
     assert!(

@@ -63,7 +63,7 @@ fn at_terminal(columns: u16, folder: &Path, words: &[&str]) -> String {
     // The command holds the terminal open, too.
     drop((terminal, khz));
     let (mut master, mut text) = (std::fs::File::from(master), Vec::new());
-    // It ends with an error when nobody holds the other side any more.
+    // It ends with an error when the other side is closed.
     let _ = master.read_to_end(&mut text);
     running.wait().unwrap();
     String::from_utf8_lossy(&text).into_owned()

@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// It was a power cut: what a leg does is told by its position, too.
+    /// It was a power cut, until the positions showed that a leg sinks.
     #[test]
     fn a_great_still_velocity_alone_drops_no_robot() {
         let mut robot = RobotConfig::quadruped();

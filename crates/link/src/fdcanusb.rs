@@ -359,7 +359,7 @@ mod tests {
         wire.write_all(b"OK\r\n").unwrap();
         assert_eq!(link.receive(0), Ok(None));
         heard(&mut wire);
-        // Whoever has answered is not asked.
+        // An adapter that has answered is not asked.
         assert_eq!((link.about(), link.close(0)), (Ok(vec![]), vec![]));
         wire.set_nonblocking(true).unwrap();
         assert!(wire.read(&mut [0]).is_err());

@@ -150,7 +150,7 @@ fn ask(fd: BorrowedFd<'_>, commands: &[u8]) -> io::Result<Vec<u8>> {
 /// Whether what is at the other end answers as an adapter of this kind, whatever was written to it before. Waits for the answer, 0.4 s at most.
 pub(crate) fn answers(fd: BorrowedFd<'_>) -> bool {
     let Ok(answers) = ask(fd, &FLUSH) else { return false };
-    // A terminal that nobody reads may only return what it was sent.
+    // A terminal without a reader may only echo what it was sent.
     let is_ours = |line: &[u8]| line.starts_with(b"#") || line == b"V" || line.starts_with(b"can send");
     let is_other = |line: &[u8]| [&b"OK"[..], b"ERR", b"rcv"].iter().any(|word| line.starts_with(word));
     let said: Vec<&[u8]> = lines(&answers).filter(|line| !is_ours(line)).collect();

@@ -255,7 +255,7 @@ impl Udp {
                 match asked.judge(channel, replier(channel, &frame), sequence, from) {
                     Verdict::Unexpected => counters.unexpected += 1,
                     Verdict::Stale => counters.stale += 1,
-                    // Whoever asked counts further replies, and never takes one for a state.
+                    // The family that asked counts further replies, and never takes one for a state.
                     verdict @ (Verdict::Answer | Verdict::Again) => {
                         answers |= verdict == Verdict::Answer;
                         if heard.len() == HEARD {

@@ -79,7 +79,7 @@ pub fn sink(robot: &RobotConfig) -> Option<String> {
     ))
 }
 
-/// The greatest speed of each joint, rad/s, while the robot is brought down and a load pulls it; 0 of those whose load nobody knows.
+/// The greatest speed of each joint, rad/s, while the robot is brought down and a load pulls it; 0 for joints whose load is not known.
 fn sinking(robot: &RobotConfig) -> Option<Vec<f64>> {
     let ticks = |seconds: f64| (seconds * robot.timing.rate_hz) as u64 + 1;
     let mut rig = Rig::new(robot, Box::new(Hold::default()), &[], VirtualTime::new(0)).ok()?;
