@@ -298,12 +298,18 @@ def test_a_stop_of_another_run_stops_nobody(world: World) -> None:
     judge = world.judge()
     robot = world.robot("leg")
     up(world, "leg")
-    run = int(str(json.loads(ask(judge, robot.key("summary"))[1])["run"]))
-    fine, answer = ask(judge, robot.key(f"stop?run={run + 1};by=ann"))
-    assert not fine and b"another one" in answer
+
+    def asked(rest: str) -> tuple[bool, bytes]:
+        return in_time(lambda: ask(judge, robot.key(rest)), lambda answer: answer[1])
+
+    run = int(str(json.loads(asked("summary")[1])["run"]))
+    fine, answer = asked(f"stop?run={run + 1};by=ann")
+    assert not fine and b"another one" in answer, answer
     assert robot.process.poll() is None
-    fine, answer = ask(judge, robot.key(f"stop?run={run};by=ann"))
-    assert fine and json.loads(answer)["done"] is True and json.loads(answer)["tick"] > 0
+    fine, answer = asked(f"stop?run={run};by=ann")
+    # Answered too late and asked again, it may be at rest already.
+    stopped = fine and json.loads(answer)["done"] is True and json.loads(answer)["tick"] > 0
+    assert stopped or b"at rest" in answer or b"run is over" in answer, answer
     robot.process.wait(60)
 
 
