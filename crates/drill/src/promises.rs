@@ -181,6 +181,7 @@ mod tests {
             ("imu_silent_ms = 1e5", "imu_silent_ms"),
             ("imu_frozen_ms = 1e5", "imu_frozen_ms"),
             ("tilt = 3.2", "tilt"),
+            ("tilt = 1.57", "tilt"),
             ("heartbeat_ms = 1e6\nheartbeat_from = \"stdin\"", "heartbeat_ms"),
             ("voltage_low_v = 4", "voltage_low_v"),
             ("temperature_hard_c = 200", "temperature_hard_c"),
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn what_is_another_and_keeps_every_promise_is_not_warned_of() {
         let text = "missed_replies = 20\nstale_ms = 40\noverruns = 20\ncontroller_slow = 20\nimu_silent_ms = 50\nimu_frozen_ms = 50\n\
-                    tilt = 0.7\nheartbeat_ms = 300\nheartbeat_from = \"stdin\"\nvoltage_low_v = 14\ntemperature_hard_c = 65\n\
+                    tilt = 1.3\nheartbeat_ms = 300\nheartbeat_from = \"stdin\"\nvoltage_low_v = 14\ntemperature_hard_c = 65\n\
                     position_tolerance = 0.1\nanswer_ticks = 20\ndamping_s = 5\nstill_velocity = 0.1\nstill_s = 0\n\
                     torque_control_hz = 100";
         assert_eq!(broken(&robot(&format!("[supervisor]\n{text}"))), []);

@@ -43,6 +43,18 @@ fn thresholds_at_the_edge_of_sense_are_not_warned_of() {
 }
 
 #[test]
+fn a_power_cut_of_wheels_drops_nothing() {
+    let warnings = |limits: &str| {
+        let text = format!(
+            "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"wheel\"\nbus = \"main\"\nid = 1\nlimits = {{ {limits} }}\n\
+             [supervisor.reactions]\ntilt = \"stop\""
+        );
+        RobotConfig::parse(&text, "wheel").unwrap().warnings.len()
+    };
+    assert_eq!([warnings("velocity = 9.0"), warnings("velocity = 9.0, position = [-1.0, 1.0]")], [0, 1]);
+}
+
+#[test]
 fn a_bus_that_paces_the_loop_is_used() {
     let text = "[loop]\npace_bus = \"sensor\"\npace_id = 5\n[bus.main]\nlink = \"emulated\"\n[bus.sensor]\nlink = \"emulated\"\n\
                 [[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n";

@@ -5,7 +5,6 @@ use khz_robot::config::Mode;
 use khz_robot::state::{ImuState, RobotState};
 use khz_robot::supervisor::{Cause, Observation, Phase, Supervisor};
 use khz_robot::{Doing, PositionCommand, RobotConfig, ServoCommand, ServoState};
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2};
 
 /// A robot that must come down leaves control within so many ticks, …
 const ANSWER_TICKS: u64 = 60;
@@ -13,6 +12,8 @@ const ANSWER_TICKS: u64 = 60;
 const ANSWER_S: f64 = 0.07;
 /// How long an operator may be silent, s.
 const OPERATOR_S: f64 = 2.0;
+/// A robot that leans so far is about to lie on its side, rad.
+const ABOUT_TO_LIE: f64 = 1.4;
 /// How long an IMU may repeat a reading, s.
 const FROZEN_S: f64 = 0.2;
 /// A servo may have a fault by itself below this supply, V, …
@@ -196,10 +197,10 @@ pub fn frozen_imu(robot: &RobotConfig) -> Option<String> {
 
 pub fn on_its_side(robot: &RobotConfig) -> Option<String> {
     robot.imu.as_ref()?;
-    let what = format!("a robot that lies on its side ({FRAC_PI_2:.2} rad)");
+    let what = format!("a robot that leans {ABOUT_TO_LIE} rad, about to lie on its side,");
+    let (sin, cos) = (0.5 * ABOUT_TO_LIE).sin_cos();
     goes_on(robot, &what, answer_s(robot), |bench| {
-        let side = [FRAC_1_SQRT_2, FRAC_1_SQRT_2, 0.0, 0.0];
-        let sample = reading(side, bench.state.tick, bench.state.now_ns);
+        let sample = reading([cos, sin, 0.0, 0.0], bench.state.tick, bench.state.now_ns);
         bench.state.imu = Some(ImuState { sample, fresh: true });
     })
 }

@@ -1,8 +1,8 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
 use super::{
-    BusConfig, Clock, ControllerConfig, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN, Reaction, Reactions,
-    RobotBody, RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
+    BusConfig, Clock, ControllerConfig, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN, Reaction, RobotBody,
+    RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
 };
 use super::{bus_links, families, promises};
 use crate::controller::LONGEST;
@@ -30,7 +30,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_imu(robot, reader);
     check_controller(robot, reader);
     check_supervisor(robot, text, reader);
-    promises::check(robot, reader);
+    promises::check(robot, text, reader);
     check_kernel_watchdog(robot, reader);
     check_body(robot, reader);
     check_stream(robot, reader);
@@ -549,12 +549,8 @@ fn check_supervisor(robot: &RobotConfig, text: &str, reader: &mut Reader) {
         reader.problems.push(problem);
     }
     let unlimited = |servo: &&ServoConfig| servo.limits.torque.is_none();
-    for key in Reactions::KEYS {
-        let place = format!("supervisor.reactions.{}", key.name);
-        if let Some(at) = reader.span(&place)
-            && text.get(at.clone()).is_some_and(|written| written.contains(Reaction::Derate.word()))
-            && let Some(servo) = robot.servos.iter().find(unlimited)
-        {
+    if let Some(servo) = robot.servos.iter().find(unlimited) {
+        for (place, at) in promises::reactions_written(Reaction::Derate, text, reader) {
             let title = format!("`derate` cannot lower the torque of `{}`", servo.name);
             let problem = Problem::warning(place, title)
                 .at(at, "unless the controller limits its torque, this does nothing for it")

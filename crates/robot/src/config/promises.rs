@@ -49,6 +49,18 @@ const RULES: &[Rule] = &[
         help: "write a shorter `watchdog_s`; 0.1 is usual",
     },
     Rule {
+        keys: &["query.voltage"],
+        applies: |_, servo| servo.query.voltage == Format::None,
+        title: "the supply voltage is not asked for: a supply that sags brings the robot down only when a servo fails",
+        help: "leave `query.voltage` out: int8 takes one byte of a reply",
+    },
+    Rule {
+        keys: &["query.temperature"],
+        applies: |_, servo| servo.query.temperature == Format::None,
+        title: "the temperature is not asked for: heat lowers no torque and brings the robot down only when a servo fails",
+        help: "leave `query.temperature` out: int8 takes one byte of a reply",
+    },
+    Rule {
         keys: &["command.kp_scale"],
         applies: |_, servo| servo.command.kp_scale == Format::None,
         title: "the position gain cannot be lowered: velocity and torque control bring the robot down",
@@ -122,7 +134,7 @@ const CARELESSNESS: &[Carelessness] = &[
     ("velocity", |of| of.velocity, "a joint faster than its limit goes on"),
 ];
 
-pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
+pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     for rule in RULES {
         for (i, servo) in robot.servos.iter().enumerate() {
             if (rule.applies)(robot, servo)
@@ -142,6 +154,32 @@ pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
             reader.problems.push(warning.help("write \"damp\", or know why this robot needs it"));
         }
     }
+    if holds_something(robot) {
+        for (place, span) in reactions_written(Reaction::Stop, text, reader) {
+            let title = "every servo is switched off at once: what the joints hold falls";
+            let warning = Problem::warning(place, title).at(span, SEE);
+            let help =
+                "write \"damp\"; `khz drill fall` measures how hard a body comes down with each reaction";
+            reader.problems.push(warning.help(help));
+        }
+    }
+}
+
+/// Its joints may carry a load when the power is cut. Wheels, which turn freely on purpose, do not.
+fn holds_something(robot: &RobotConfig) -> bool {
+    let is_wheel = |servo: &ServoConfig| servo.limits.position.is_none() && servo.limits.velocity.is_some();
+    robot.body.is_some() || !robot.servos.iter().all(is_wheel)
+}
+
+/// The keys of `[supervisor.reactions]` at which this reaction is written.
+pub(super) fn reactions_written(
+    reaction: Reaction,
+    text: &str,
+    reader: &Reader,
+) -> Vec<(String, Range<usize>)> {
+    let places = Reactions::KEYS.iter().map(|key| format!("supervisor.reactions.{}", key.name));
+    let written = places.filter_map(|place| reader.span(&place).map(|at| (place, at)));
+    written.filter(|(_, at)| text.get(at.clone()).is_some_and(|it| it.contains(reaction.word()))).collect()
 }
 
 /// 0 if the servo is not told.
