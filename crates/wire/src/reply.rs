@@ -8,12 +8,17 @@ use crate::value::Value;
 /// The most registers without a field of their own that a [`Reply`] holds.
 pub const MAX_EXTRAS: usize = 16;
 
+/// The number of a mode of which a reply has two, which no servo sends: no mode.
+pub const TWO_MODES: i32 = -1;
+
 /// The registers a reply brought, in the units of the wire (revolutions, N·m, A, V, °C, W). What it did not
 /// bring is `None`; what the servo cannot tell is NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reply {
     /// Operating mode; `None` also for a number that is no mode.
     pub mode: Option<Mode>,
+    /// The number of the mode; [`TWO_MODES`] if the reply brought it twice, with two values.
+    pub mode_number: Option<i32>,
     /// Output shaft, rev.
     pub position: Option<f64>,
     /// rev/s.
@@ -87,7 +92,11 @@ impl Reply {
     #[inline]
     pub(crate) fn set_decoded(&mut self, register: Register, integer: i32, value: f64) {
         match register {
-            Register::MODE => self.mode = Mode::from_number(integer),
+            Register::MODE => {
+                let differs = self.mode_number.is_some_and(|number| number != integer);
+                let number = if differs { TWO_MODES } else { integer };
+                (self.mode_number, self.mode) = (Some(number), Mode::from_number(number));
+            }
             Register::POSITION => self.position = Some(value),
             Register::VELOCITY => self.velocity = Some(value),
             Register::TORQUE => self.torque = Some(value),
@@ -124,6 +133,7 @@ mod tests {
         let reply = Reply::parse(bytes).unwrap();
         let expected = Reply {
             mode: Some(Mode::Position),
+            mode_number: Some(10),
             position: Some(0.25),
             velocity: Some(1.0),
             torque: Some(f64::from(0.1_f32)),

@@ -303,7 +303,7 @@ impl Values {
             torque: known(reply.torque),
             voltage: known(reply.voltage),
             temperature: known(reply.temperature),
-            mode: reply.mode.map(|mode| mode as i32),
+            mode: reply.mode_number,
             fault: reply.fault,
             refused: refused(reply),
         }
@@ -496,6 +496,28 @@ mod tests {
             let reply = [&[0x21, 0, number][..], &motion, &[0x23, 0x0d, 0x31, 0x1e, 0x00]].concat();
             codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
             assert_eq!((servo.doing, servo.mode), (doing, crate::Mode { number, name }));
+        }
+    }
+
+    /// The last one counted, so that a servo that follows could say beside it that it is off.
+    #[test]
+    fn a_reply_with_two_modes_is_of_a_servo_in_neither() {
+        let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
+        let motion = [0x2f, 1, 0, 0, 0x80, 0x3e, 0, 0, 0x80, 0x3f, 0xcd, 0xcc, 0xcc, 0x3d];
+        let rest = [0x23, 0x0d, 0x31, 0x1e, 0x00];
+        let doing = |parts: &[&[u8]]| {
+            let mut servo = ServoState { doing: Doing::Off, ..ServoState::UNKNOWN };
+            codec.decode(&Frame::new(0x100, &parts.concat()).unwrap(), 0, &mut servo);
+            servo.doing
+        };
+        let [off, follows, unknown] = [0, 10, 42].map(|mode| [0x21, 0, mode]);
+        assert_eq!(doing(&[&off, &motion, &rest]), Doing::Off);
+        assert_eq!(doing(&[&off, &motion, &rest, &off]), Doing::Off, "the same twice");
+        for two in [[off, follows], [follows, off], [unknown, off], [off, unknown]] {
+            assert_eq!(doing(&[&two[0], &motion, &rest, &two[1]]), Doing::Other, "{two:?}");
+            assert_eq!(doing(&[&two[0], &motion, &two[1], &off]), Doing::Other, "{two:?} and off");
+            // A refusal beside it does not hide it.
+            assert_eq!(doing(&[&two[0], &[0x31, 1, 1], &two[1]]), Doing::Other, "{two:?}");
         }
     }
 
