@@ -1,7 +1,7 @@
 //! The dialogue that makes every servo ready, before the first tick: off the tick, so it may wait.
 
 use crate::cycle::{Cycle, DevicePlan};
-use crate::supervisor::{SINKING_NS, SupervisorSettings};
+use crate::supervisor::{OFF_REPLIES, SINKING_NS, STILL_WAY, SupervisorSettings};
 use crate::time::Time;
 use khz_link::{Link, LinkError};
 use khz_servo::by_hand::Answer;
@@ -79,6 +79,13 @@ fn dialogues(devices: &[DevicePlan], mark: u32) -> Vec<Vec<Exchange>> {
     devices.iter().map(ready).collect()
 }
 
+/// A servo that an earlier host has left on.
+struct Held<'a> {
+    device: &'a DevicePlan,
+    /// Where its joint was when it was seen to move last, rad.
+    stands_at: f64,
+}
+
 /// Servos that an earlier host has left on hold something up, as a rule: they are damped until they stand still, as when a robot comes
 /// down, and for as long at most.
 fn let_down(
@@ -87,24 +94,21 @@ fn let_down(
     settings: &SupervisorSettings,
     time: &mut impl Time,
 ) {
-    let is_on = |told: &Answer| told.wrong.is_some();
     let end_ns = time.now_ns() + settings.damping_ns();
     let mut held = Vec::new();
     for device in devices {
-        let told = (0..LOOKS).find_map(|_| look(links, device, false, time));
-        if told.as_ref().is_some_and(is_on) {
+        if is_off(links, device, time) == Some(false) {
             look(links, device, true, time);
-            held.push(device);
+            held.push(Held { device, stands_at: f64::NAN });
         }
     }
     let mut still_since_ns = None;
     while !held.is_empty() && time.now_ns() < end_ns {
         let mut still = true;
-        held.retain(|device| {
-            let told = look(links, device, true, time);
-            let velocity = told.as_ref().and_then(|told| told.velocity);
-            still &= velocity.is_some_and(|velocity| velocity.abs() < settings.still_velocity);
-            told.as_ref().is_none_or(is_on)
+        held.retain_mut(|of| {
+            let told = look(links, of.device, true, time);
+            still &= told.as_ref().is_some_and(|told| of.is_still(told, settings));
+            told.as_ref().is_none_or(is_on) || is_off(links, of.device, time) != Some(true)
         });
         let now_ns = time.now_ns();
         let since_ns = still.then(|| still_since_ns.unwrap_or(now_ns));
@@ -114,6 +118,33 @@ fn let_down(
         }
         pause(links, end_ns, time);
     }
+}
+
+impl Held<'_> {
+    fn is_still(&mut self, told: &Answer, settings: &SupervisorSettings) -> bool {
+        let position = told.position.unwrap_or(f64::NAN);
+        let stands = (position - self.stands_at).abs() <= STILL_WAY;
+        let is_still = stands && told.velocity.is_some_and(|it| it.abs() < settings.still_velocity);
+        if !is_still {
+            self.stands_at = position;
+        }
+        is_still
+    }
+}
+
+/// As at the end of a run, a servo is off that says so several times in a row. `None`: it is silent, or cannot be let down.
+fn is_off(links: &mut [Box<dyn Link>], device: &DevicePlan, time: &mut impl Time) -> Option<bool> {
+    for _ in 0..OFF_REPLIES {
+        let told = (0..LOOKS).find_map(|_| look(links, device, false, time))?;
+        if is_on(&told) {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+fn is_on(told: &Answer) -> bool {
+    told.wrong.is_some()
 }
 
 /// What a servo says of itself, if it can be let down and answers.

@@ -17,7 +17,7 @@ use khz_robot::supervisor::{Arming, Cause, Phase};
 use khz_robot::tick::Machine;
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{ControlError, Doing, RobotConfig, ServoCommand, Teleop};
-use khz_wire::Request;
+use khz_wire::{Frame, Request};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -342,29 +342,92 @@ impl Link for Shared {
     }
 }
 
-#[test]
-fn a_run_that_begins_lets_down_what_another_has_left_on() {
+/// A robot whose servo says that it is off in the replies of these numbers, and in others what is true.
+struct Lying {
+    robot: Shared,
+    lies: fn(u32) -> bool,
+    replies: u32,
+}
+
+impl Link for Lying {
+    khz_link::forward_link!(it => it.robot; capabilities, begin_cycle, send, next_event_ns, counters);
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        let mut received = self.robot.receive(now_ns)?;
+        if let Some(received) = &mut received {
+            if (self.lies)(self.replies) {
+                let mut payload = received.frame.payload().to_vec();
+                assert_eq!(payload[..2], [0x21, 0], "the mode comes first");
+                payload[2] = 0;
+                received.frame = Frame::new(received.frame.id, &payload).unwrap();
+            }
+            self.replies += 1;
+        }
+        Ok(received)
+    }
+}
+
+/// One joint, and what a run that was killed has left of it: it follows.
+fn left_on() -> (RobotConfig, Shared, VirtualTime) {
     let text = "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\n[supervisor]\ndamping_s = 1\n";
     let config = RobotConfig::parse(text, "test").unwrap();
+    let world = Shared(Arc::new(Mutex::new(config.emulate().unwrap())));
+    let mut killed = assemble::machine_on(&config, Box::new(Hold::default()), Box::new(world.clone()));
+    let mut time = VirtualTime::new(0);
+    killed.make_ready(&mut time).unwrap();
+    assert_eq!(ticks(&mut killed, &mut time), Phase::Active);
+    (config, world, time)
+}
+
+/// A tenth of a second.
+fn ticks(machine: &mut Machine, time: &mut VirtualTime) -> Phase {
+    let first_ns = time.now_ns() + PERIOD_NS;
+    (0..100).for_each(|n| _ = machine.tick(time, first_ns + n * PERIOD_NS, None));
+    machine.phase()
+}
+
+/// One that said so once was believed: it was stopped, and what it held fell.
+#[test]
+fn a_run_that_begins_believes_no_servo_that_says_once_that_it_is_off() {
+    let lies: [fn(u32) -> bool; 4] =
+        [|reply| reply == 0, |reply| reply == 1, |reply| reply == 5, |reply| reply % 5 < 2];
+    for (n, lies) in lies.into_iter().enumerate() {
+        let (config, world, mut time) = left_on();
+        world.0.lock().unwrap().push(0, 1.0, time.now_ns());
+        let begun_ns = time.now_ns();
+        let lying = Lying { robot: world.clone(), lies, replies: 0 };
+        let mut next = assemble::machine_on(&config, Box::new(Hold::default()), Box::new(lying));
+        next.make_ready(&mut time).unwrap();
+        let took_ms = (time.now_ns() - begun_ns) / 1_000_000;
+        assert!((1000..1030).contains(&took_ms), "{n}: {took_ms}");
+        assert_eq!(world.0.lock().unwrap().servos()[0].doing(), Doing::Damping, "{n}");
+    }
+}
+
+#[test]
+fn a_run_that_begins_does_not_wait_for_a_servo_that_is_off() {
+    let (config, world, mut time) = left_on();
+    let mut next = assemble::machine_on(&config, Box::new(Hold::default()), Box::new(world.clone()));
+    // It begins by commanding to stop.
+    assert_eq!(ticks(&mut next, &mut time), Phase::Active);
+    next.tick(&mut time, 0, Some(Cause::OperatorStop));
+    (0..20).for_each(|_| _ = ticks(&mut next, &mut time));
+    assert!(next.is_settled());
+    let begun_ns = time.now_ns();
+    next.make_ready(&mut time).unwrap();
+    assert!(time.now_ns() - begun_ns < 10_000_000, "{} ns", time.now_ns() - begun_ns);
+}
+
+#[test]
+fn a_run_that_begins_lets_down_what_another_has_left_on() {
     // Killed just now, it still follows; later it has timed out and damps. What it holds sinks, or it stands by itself.
     for (killed_ms, load, waited_ms) in [(20, 1.0, 1000), (300, 1.0, 1000), (20, 0.0, 300), (300, 0.0, 300)] {
-        let world = Shared(Arc::new(Mutex::new(config.emulate().unwrap())));
-        let machine = || assemble::machine_on(&config, Box::new(Hold::default()), Box::new(world.clone()));
-        let mut time = VirtualTime::new(0);
-        let ticks = |machine: &mut Machine, time: &mut VirtualTime| {
-            let first_ns = time.now_ns() + PERIOD_NS;
-            (0..100).for_each(|n| _ = machine.tick(time, first_ns + n * PERIOD_NS, None));
-            machine.phase()
-        };
-        let mut killed = machine();
-        killed.make_ready(&mut time).unwrap();
-        assert_eq!(ticks(&mut killed, &mut time), Phase::Active);
-        drop(killed);
+        let (config, world, mut time) = left_on();
         world.0.lock().unwrap().push(0, load, time.now_ns());
         time.elapse(killed_ms * 1_000_000);
 
         let begun_ns = time.now_ns();
-        let mut next = machine();
+        let mut next = assemble::machine_on(&config, Box::new(Hold::default()), Box::new(world.clone()));
         next.make_ready(&mut time).unwrap();
         let took_ms = (time.now_ns() - begun_ns) / 1_000_000;
         assert!((waited_ms..waited_ms + 30).contains(&took_ms), "{killed_ms} {load}: {took_ms}");

@@ -35,6 +35,7 @@ pub use khz_run::Phase;
 pub use khz_servo::Quantity;
 pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
 pub use watch::LONGEST_STALL_NS;
+pub(crate) use watch::{OFF_REPLIES, STILL_WAY};
 
 use crate::config::RobotConfig;
 use crate::cycle::CycleResult;

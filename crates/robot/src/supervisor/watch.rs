@@ -25,10 +25,10 @@ const ASTRAY: u32 = 5 * STRAYED;
 const ASTRAY_NS: i64 = 50_000_000;
 
 /// A joint that has moved so far, rad, since it was seen to move last does not stand still, whatever its velocity.
-const STILL_WAY: f64 = 0.02;
+pub const STILL_WAY: f64 = 0.02;
 
 /// Replies at rest that say that a servo is off, before it is believed: none in between says that it is on.
-const OFF_REPLIES: u32 = 3;
+pub const OFF_REPLIES: u32 = 3;
 
 /// Replies in a row in which a value that is asked for is not a number, from which on it counts as not measured.
 const UNMEASURED_REPLIES: u32 = 5;
