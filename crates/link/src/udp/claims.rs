@@ -41,13 +41,19 @@ fn refuse_overlap(address: SocketAddr) -> Result<(), OpenError> {
 }
 
 /// One of two addresses is everybody on a network in which the other is, or every address of this computer, and the other one of
-/// them.
+/// them. A broadcast reaches whoever has every address of this computer, too: the kernel hands it to its own sockets.
 fn reaches_the_same(one: SocketAddr, other: SocketAddr) -> bool {
-    let is_to_all = is_broadcast(one) || is_broadcast(other);
+    if one.port() != other.port() {
+        return false;
+    }
+    let [to_all, other_to_all] = [one, other].map(is_broadcast);
     let is_on_all = one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() == other.port()
-        && (is_to_all && route(one).is_some() && route(one) == route(other)
-            || is_on_all && is_here(one) && is_here(other))
+    if !to_all && !other_to_all {
+        return is_on_all && is_here(one) && is_here(other);
+    }
+    let leads = |to: SocketAddr| route(to).is_some();
+    let is_same_network = leads(one) && route(one) == route(other);
+    is_same_network || is_on_all && leads(if to_all { one } else { other })
 }
 
 /// The address to which the device at an address is bound. Where nothing is bound to the very address of this computer, that is every
@@ -123,6 +129,21 @@ mod tests {
         (socket, port)
     }
 
+    /// Everybody on the networks this computer is in, as far as a test can know them.
+    fn broadcasts() -> Vec<Ipv4Addr> {
+        let own = route(([192, 0, 2, 1], 9).into()).and_then(|ip| match ip {
+            IpAddr::V4(ip) => Some(ip.octets()),
+            IpAddr::V6(_) => None,
+        });
+        let network = own.map(|[a, b, c, _]| Ipv4Addr::new(a, b, c, 255));
+        let all = [Some(Ipv4Addr::new(127, 255, 255, 255)), Some(Ipv4Addr::BROADCAST), network];
+        let leads = |ip: &Ipv4Addr| {
+            let address = (*ip, 9).into();
+            is_broadcast(address) && route(address).is_some()
+        };
+        all.into_iter().flatten().filter(leads).collect()
+    }
+
     fn to(ip: [u8; 4], port: u16) -> Reach {
         Reach::All((ip, port).into())
     }
@@ -158,6 +179,17 @@ mod tests {
             for second in spellings(port) {
                 assert!(claim(&second).is_err(), "{first:?} and {second:?}");
             }
+        }
+        // A broadcast reaches it, too: the kernel hands it to every socket of this computer that has all addresses.
+        for everybody in broadcasts() {
+            let everybody = to(everybody.octets(), port);
+            let _first = claim(&everybody).unwrap();
+            for second in spellings(port) {
+                assert!(claim(&second).is_err(), "{everybody:?} and {second:?}");
+            }
+            drop(_first);
+            let _first = claim(&to([127, 0, 0, 1], port)).unwrap();
+            assert!(claim(&everybody).is_err(), "{everybody:?}");
         }
         // One that is bound to its address is another at each.
         let (_loopback, port) = device([127, 0, 0, 1]);
