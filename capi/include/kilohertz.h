@@ -82,7 +82,7 @@ typedef struct khz_imu {
   bool fresh;             /* read in this tick */
 } khz_imu;
 
-/* What a person steering the robot asks for. Take an input older than 0.3 s as "stand still". */
+/* What a person steering the robot asks for: zero everywhere but in its age once the newest input is older than 0.3 s. */
 typedef struct khz_teleop {
   double forward; /* m/s */
   double left;    /* m/s */

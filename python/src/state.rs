@@ -158,8 +158,8 @@ impl State {
     }
 }
 
-/// What a person steering the robot asks for, within the limits of `[teleop]`. Take an input that is older than 0.3 s as "stand
-/// still".
+/// What a person steering the robot asks for, within the limits of `[teleop]`: zero everywhere but in `age` once the newest input is
+/// older than 0.3 s.
 #[pyclass(module = "kilohertz")]
 pub struct Teleop {
     /// Velocity forwards, m/s.

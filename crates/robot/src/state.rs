@@ -60,8 +60,8 @@ impl RobotState {
     }
 }
 
-/// What a person steering the robot asks for: the newest input, within the limits of `[teleop]`. Controllers take an input
-/// older than [`Teleop::STALE_NS`] as "stand still": [`Teleop::fresh`].
+/// What a person steering the robot asks for: the newest input, within the limits of `[teleop]`; nothing once that is older than
+/// [`Teleop::STALE_NS`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Teleop {
     /// Velocity forwards, m/s.

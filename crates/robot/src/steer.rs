@@ -1,8 +1,8 @@
 //! Teleoperation: the newest input of a person who steers, for the loop.
 //!
 //! The stick is the heartbeat: whoever steers sends an input every 50 ms while it is held. An input that is too old when it
-//! arrives is dropped and counted; one that no newer one follows grows old in the state, and controllers stand still
-//! ([`Teleop::fresh`]). So a frozen window, a closed laptop and a network that delivers late all look like silence.
+//! arrives is dropped and counted; one that no newer one follows grows old in the state, and once it is too old, nothing is asked for
+//! any more ([`Teleop::fresh`]). So a frozen window, a closed laptop and a network that delivers late all look like silence.
 //!
 //! # Realtime contract
 //! The loop's end ([`Wheel`]) neither allocates nor locks nor waits.
@@ -253,16 +253,19 @@ impl Steering {
 }
 
 impl Wheel {
-    /// The newest input as of `now_ns`, with its age.
+    /// The newest input as of `now_ns`, with its age; zero everywhere if it is stale by then: the process may have been stopped since
+    /// it was taken.
     pub fn look(&mut self, now_ns: i64) -> Teleop {
         let input = self.inputs.read();
-        self.news = (input.number != self.seen).then_some(*input);
+        let is_new = input.number != self.seen;
         self.seen = input.number;
-        match input.number {
+        let seen = match input.number {
             0 => Teleop::NONE,
             // One that was decided after this tick read the clock counts as decided now.
-            _ => Teleop { age_ns: (now_ns - input.decided_ns).max(0), ..input.wanted },
-        }
+            _ => Teleop { age_ns: (now_ns - input.decided_ns).max(0), ..input.wanted }.fresh(),
+        };
+        self.news = (is_new && seen.age_ns <= Teleop::STALE_NS).then_some(*input);
+        seen
     }
 
     /// The input that the last look has taken, if it was a new one.
@@ -300,7 +303,19 @@ mod tests {
         assert_eq!((seen.forward, seen.turn, seen.age_ns), (0.3, -0.1, 7 * MS));
         assert_eq!(wheel.news().map(|news| news.by.as_str()), Some("test"));
         assert_eq!((wheel.look(500 * MS).age_ns, wheel.news()), (405 * MS, None));
-        assert_eq!(wheel.look(500 * MS).fresh().forward, 0.0);
+    }
+
+    /// Taken just before the process was stopped: a controller that did not look at its age obeyed it 0.6 s later.
+    #[test]
+    fn an_input_that_waited_for_its_tick_while_the_process_was_stopped_moves_nothing() {
+        let (mut wheel, steering) = both();
+        let wanted = Teleop { forward: 0.2, roll: 0.1, ..Teleop::NONE };
+        assert!(steering.steer(&wanted, 100 * MS, 100 * MS, source("test")));
+        assert_eq!(wheel.look(700 * MS), Teleop { age_ns: 600 * MS, ..Teleop::NONE });
+        assert_eq!(wheel.news(), None, "no tick took it");
+        assert!(steering.steer(&wanted, 710 * MS, 710 * MS, source("test")));
+        assert_eq!(wheel.look(710 * MS + Teleop::STALE_NS).forward, 0.2);
+        assert_eq!(wheel.look(711 * MS + Teleop::STALE_NS).forward, 0.0);
     }
 
     #[test]

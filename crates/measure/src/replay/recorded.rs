@@ -163,7 +163,7 @@ impl Recording {
         }
         Ok(self
             .steered
-            .map_or(Teleop::NONE, |(at_ns, input)| Teleop { age_ns: tick.now_ns - at_ns, ..input }))
+            .map_or(Teleop::NONE, |(at_ns, input)| Teleop { age_ns: tick.now_ns - at_ns, ..input }.fresh()))
     }
 }
 

@@ -67,21 +67,23 @@ struct Ear {
 impl Ear {
     fn listen(&mut self, over: &AtomicBool) {
         // What comes from now on did not wait before the robot was there.
-        self.look(now_ns());
+        self.look();
         while !over.load(Ordering::Relaxed) {
             wait(&self.socket, PATIENCE_NS);
-            self.look(now_ns());
+            self.look();
         }
     }
 
     /// Takes all that waits.
-    fn look(&mut self, now_ns: i64) {
+    fn look(&mut self) {
         let mut bytes = [0; MOST];
         for _ in 0..READS {
+            let looked_ns = now_ns();
             let Ok((len, sender)) = self.socket.recv_from(&mut bytes) else {
-                return self.waited.found_nothing(now_ns);
+                return self.waited.found_nothing(looked_ns);
             };
-            self.take(&bytes[..len], sender, now_ns);
+            // The process may have been stopped since.
+            self.take(&bytes[..len], sender, now_ns());
         }
     }
 
