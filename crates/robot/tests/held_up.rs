@@ -72,13 +72,17 @@ fn shipped(file: &str) -> Option<RobotConfig> {
 /// What ended control of a shipped robot that was frozen once, 0.7 s after its start, and whether it said so. As on a real machine:
 /// nothing is forgiven because the devices are emulated.
 fn frozen(file: &str, offset_ns: i64, for_ms: i64) -> Option<(Cause, bool)> {
+    frozen_in_a_run_of(file, offset_ns, for_ms, 900 + for_ms)
+}
+
+fn frozen_in_a_run_of(file: &str, offset_ns: i64, for_ms: i64, run_ms: i64) -> Option<(Cause, bool)> {
     let config = shipped(file)?;
     let mut machine = assemble::machine(&config, assemble::controller(&config.controller)).unwrap();
     let options = RunOptions {
         period_ns: config.timing.period_ns(),
         overrun: config.timing.overrun,
         frame_patience_ns: None,
-        duration_ns: Some(900 * MS + for_ms * MS),
+        duration_ns: Some(run_ms * MS),
         stop: Arc::default(),
     };
     let mut stats = RunStats::new(100_000);
@@ -117,6 +121,25 @@ fn timed_out(cause: Cause) -> bool {
 fn an_arm_of_damiao_servos_goes_on_until_their_watchdogs_expire() {
     let communication_lost = |cause| matches!(cause, Cause::ServoFault { fault, .. } if fault.code == 13);
     goes_on_after("openarm_like", &[15, 60, 150], communication_lost);
+}
+
+/// It ended as planned, however long it stood still and whatever its servos had done meanwhile.
+#[test]
+fn a_run_whose_time_is_over_while_it_stands_still_ends_as_any_stall_of_that_length_does() {
+    for (file, bearable_ms) in
+        [("openarm_like", 150), ("quadruped", 60), ("quadruped_robstride", 60), ("pan_tilt", 60)]
+    {
+        for for_ms in [60, 150, 300, 3000] {
+            // Over just after the loop is stopped, and just before it goes on.
+            for (offset_ns, over_ms) in
+                OFFSETS_NS.into_iter().flat_map(|offset_ns| [(offset_ns, 2), (offset_ns, for_ms - 2)])
+            {
+                let (cause, _) = frozen_in_a_run_of(file, offset_ns, for_ms, 700 + over_ms).unwrap();
+                let as_planned = cause == Cause::TimeOver;
+                assert_eq!(as_planned, for_ms <= bearable_ms, "{file}, {for_ms} ms at {offset_ns}: {cause}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -111,6 +111,8 @@ pub struct Supervisor {
     blame: Option<Cause>,
     /// What the robot file says about each joint.
     joints: Fixed<Vec<Joint>>,
+    /// How long the loop may be held up before servos act by themselves.
+    bearable_ns: Fixed<i64>,
     watch: Watch,
     bring_up: BringUp,
     guard: Guard,
@@ -143,7 +145,9 @@ impl Supervisor {
 
     /// Watches the robot of a file, with its thresholds and limits.
     pub fn of(robot: &RobotConfig) -> Self {
-        Self::with_joints(robot.supervisor_settings(), robot.servos.iter().map(Joint::of).collect())
+        let joints = robot.servos.iter().map(Joint::of).collect();
+        let bearable_ns = Fixed((robot.bearable_stall_s() * 1e9) as i64);
+        Self { bearable_ns, ..Self::with_joints(robot.supervisor_settings(), joints) }
     }
 
     fn with_joints(settings: SupervisorSettings, joints: Vec<Joint>) -> Self {
@@ -157,6 +161,7 @@ impl Supervisor {
             bring_up: BringUp::default(),
             guard: Guard::new(joints.len()),
             joints: Fixed(joints),
+            bearable_ns: Fixed(LONGEST_STALL_NS),
             warned: 0,
             derated: false,
             asked_ns: None,
@@ -301,16 +306,29 @@ impl Supervisor {
         }
     }
 
-    /// The gravest reaction asked for, and the first cause of it.
+    /// The gravest reaction asked for, and the first cause of it. A planned end comes after what is wrong.
     fn worst(&self, seen: &Observation, findings: &Findings) -> Option<(Reaction, Cause)> {
         let reaction = |cause: Cause| self.reaction(cause);
         // Whoever asks to stop is obeyed, even where the cause alone would only be warned of.
-        let asked = seen.stop.map(|cause| (reaction(cause).max(Reaction::Damp), cause));
+        let asked = seen.stop.map(|cause| (reaction(cause).max(Reaction::Damp), self.asked(cause)));
         let found = findings.iter().flatten().map(|&cause| (reaction(cause), cause));
         asked.into_iter().chain(found).fold(None, |worst, next| match worst {
-            Some((gravest, _)) if gravest >= next.0 => worst,
+            Some((gravest, cause)) if gravest > next.0 || gravest == next.0 && cause != Cause::TimeOver => {
+                worst
+            }
             _ => Some(next),
         })
+    }
+
+    /// Why the robot is asked to come down. If its time was over while the loop stood still for longer than servos bear, it ends as any
+    /// such stall does: they have come down by themselves, although those that were not asked yet have not told so.
+    fn asked(&self, cause: Cause) -> Cause {
+        let held_up_ns = self.watch.held_up_ns();
+        let is_planned = cause == Cause::TimeOver;
+        match is_planned && !self.forgives_hold_ups && held_up_ns > *self.bearable_ns {
+            true => Cause::LoopHeldUp { of: Trigger::Overruns, held_up_ns },
+            false => cause,
+        }
     }
 
     fn reaction(&self, cause: Cause) -> Reaction {

@@ -1057,6 +1057,24 @@ fn a_robot_whose_loop_stood_still_for_seconds_comes_down_whatever_its_servos_say
 }
 
 #[test]
+fn trouble_in_the_tick_in_which_the_time_is_over_is_no_end_as_planned() {
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| {
+        bench.seen.stop = Some(Cause::TimeOver);
+        fault(bench);
+    });
+    assert!(matches!(bench.last().cause, Cause::ServoFault { .. }), "{:?}", bench.last());
+    assert_eq!(bench.run(3100, |_| {}), Phase::Fault);
+    // Whoever asks to stop is who stopped it.
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| {
+        bench.seen.stop = Some(Cause::OperatorStop);
+        fault(bench);
+    });
+    assert_eq!(bench.last().cause, Cause::OperatorStop);
+}
+
+#[test]
 fn a_servo_whose_reply_has_the_mode_of_before_its_command_is_not_accused() {
     // Every other reply is missed, after which the servo is damped: what it says then is what it did until then.
     let mut bench = Bench::active(|_| {});

@@ -414,6 +414,11 @@ impl Watch {
         self.back < BACK_TICKS
     }
 
+    /// How long the loop was held up since the last tick in which every device answered.
+    pub const fn held_up_ns(&self) -> i64 {
+        self.held_up_ns
+    }
+
     /// The loop was held up for too long to go on, in this tick.
     pub const fn was_held_up_long(&self) -> bool {
         self.is_long

@@ -136,6 +136,7 @@ pub fn hold(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
     armed_only_when_asked(memory, step)?;
     armed_only_in_health(step)?;
     stop_is_obeyed(step)?;
+    a_planned_end_hides_no_stall(step)?;
     remember_counts(memory, step);
     triggers_end_control(memory, step)?;
     nothing_else_ends_control(memory, step)?;
@@ -273,6 +274,13 @@ fn stop_is_obeyed(step: &Step<'_>) -> Result<(), String> {
     let after = step.after.phase();
     let ends = matches!(after, Phase::Damping | Phase::Stopped | Phase::Fault) || step.before.is_over();
     law(!asked || ends, || format!("asked to stop in {:?} it is in {after:?}", step.before))
+}
+
+/// The explored stall is longer than servos bear.
+fn a_planned_end_hides_no_stall(step: &Step<'_>) -> Result<(), String> {
+    let over = step.before == Phase::Active && step.tick.seen.stop == Some(Cause::TimeOver);
+    let hidden = over && step.has(Event::HeldUp) && step.transitions.iter().all(|it| !it.cause.is_trouble());
+    law(!hidden, || format!("a stall over the end counts as planned: {:?}", step.transitions))
 }
 
 /// Counts in a row, as a robot file counts them, while the robot is under control or comes down.
