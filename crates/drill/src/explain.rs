@@ -313,11 +313,19 @@ impl Scenario {
         let is_fast = jerks || gains || self.rings(robot) || reads_coarsely(robot);
         // The supervisor takes no torque in a loop that is too slow to brake what it leads to.
         let refuses = self.style == Style::Torque && self.rate_hz < TORQUE_HZ;
-        // Where nothing limits its speed, a joint that follows a step may be faster than its servo can tell.
-        let is_unlimited = |servo: u16| robot.servos[usize::from(servo)].limits.velocity.is_none();
-        let races = match cause {
-            Cause::ServoSaturated { servo, quantity: Quantity::Velocity, .. } => {
-                self.style == Style::Steps && is_unlimited(servo)
+        // Where nothing limits it, a joint may be faster than its servo can tell, and turn further.
+        let runs_away = match cause {
+            Cause::ServoSaturated { servo, quantity, .. } => {
+                let limits = &robot.servos[usize::from(servo)].limits;
+                match quantity {
+                    Quantity::Velocity => {
+                        limits.velocity.is_none() && matches!(self.style, Style::Steps | Style::Torque)
+                    }
+                    Quantity::Position => {
+                        limits.position.is_none() && matches!(self.style, Style::Velocity | Style::Torque)
+                    }
+                    _ => false,
+                }
             }
             _ => false,
         };
@@ -328,7 +336,7 @@ impl Scenario {
         let overshoots = self.overshoots(robot);
         let trigger = cause.trigger();
         by_fault
-            || races
+            || runs_away
             || blurred && trigger == Some(Trigger::Position)
             || overshoots && trigger == Some(Trigger::Position)
             || self.falls(robot) && trigger.is_some_and(moves)
@@ -421,12 +429,13 @@ impl Scenario {
         self.faults().map(late_us).sum::<i64>() * 1_000
     }
 
-    /// Commands of one tick that a queue behind the link may deliver late, per servo and bus.
-    pub fn late_by_kernel(&self) -> u32 {
+    /// Commands that a queue behind the link may deliver late, to each servo. It takes as many as one tick has, but a half-duplex bus
+    /// hands over one at a time, to its servos in turn: there they may be of two ticks.
+    pub fn late_by_kernel(&self, half_duplex: bool) -> u32 {
         let kernel = |fault: &Fault| {
             matches!(fault, Fault::BusHolds(_, _, Queue::Kernel) | Fault::PowerCut(_, Queue::Kernel))
         };
-        self.faults().filter(kernel).count() as u32
+        self.faults().filter(kernel).count() as u32 * if half_duplex { 2 } else { 1 }
     }
 }
 

@@ -8,7 +8,7 @@ use super::fleet::Cast;
 use super::scenario::{Fault, Scenario};
 use super::violation::{Invariant, Violated};
 use khz_emu::world::STEP_NS;
-use khz_emu::{JointState, Probe, Twin};
+use khz_emu::{JointState, Probe, Twin, WireKind};
 use khz_robot::config::ServoConfig;
 use khz_robot::{RobotConfig, RobotState};
 use khz_wire::Frame;
@@ -158,6 +158,11 @@ impl Witness {
             Joint { is_stuck, is_untrue, ..Joint::new(servo, file, real, &drive, blind_s) }
         });
         let joints: Vec<_> = joints.collect();
+        let wires = cast.file.world().buses;
+        let late = |joint: &Joint| {
+            let wire = &wires[cast.file.servos[joint.servo].bus].wire;
+            scenario.late_by_kernel(matches!(wire, WireKind::Rs485 { .. }))
+        };
         let servos = cast.file.servos.len();
         let steps = HISTORY.max((PERIODS * cast.file.timing.period_ns() / STEP_NS) as usize);
         Self {
@@ -167,7 +172,7 @@ impl Witness {
             stepped_ns: 0,
             period_ns: cast.file.timing.period_ns(),
             two_ticks_ns: 2 * cast.file.timing.period_ns() + scenario.late_ns(),
-            excused: vec![scenario.late_by_kernel(); joints.len()],
+            excused: joints.iter().map(late).collect(),
             joints,
             violated: None,
             peak_speed: 0.0,

@@ -68,6 +68,16 @@ fn nothing_is_violated_in_a_short_campaign() {
     assert!(campaign.brought_down > 25, "{}", campaign.brought_down);
 }
 
+/// A joint without limits that turns beyond what an int8 tells, and a queue that filled in two ticks, because a half-duplex bus
+/// hands over one frame at a time: nothing was wrong with the robot.
+#[test]
+fn what_a_robot_without_limits_on_one_half_duplex_bus_makes_possible_is_no_violation() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/published/rs485.toml");
+    let fleet = Fleet::of(&RobotConfig::load(file).unwrap());
+    let wrong: Vec<_> = outcomes(&fleet, [369, 910]).unwrap().filter_map(|outcome| outcome.what).collect();
+    assert_eq!(wrong, [""; 0]);
+}
+
 #[test]
 fn scenarios_one_by_one_have_the_results_of_the_campaign() {
     watch_prints();
