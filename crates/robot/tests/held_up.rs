@@ -130,12 +130,17 @@ fn a_run_whose_time_is_over_while_it_stands_still_ends_as_any_stall_of_that_leng
         [("openarm_like", 150), ("quadruped", 60), ("quadruped_robstride", 60), ("pan_tilt", 60)]
     {
         for for_ms in [60, 150, 300, 3000] {
-            // Over just after the loop is stopped, and just before it goes on.
-            for (offset_ns, over_ms) in
-                OFFSETS_NS.into_iter().flat_map(|offset_ns| [(offset_ns, 2), (offset_ns, for_ms - 2)])
+            // Over as the loop is stopped, just after that, and just before it goes on.
+            for (offset_ns, over_ms) in OFFSETS_NS
+                .into_iter()
+                .flat_map(|offset_ns| [0, 2, for_ms - 2].map(|over_ms| (offset_ns, over_ms)))
             {
-                let (cause, _) = frozen_in_a_run_of(file, offset_ns, for_ms, 700 + over_ms).unwrap();
+                let (cause, said) = frozen_in_a_run_of(file, offset_ns, for_ms, 700 + over_ms).unwrap();
                 let as_planned = cause == Cause::TimeOver;
+                assert!(
+                    said || !as_planned,
+                    "{file}, {for_ms} ms at {offset_ns}, over at {over_ms}: it is reported"
+                );
                 assert_eq!(as_planned, for_ms <= bearable_ms, "{file}, {for_ms} ms at {offset_ns}: {cause}");
             }
         }

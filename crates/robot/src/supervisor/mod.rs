@@ -301,7 +301,13 @@ impl Supervisor {
             .any(|trigger| matches!(findings[trigger as usize], Some(Cause::LoopHeldUp { .. })));
         match self.worst(seen, &findings) {
             Some((Reaction::Stop, cause)) => self.rest(cause, state),
-            Some((Reaction::Damp, cause)) => self.bring_down(cause, state),
+            Some((Reaction::Damp, cause)) => {
+                if cause == Cause::TimeOver {
+                    // Nothing graver was found; what was is not lost.
+                    self.warn(&findings, state);
+                }
+                self.bring_down(cause, state);
+            }
             _ => self.warn(&findings, state),
         }
     }
