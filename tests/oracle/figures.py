@@ -183,6 +183,7 @@ def late(
     usual, blame, worst, costs = Usual(), Blame(), {}, Costs()
     causes = dict.fromkeys(["judged", "late", *SHARES, "controller", "bus", "compute"], 0)
     held_up: str | None = None
+    in_a_row = 0
     for tick, lost in zip(ticks, all_lost):
         response = ended_ns(tick) - tick["waited_for_ns"]
         excess = response - (usual.value or 0)
@@ -203,6 +204,9 @@ def late(
         costs.costly(tick, response, root, start, period_ns)
         if before is None or excess <= threshold_ns:
             continue
+        # A tick between that is not in the log may have been on time.
+        in_a_row = in_a_row + 1 if tick["number"] - 1 in worst else 1
+        tick["late_in_a_row"] = in_a_row
         costs.late(cause, tick, response, excess)
         causes["late"] += 1
         causes[cause] += 1
@@ -242,6 +246,7 @@ def counts(ticks: list[Row], period_ns: int) -> Figures:
         "late_replies": sum(tick["late"] for tick in ticks),
         "unexpected_frames": sum(tick["unexpected"] for tick in ticks),
         "imu_missed": sum(tick["imu_missed"] for tick in ticks),
+        "late_in_a_row": max((tick.get("late_in_a_row", 0) for tick in ticks), default=0),
     }
 
 
@@ -315,12 +320,12 @@ def run(
     most = min(lost["time_ns"]["unaccounted"], steal_ns)
     # The sensor's clock decides how many periods there are.
     mark_off_cpu(ticks)
+    causes, worst, costs = late(inner, all_lost, threshold_ns, period_ns)
     inside = part_of_run(inner, inner_gaps, period_ns, not sensor_paced)
     rate = (
         len(inner) * 1e9 / inside["duration_ns"] if inside["duration_ns"]
         else (len(ticks) - 1) * 1e9 / (starts[-1] - starts[0])
     )  # fmt: skip
-    causes, worst, costs = late(inner, all_lost, threshold_ns, period_ns)
     started = [(tick["started_ns"], tick["due_ns"], tick["skipped"], tick["started_ns"]) for tick in inner]
     run_figures = {
         **counts(ticks, period_ns),

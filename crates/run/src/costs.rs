@@ -39,6 +39,8 @@ pub struct Costly {
     pub response_ns: i64,
     /// If it was late: why, and by how much beyond the usual.
     pub late: Option<(Cause, i64)>,
+    /// It and how many ticks just before it were late; 0 if it was not.
+    pub late_in_a_row: u64,
     /// Most of that passed while the thread did nothing but wait for the tick, and gave up the CPU more often than that takes:
     /// nothing of its own stops it there.
     pub was_stopped: bool,
@@ -216,6 +218,7 @@ mod tests {
             number,
             response_ns,
             late: Some((cause, response_ns)),
+            late_in_a_row: 1,
             was_stopped: false,
             root: cause,
             start: cause,

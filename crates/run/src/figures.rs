@@ -1,9 +1,11 @@
 //! The figures of a run, each declared once: what counts a tick, its key in JSON, its label in tables and on pages, what may
 //! be required of it, and its definition, which `docs/metrics.md` and Python's help show.
 //!
-//! A new count is an entry here; a new time is one here and a line in [`Tally`](crate::tally::Tally) that records it.
+//! A new count is an entry here; so is the most of something, which only ticks that were late or cost something can raise, so that
+//! the others pay nothing for it; a new time is an entry and a line in [`Tally`](crate::tally::Tally) that records it.
 //! Whoever tells of a run (text, JSON, page, `--require`, live view, fleet) goes through [`COUNTS`] and [`TIMES`].
 
+use crate::costs::Costly;
 use crate::late::Judged;
 use crate::record::Tick;
 use crate::tally::Counts;
@@ -109,12 +111,18 @@ macro_rules! counts {
         $key:ident: $label:literal of $of:ident, $shown:ident
         $(, required $required:literal)? $(, needs $needs:ident)?
         = $count:expr;
-    )+) => {
+    )+ most of costly ticks {$(
+        $(#[doc = $most_line:literal])+
+        $most_key:ident: $most_label:literal of $most_of:ident, $most_shown:ident
+        $(, required $most_required:literal)? $(, needs $most_needs:ident)?
+        = $most:expr;
+    )+}) => {
         /// Some of the ticks of a run, counted.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Stretch {
             $($(#[doc = $line])+ pub $key: u64,)+
+            $($(#[doc = $most_line])+ pub $most_key: u64,)+
             /// Ticks that ended later than usual.
             #[serde(skip)]
             pub late: u64,
@@ -139,20 +147,43 @@ macro_rules! counts {
             required: counts!(@required $($required)?),
             needs: counts!(@needs $($needs)?),
             within: |stretch| stretch.$key,
+        },)+ $(Count {
+            key: stringify!($most_key),
+            label: $most_label,
+            definition: concat!($($most_line),+),
+            of: Of::$most_of,
+            shown: Shown::$most_shown,
+            required: counts!(@required $($most_required)?),
+            needs: counts!(@needs $($most_needs)?),
+            within: |stretch| stretch.$most_key,
         }),+];
 
         impl AddAssign for Stretch {
-            #[inline]
             fn add_assign(&mut self, more: Self) {
+                self.add_tick(more);
+                $(self.$most_key = self.$most_key.max(more.$most_key);)+
+            }
+        }
+
+        impl Stretch {
+            /// Adds a tick that raises no most.
+            #[inline]
+            pub fn add_tick(&mut self, more: Self) {
                 $(self.$key += more.$key;)+
                 self.late += more.late;
                 self.missed_while_computing += more.missed_while_computing;
                 self.span_ns = self.span_ns.saturating_add(more.span_ns);
                 self.worst_wake_ns = self.worst_wake_ns.max(more.worst_wake_ns);
             }
-        }
 
-        impl Stretch {
+            /// Takes in what a tick that was added was late or cost.
+            pub fn raise(&mut self, tick: &Costly) {
+                $({
+                    let most: fn(&Costly) -> u64 = $most;
+                    self.$most_key = self.$most_key.max(most(tick));
+                })+
+            }
+
             /// One tick.
             #[inline]
             pub fn one(seen: &Seen<'_>) -> Self {
@@ -166,6 +197,7 @@ macro_rules! counts {
                     missed_while_computing: if computed { seen.tick.missed.into() } else { 0 },
                     span_ns: seen.span_ns,
                     worst_wake_ns: seen.tick.wake_latency_ns,
+                    ..Self::default()
                 }
             }
         }
@@ -212,6 +244,12 @@ counts! {
     /// sum of `imu_missed`: ticks without a reading of the IMU
     imu_missed: "missed IMU readings" of Run, IfAny, required "imu_missed", needs Imu
         = |seen| seen.tick.imu_missed.into();
+
+    most of costly ticks {
+        /// the longest run of ticks that were each late (`late`), without one between that was not. One hold-up makes one tick late;
+        /// a run of them is something that stays
+        late_in_a_row: "late in a row" of Controlled, InJson, required "late_in_a_row", needs Clock = |tick| tick.late_in_a_row;
+    }
 }
 
 /// A time of a run, one value a tick.

@@ -36,7 +36,7 @@ impl Recent {
             self.seconds.push_back(Second { number, first_us: time_us, counts, costs });
         }
         if let Some(last) = self.seconds.back_mut() {
-            last.counts.add(counted.one, counted.judged.is_some());
+            last.counts.add(counted.one, counted.judged.is_some(), counted.costly.as_ref());
             counted.costly.iter().for_each(|costly| last.costs.count(costly));
         }
         self.newest_us = time_us;

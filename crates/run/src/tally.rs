@@ -67,10 +67,13 @@ impl AddAssign for Counts {
 }
 
 impl Counts {
-    /// Adds a tick.
+    /// Adds a tick, and what it cost. Only controlled ticks cost something.
     #[inline]
-    pub fn add(&mut self, one: Stretch, is_controlled: bool) {
-        *(if is_controlled { &mut self.controlled } else { &mut self.outside }) += one;
+    pub fn add(&mut self, one: Stretch, is_controlled: bool, costly: Option<&Costly>) {
+        (if is_controlled { &mut self.controlled } else { &mut self.outside }).add_tick(one);
+        if let Some(costly) = costly {
+            self.controlled.raise(costly);
+        }
     }
 }
 
@@ -86,6 +89,8 @@ pub struct Counter {
     pub unrecorded: u64,
     judge: Judge,
     costs: Costs,
+    /// The last late tick, and how many were late in a row until then.
+    late_until: (u64, u64),
     /// From the start of a tick to its last reply, of ticks that got all.
     all_replies: RunningMedian,
     /// Number and start of the tick before.
@@ -112,6 +117,7 @@ impl Counter {
             unrecorded: 0,
             judge: Judge::new(late_ns),
             costs: Costs::default(),
+            late_until: (0, 0),
             all_replies: RunningMedian::new(),
             before: None,
             first_ns: 0,
@@ -138,7 +144,7 @@ impl Counter {
         let late_wake = pace.period_ns > 0 && tick.wake_latency_ns >= pace.period_ns;
         let (judged, costly) = if is_controlled { self.judge(tick, late_wake) } else { (None, None) };
         let one = Stretch::one(&Seen { tick, late_wake, off_cpu, encoded, judged: judged.as_ref(), span_ns });
-        self.counts.add(one, is_controlled);
+        self.counts.add(one, is_controlled, costly.as_ref());
         Counted { one, judged, costly }
     }
 
@@ -146,7 +152,7 @@ impl Counter {
     fn judge(&mut self, tick: &Tick, late_wake: bool) -> (Option<Judged>, Option<Costly>) {
         let judged = self.judge.judge(tick);
         let is_costly = judged.is_late || tick.overrun || tick.skipped > 0 || late_wake;
-        let costly = is_costly.then(|| Self::costly(tick, &judged, late_wake));
+        let costly = is_costly.then(|| self.costly(tick, &judged, late_wake));
         if let Some(costly) = &costly {
             self.costs.count(costly);
         }
@@ -156,8 +162,10 @@ impl Counter {
     /// What a tick cost. Such ticks are few.
     #[cold]
     #[inline(never)]
-    fn costly(tick: &Tick, judged: &Judged, late_wake: bool) -> Costly {
+    fn costly(&mut self, tick: &Tick, judged: &Judged, late_wake: bool) -> Costly {
+        let late_in_a_row = if judged.is_late { self.late_in_a_row(tick.number) } else { 0 };
         Costly {
+            late_in_a_row,
             number: tick.number,
             response_ns: judged.response_ns,
             late: judged.is_late.then(|| (judged.cause, judged.response_ns - judged.usual_ns)),
@@ -168,6 +176,14 @@ impl Counter {
             late_wake,
             overrun: tick.overrun,
         }
+    }
+
+    /// How many ticks are late in a row with this one.
+    fn late_in_a_row(&mut self, number: u64) -> u64 {
+        let (last, run) = self.late_until;
+        let run = if run > 0 && last.checked_add(1) == Some(number) { run + 1 } else { 1 };
+        self.late_until = (number, run);
+        run
     }
 
     /// From now on a tick is late if its response exceeds the usual one by more than this.
@@ -460,6 +476,19 @@ mod tests {
         assert_eq!((group.cause, group.stopped_ns), (Cause::Blocked, group.lost_ns));
         let group = of(&locked);
         assert_eq!((group.cause, group.ticks, group.stopped_ns), (Cause::Blocked, 1, 0));
+    }
+
+    #[test]
+    fn late_ticks_in_a_row_are_counted_until_one_is_not() {
+        let tick = |number| match number {
+            300..303 | 400..407 | 500 | 502 => woke_late(number, 300_000, Cause::Preempted),
+            number => usual(number),
+        };
+        let controlled = run((0..600).map(tick)).controlled();
+        assert_eq!((controlled.late, controlled.late_in_a_row), (12, 7));
+        // A tick between that was not seen may have been on time.
+        let seen = run((0..600).filter(|number| *number != 404).map(tick)).controlled();
+        assert_eq!(seen.late_in_a_row, 4);
     }
 
     #[test]

@@ -187,6 +187,7 @@ impl Recording {
                 number: tick.number,
                 response_ns: tick.response_ns,
                 late: is_late.then_some((cause, tick.response_ns - tick.usual_ns)),
+                late_in_a_row: is_late.into(),
                 was_stopped: cause == Cause::Blocked && tick.disturbance.was_stopped(),
                 root: followed(cause),
                 start: followed(Disturbance { away_ns: 0, ..tick.disturbance }.shares().largest().0),
