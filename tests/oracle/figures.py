@@ -247,6 +247,7 @@ def counts(ticks: list[Row], period_ns: int) -> Figures:
         "unexpected_frames": sum(tick["unexpected"] for tick in ticks),
         "imu_missed": sum(tick["imu_missed"] for tick in ticks),
         "late_in_a_row": max((tick.get("late_in_a_row", 0) for tick in ticks), default=0),
+        "skipped_in_a_row": max((tick["skipped"] for tick in ticks if tick["controlled"]), default=0),
     }
 
 

@@ -249,6 +249,9 @@ counts! {
         /// the longest run of ticks that were each late (`late`), without one between that was not. One hold-up makes one tick late;
         /// a run of them is something that stays
         late_in_a_row: "late in a row" of Controlled, InJson, required "late_in_a_row", needs Clock = |tick| tick.late_in_a_row;
+        /// the most planned times that passed between two ticks: the largest `skipped`. A plant bears some missing ticks, and fewer of
+        /// them one after the other
+        skipped_in_a_row: "skipped in a row" of Controlled, IfAny, required "skipped_in_a_row" = |tick| tick.lost_periods;
     }
 }
 
