@@ -61,8 +61,10 @@ pub enum Kind {
     },
     /// The frame arrives twice.
     Duplicate,
-    /// One random bit of the payload is flipped, as if no checksum had caught it.
+    /// One random bit of the payload is flipped, and no checksum catches it.
     Corrupt,
+    /// The same where a checksum does: whoever was to receive the frame drops it. This computer counts its own as [`Counters::corrupt`].
+    Damage,
     /// The frame arrives after the next one of its direction, or after `within_ns` if none comes.
     Reorder {
         /// The longest wait for another frame, ns.
@@ -122,7 +124,7 @@ pub struct Struck {
     pub delayed: u64,
     /// Frames delivered twice.
     pub duplicated: u64,
-    /// Frames with a flipped bit.
+    /// Frames with a flipped bit, caught by a checksum or not.
     pub corrupted: u64,
     /// Frames delivered after a later one.
     pub reordered: u64,
@@ -144,15 +146,20 @@ pub struct Faults<L> {
     begun_ns: Option<i64>,
     inbound: Queue,
     outbound: Queue,
-    off: Box<[Off]>,
+    buses: Box<[Bus]>,
     struck: Struck,
 }
 
+/// What became of one bus.
 #[derive(Clone, Copy, Default)]
-struct Off {
-    on_now: bool,
+struct Bus {
+    /// Off now.
+    off: bool,
+    /// That was told.
     told: bool,
     downs: u64,
+    /// Frames to this computer that a checksum caught.
+    damaged: u64,
 }
 
 impl<L: Link> Faults<L> {
@@ -174,7 +181,7 @@ impl<L: Link> Faults<L> {
             begun_ns: None,
             inbound: Queue::new(),
             outbound: Queue::new(),
-            off: vec![Off::default(); channels].into(),
+            buses: vec![Bus::default(); channels].into(),
             struck: Struck::default(),
         }
     }
@@ -196,10 +203,10 @@ impl<L: Link> Faults<L> {
     fn bus_off(&mut self, channel: u8, elapsed_ns: i64) -> bool {
         let active = |fault: &Fault| fault.kind == Kind::BusOff && fault.active(elapsed_ns, channel);
         let off = self.script.iter().any(active);
-        if let Some(state) = self.off.get_mut(usize::from(channel)) {
-            state.downs += u64::from(off && !state.on_now);
-            state.told &= off;
-            state.on_now = off;
+        if let Some(bus) = self.buses.get_mut(usize::from(channel)) {
+            bus.downs += u64::from(off && !bus.off);
+            bus.told &= off;
+            bus.off = off;
         }
         off
     }
@@ -228,6 +235,14 @@ impl<L: Link> Faults<L> {
                     self.struck.duplicated += 1;
                 }
                 Kind::Corrupt => self.struck.corrupted += u64::from(self.random.flip(&mut item.frame)),
+                Kind::Damage => {
+                    self.struck.corrupted += 1;
+                    let bus = self.buses.get_mut(usize::from(item.channel));
+                    if let (Some(bus), Direction::FromDevices) = (bus, direction) {
+                        bus.damaged += 1;
+                    }
+                    return;
+                }
                 Kind::Reorder { within_ns } => {
                     due_ns += within_ns;
                     waits = true;
@@ -321,9 +336,9 @@ impl<L: Link> Link for Faults<L> {
                 self.pass(Direction::FromDevices, Item::received(item, device), elapsed_ns);
             }
         }
-        for channel in 0..self.off.len() {
-            if self.bus_off(channel as u8, elapsed_ns) && !self.off[channel].told {
-                self.off[channel].told = true;
+        for channel in 0..self.buses.len() {
+            if self.bus_off(channel as u8, elapsed_ns) && !self.buses[channel].told {
+                self.buses[channel].told = true;
                 return Err(LinkError::Down { errno: ENETDOWN });
             }
         }
@@ -346,7 +361,10 @@ impl<L: Link> Link for Faults<L> {
 
     fn counters(&self, channel: u8) -> Counters {
         let mut counters = self.link.counters(channel);
-        counters.downs += self.off.get(usize::from(channel)).map_or(0, |off| off.downs);
+        if let Some(bus) = self.buses.get(usize::from(channel)) {
+            counters.downs += bus.downs;
+            counters.corrupt += bus.damaged;
+        }
         counters
     }
 }
@@ -553,6 +571,18 @@ mod tests {
         assert!(!came.is_sorted());
         came.sort_unstable();
         assert_eq!(came, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_frame_that_a_checksum_catches_is_lost_and_counted_where_it_was_to_arrive() {
+        let run = |direction, kind| {
+            let mut link = faulty(&[Fault { direction, ..Fault::new(kind) }]);
+            let came = run(&mut link, 20).len();
+            (came, link.counters(0).corrupt + link.counters(1).corrupt, link.struck().corrupted)
+        };
+        assert_eq!(run(Direction::FromDevices, Kind::Damage), (0, 20, 20));
+        assert_eq!(run(Direction::ToDevices, Kind::Damage), (0, 0, 20));
+        assert_eq!(run(Direction::FromDevices, Kind::Corrupt), (20, 0, 20), "nobody knows of it");
     }
 
     #[test]

@@ -201,8 +201,10 @@ impl Group {
         };
         let failed = |why| AssembleError::Open { bus: self.name(config), why };
         let link = self.link.bus().open(around).map_err(failed)?;
-        let scripts =
-            self.buses.iter().map(|&bus| config.buses[bus].faults.script(self.channel(config, bus)));
+        let scripts = self.buses.iter().map(|&bus| {
+            let of = &config.buses[bus];
+            of.faults.script(self.channel(config, bus), of.link.bus().has_checksum())
+        });
         let script: Vec<Fault> = scripts.flatten().collect();
         let seed = config.emulation.seed;
         Ok(if script.is_empty() {

@@ -14,7 +14,8 @@ section! {
         loss: f64 = 0.0, "", 0.0 => 1.0;
         /// Share of frames that arrive twice.
         duplicate: f64 = 0.0, "", 0.0 => 1.0;
-        /// Share of frames with a flipped bit.
+        /// Share of frames with a flipped bit. The checksum of the bus catches it, so that the frame is lost, and counted as damaged if it
+        /// was a reply. An emulated bus with `wire = "instant"` has no checksum: there the wrong value arrives.
         corrupt: f64 = 0.0, "", 0.0 => 1.0;
         /// Share of frames overtaken by the next one.
         reorder: f64 = 0.0, "", 0.0 => 1.0;
@@ -52,13 +53,13 @@ section! {
 }
 
 impl FaultsConfig {
-    /// The script for one bus, the channel `channel` of its link.
-    pub fn script(&self, channel: u8) -> Vec<Fault> {
+    /// The script for one bus, the channel `channel` of its link. `has_checksum`: it catches flipped bits.
+    pub fn script(&self, channel: u8, has_checksum: bool) -> Vec<Fault> {
         let channel = Some(channel);
         let shares = [
             (self.loss, Kind::Loss),
             (self.duplicate, Kind::Duplicate),
-            (self.corrupt, Kind::Corrupt),
+            (self.corrupt, if has_checksum { Kind::Damage } else { Kind::Corrupt }),
             (self.reorder, Kind::Reorder { within_ns: OVERTAKEN_WITHIN_NS }),
         ];
         let mut script: Vec<Fault> = shares

@@ -21,6 +21,10 @@ impl BusLink for EmulatedLink {
         Adapter::Emulated
     }
 
+    fn has_checksum(&self) -> bool {
+        self.wire != WireModel::Instant
+    }
+
     fn shared(&self, bus: usize) -> Option<u8> {
         Some(bus as u8)
     }

@@ -125,6 +125,11 @@ pub trait BusLink {
         true
     }
 
+    /// A frame with a flipped bit is refused by whoever receives it, and arrives nowhere.
+    fn has_checksum(&self) -> bool {
+        true
+    }
+
     /// All buses of this kind share one link, and this is the channel of the one with this number in the robot.
     fn shared(&self, bus: usize) -> Option<u8> {
         let _ = bus;

@@ -6,6 +6,12 @@ use arrayvec::ArrayVec;
 use khz_servo::{Fault, Mode, Quantity, Refused};
 use std::fmt;
 
+/// No servo that still replies is warmer than this, °C; no limit can be set above it.
+const MOST_CELSIUS: f64 = 200.0;
+/// Nor has one less than this, V.
+const LEAST_VOLTS: f64 = 1.0;
+const CANNOT_BE: &str = "which cannot be: a damaged frame or a broken sensor";
+
 /// Why the phase changed, or what was warned of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cause {
@@ -544,9 +550,15 @@ impl fmt::Display for Cause {
                 ms(took_ns),
                 ms(waited_ns)
             ),
+            Self::VoltageLow { volts, .. } if volts < LEAST_VOLTS => {
+                write!(f, "a voltage of {volts:.1} V, {CANNOT_BE}")
+            }
             Self::VoltageLow { volts, .. } => write!(f, "supply at {volts:.1} V"),
             Self::VoltageUnknown { .. } => write_unknown(f, "voltage"),
             Self::TemperatureUnknown { .. } => write_unknown(f, "temperature"),
+            Self::Hot { celsius, .. } if celsius > MOST_CELSIUS => {
+                write!(f, "a temperature of {celsius:.1} °C, {CANNOT_BE}")
+            }
             Self::Hot { celsius, .. } => write!(f, "{celsius:.1} °C"),
             Self::Still => f.write_str("every joint stands still"),
             Self::DampingOver => f.write_str("damping time over"),

@@ -1005,6 +1005,16 @@ fn joints_that_move_are_damped_although_they_need_not_stand_still_for_any_time()
 }
 
 #[test]
+fn a_value_that_cannot_be_is_told_as_that() {
+    let told = |celsius| Cause::Hot { servo: 0, celsius }.to_string();
+    assert_eq!(told(71.0), "71.0 °C");
+    assert_eq!(told(434.6), "a temperature of 434.6 °C, which cannot be: a damaged frame or a broken sensor");
+    let told = |volts| Cause::VoltageLow { servo: 0, volts }.to_string();
+    assert_eq!(told(9.5), "supply at 9.5 V");
+    assert_eq!(told(-0.2), "a voltage of -0.2 V, which cannot be: a damaged frame or a broken sensor");
+}
+
+#[test]
 fn joints_that_were_held_have_time_to_sink_before_they_count_as_still() {
     assert_eq!(ticks_of_damping(0.0, 0.05, PERIOD_NS, 0.0), (51, Cause::Still));
     assert_eq!(ticks_of_damping(0.0, 0.05, 100 * PERIOD_NS, 0.0), (3, Cause::Still));
