@@ -40,6 +40,10 @@ DAMIAO = 'family = "damiao"\ndamiao = { model = "4310" }'
 LATE_ONCE = 'overrun = "run_late_once"'
 
 
+def damaged(told: Figures) -> int:
+    return sum(bus["damaged"] for bus in told["buses"])
+
+
 def duplicates(told: Figures) -> int:
     return sum(servo["duplicates"] for servo in told["servos"])
 
@@ -72,7 +76,7 @@ ALONE: dict[str, Make] = {
     "one hold-up, run_late_once": of((freeze, "preempted", 1, 14, 30), loop=LATE_ONCE),
     "one hold-up, re_phase": of((freeze, "preempted", 1, 14, 30), loop='overrun = "re_phase"', counts={"lost": LOST}),
     "the controller takes 5 ms in one tick, run_late_once": of(
-        (hold, "control", "controller", 1, 4.5, 5.5), loop=LATE_ONCE, counts={"lost": LOST}
+        (hold, "control", "controller", 1, 4.5, 5.5), loop=LATE_ONCE, counts={"lost": LOST}, shares={"controller": 1}
     ),
 }
 
@@ -150,7 +154,12 @@ BUS: dict[str, Make] = {
     "a servo is not there": of((never,), bus=CAN, truth=true("bad", "", "scan", servo="tilt")),
     "the bus is off for 0.1 s": of(
         bus=CAN + '\nfaults = { events = [{ at_s = 0.497, for_s = 0.1, kind = "bus_off" }] }',
-        truth=bus_missed(None, 100, cure=None, cause=None),
+        truth=bus_missed(None, 100, cause="bus down"),
+    ),
+    # Of the periods of which nothing is sent in the last, no reply is missed under control.
+    "the bus is off for 1 ms while it starts": of(
+        bus=CAN + '\nfaults = { events = [{ at_s = 0.0, for_s = 0.001, kind = "bus_off" }] }',
+        truth=true("warning", "bus down|", "scan", servo=None),
     ),
     "replies come 1.9 ms late": of((answers_late,), bus=CAN, truth=true("bad", "|bus|usual bus", "budget|rate", servo=None)),
     "1 % of replies come twice": of(
@@ -176,7 +185,11 @@ BUS: dict[str, Make] = {
         servos(1, family=CUBEMARS, faults=silent_at(0.02, 0.3, 1)), truth=true("bad", "", "scan", servo=None)
     ),
     "frames with flipped bits": of(
-        bus=CAN + "\nfaults = { corrupt = 0.01 }", truth=true("bad", None, "", also="scan", servo=None)
+        bus=CAN + "\nfaults = { corrupt = 0.01 }", truth=bus_missed(None, MISSED, counts={"missed": MISSED, "damaged": damaged})
+    ),
+    # Whatever a value seems to be, no servo is hot and no battery empty.
+    "flipped bits that nothing refuses": of(
+        bus='wire = "instant"\nfaults = { corrupt = 0.01 }', truth=true("bad", None, "", also="scan|limits|registers|doctor|delays", servo=None)
     ),
     "four moteus that do not fit, borne": of(servos(4, lenient=True), truth=NOT_FITTING),
     "four moteus that do not fit": of(servos(4), truth=NOT_FITTING),
@@ -219,11 +232,13 @@ OPEN = {
     # What a tick usually takes is known of controlled ticks alone.
     "the loop itself computes 2.2 ms in every tick",
 }
-# What a log does not know: duplicates, commands that were cut, what a servo lacked at start-up.
+# What a log does not know: what the links counted, commands that were cut, what a servo lacked at start-up.
 OPEN_LOGS = {
+    "the bus is off for 0.1 s",
+    "the bus is off for 1 ms while it starts",
+    "frames with flipped bits",
     "the loop itself computes 2.2 ms in every tick",
     "replies come 1.9 ms late",
-    "1 % of replies come twice",
     "every fifth reply comes twice",
     "every command is cut to its limits",
     # Which servos were never heard at all, where most were heard too late.

@@ -15,6 +15,7 @@ NOT_FROM_THE_LOG = {
     "target_rate_hz": "the robot file",
     "changed_commands": "commands are logged as they were sent; tested in Rust",
     "early_frames": "frames that start no tick; the sensor in test_paced.py knows how many it sent",
+    "buses": "counters of the links: tested in Rust, and by the sentences",
     "steal_ns": "the kernel's count",
     "steal_loop_cpu_ns": "the kernel's count",
     "modules": "sections of a controller: not in the log, tested in Rust",

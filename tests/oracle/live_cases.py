@@ -74,7 +74,8 @@ def new_group(controller: str) -> Iterator[Folder]:
         made.rmdir()
 
 
-FREEZER = ("freezer.state", "FROZEN", "THAWED") if (CGROUPS / "freezer").is_dir() else ("cgroup.freeze", "1", "0")
+OLD_FREEZER = (CGROUPS / "freezer").is_dir()
+FREEZER = ("freezer.state", "FROZEN", "THAWED") if OLD_FREEZER else ("cgroup.freeze", "1", "0")
 QUOTA = ("cpu.cfs_quota_us", "50000") if (CGROUPS / "cpu").is_dir() else ("cpu.max", "50000 100000")
 
 
@@ -107,6 +108,12 @@ def compete(process: Process, begun: Folder) -> None:
     burn += "    while time.monotonic() < t: pass\n    time.sleep(0.025)"
     wait_for(process, begun)
     subprocess.run(["taskset", "-c", str(CPU), "chrt", "-f", "90", sys.executable, "-c", burn], check=True)
+
+
+def compete_and_freeze(process: Process, begun: Folder) -> None:
+    """One after the other."""
+    compete(process, begun)
+    freeze(process, begun)
 
 
 def crowd(process: Process, begun: Folder) -> None:
@@ -144,10 +151,10 @@ PINNED = f"cpu = {CPU}"
 BUSY = "end = time.monotonic() + {s}\n        while time.monotonic() < end: pass"
 
 
-def lost(cause: str, cure: str, at_least_ms: float = 0) -> Truth:
+def lost(cause: str, cure: str, at_least_ms: float = 0, shares: dict[str, int | None] | None = None) -> Truth:
     """Periods were lost, most of them to this. A computer that does something else besides may have lost more."""
     worst = (at_least_ms, math.inf)
-    return true(None, cause, cure, also="scan|budget", servo=None, counts={"lost": LOST}, worst_ms=worst)
+    return true(None, cause, cure, also="scan|budget", servo=None, counts={"lost": LOST}, worst_ms=worst, shares=shares)
 
 
 def python(before: str, every: int, act: str) -> str:
@@ -169,7 +176,8 @@ INTERPRETER, LOCKS = "interpreter|blocked", "locks|interpreter"
 LIVE: dict[str, Live] = {
     "the process is stopped (SIGSTOP)": Live(lost("frozen", "frozen", 25), outside=freeze),
     "its cgroup is frozen": Live(
-        lost("frozen|blocked", "locks|frozen", 25),
+        # A freezer of version 1 counts nothing, and says so.
+        lost("frozen|blocked" + "|unaccounted" * OLD_FREEZER, "locks|frozen" + "|doctor" * OLD_FREEZER, 25),
         outside=frozen_group,
         refused=no_group("freezer", FREEZER[0]),
     ),
@@ -187,7 +195,7 @@ LIVE: dict[str, Live] = {
         refused=not_root,
     ),
     "one datagram in 50 is lost (UDP)": Live(
-        true("bad", "|bus|preempted|unaccounted", "scan", "doctor|budget", servo=None, counts={"missed": MISSED}),
+        true("bad", "|bus|preempted|unaccounted", "scan", "doctor|budget", servo=None, counts={"missed": MISSED}, shares=None),
         bus="faults = { loss = 0.02 }",
         udp=True,
         rate_hz=200.0,
@@ -202,11 +210,18 @@ LIVE: dict[str, Live] = {
     "a thread at FIFO 90 on its CPU": Live(
         lost("preempted", "doctor|pin", 3), loop=PINNED, outside=compete, refused=not_root
     ),
+    "a thread at FIFO 90 on its CPU, and the process is stopped": Live(
+        lost("preempted|frozen", "doctor|pin|frozen", 3, {"preempted": None, "frozen": None}),
+        loop=PINNED,
+        outside=compete_and_freeze,
+        duration_s=2.0,
+        refused=not_root,
+    ),
     "other programs, without a real-time policy": Live(
         lost("preempted", "doctor|pin", 2), loop='policy = "other"', outside=crowd
     ),
     "a memory-bandwidth load on the other CPUs": Live(
-        true(None, "|compute|unaccounted|bus|preempted", None, servo=None), outside=bandwidth
+        true(None, "|compute|unaccounted|bus|preempted", None, servo=None, shares=None), outside=bandwidth
     ),
     "a Python controller waits for the disk (fsync)": Live(
         lost("blocked", LOCKS),

@@ -6,7 +6,7 @@ from collections import Counter
 from matrix import Judged
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/time.md"
-PARTS = ["level", "cause", "servo", "count", "worst", "cure"]
+PARTS = ["level", "cause", "servo", "count", "worst", "share", "cure"]
 Rows = dict[str, tuple[int, int, str]]
 
 

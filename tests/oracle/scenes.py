@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scenario import PERIOD_NS, SINE, Figures, robot
-from sentence import Truth, true
+from sentence import CURES_OF, Truth, true
 
 MS = 1_000_000
 PERIOD_MS = PERIOD_NS / MS
@@ -21,15 +21,8 @@ ROBOTS = pathlib.Path(__file__).resolve().parents[2] / "robots"
 NAMES = {"page_fault": "page fault", "previous_tick": "previous tick"}
 # Nothing blocks a thread that only waits for its tick: it was stopped.
 STOPPED = {"blocked": "frozen"}
-CURES = {
-    "preempted": "doctor|pin",
-    "unaccounted": "doctor",
-    "frozen": "frozen",
-    "blocked": "locks|interpreter",
-    "page fault": "memory|doctor",
-    "controller": "parts",
-    "compute": "doctor|rate",
-}
+# A cause is told of if it cost this part of all.
+SHARE = 5
 
 
 class Scene:
@@ -124,7 +117,8 @@ def mostly(scene: Scene, **more: Any) -> Truth:
         "cause": named if is_most else "several",
         "counts": {"lost": lost},
         "worst_ms": (scene.worst[cause], scene.worst[cause] + after_ms) if is_most else None,
-        "cure": CURES[cause] if is_most else None,
+        "cure": "|".join(CURES_OF[cause]) if is_most else None,
+        "shares": {name: count for name, count in scene.lost.items() if SHARE * count >= lost},
     }
     return true(**{**said, **more})
 

@@ -27,8 +27,24 @@ CAUSES = {
     "bus": r"replies took too long|repl(y|ies) (was|were|come|came) (too )?late",
     "compute": r"computing took too long",
     "previous tick": r"tick before overran",
+    "bus down": r"bus \w+ went down",
+    "impossible value": r"which cannot be",
+    "heat": r"°C \(",
     "off its CPU": r"off its CPU",
 }
+
+# What can be done about a cause.
+CURES_OF = {
+    "preempted": frozenset({"doctor", "pin"}),
+    "unaccounted": frozenset({"doctor"}),
+    "frozen": frozenset({"frozen"}),
+    "blocked": frozenset({"locks", "interpreter"}),
+    "page fault": frozenset({"memory", "doctor"}),
+    "controller": frozenset({"parts"}),
+    "compute": frozenset({"doctor", "rate"}),
+}
+# Where a sentence goes on to another cause, and to what else was wrong.
+OTHERS = r" (?=Another (?:[\d,]+ )?(?:period|tick)s? |Besides, )"
 
 # What a sentence says to do: what stands behind its first semicolon, or behind a colon and a verb.
 ADVICE = r"(?:;|: (?=set|raise|lower|see)).*"
@@ -48,6 +64,7 @@ CURES = {
     "throttling": r"sched_rt_runtime|loop\.wake",
     "frozen": r"stops or freezes",
     "delays": r"delays or reorders frames",
+    "cool": r"servos cool|charge the battery",
     "registers": r"see its `(command|query)` keys",
 }
 
@@ -59,6 +76,7 @@ COUNTS = {
     "came late": rf"{NUMBER} came late",
     "not come": rf"{NUMBER} did not come",
     "late replies": rf"{NUMBER} (?:of [\d,]+ )?repl(?:y|ies) (?:was|were|came) late",
+    "damaged": rf"{NUMBER} frames? (?:was|were) damaged",
     "duplicates": rf"{NUMBER} repl(?:y|ies) (?:was|were) duplicates",
     "unexpected": rf"{NUMBER} frames? (?:was|were) no reply",
     "changed": rf"{NUMBER} of [\d,]+ commands? (?:was|were) changed",
@@ -81,6 +99,8 @@ class Truth:
     counts: dict[str, Any] = field(default_factory=dict)
     worst_ms: tuple[float, float] | None = None
     cure: frozenset[str] | None = frozenset()
+    # What each cause cost that has a good part of it; where it is empty, only one cause may be named.
+    shares: dict[str, int | None] | None = field(default_factory=dict)
     # What may be said to do besides, about something else that is wrong.
     also: frozenset[str] = frozenset()
 
@@ -106,11 +126,17 @@ class Claim:
     counts: dict[str, int]
     worst_ms: float | None
     cures: frozenset[str]
+    # What each cause is said to have cost, and what is to be done about those besides the first.
+    shares: dict[str, int]
+    others: dict[str, frozenset[str]]
 
 
 def read(verdict: Figures, servos: list[str]) -> Claim:
     """What this verdict claims."""
-    text = verdict["text"]
+    sentences = re.split(OTHERS, verdict["text"])
+    others = [text for text in sentences if text.startswith("Another ")]
+    text = " ".join(text for text in sentences if text not in others)
+    shared = re.search(rf"because (.*?) \({NUMBER} of [\d,]+ (?:lost|late|overrun)", text)
     found = {name: re.search(pattern, text) for name, pattern in COUNTS.items()}
     worst = re.search(rf"worst {NUMBER} (ns|µs|ms|s|min)\b", text)
     names = "|".join(map(re.escape, servos))
@@ -122,8 +148,25 @@ def read(verdict: Figures, servos: list[str]) -> Claim:
         servo=next(filter(None, named.groups())) if named else "",
         counts={name: number(match) for name, match in found.items() if match},
         worst_ms=number(worst) * UNITS[worst[2]] if worst else None,
-        cures=frozenset(name for name, pattern in CURES.items() if advice and re.search(pattern, advice[0])),
+        cures=cures(advice),
+        shares={cause: count for cause, count in [share(shared), *map(other, others)] if cause},
+        others={first_cause(text): cures(re.search(ADVICE, text)) for text in others},
     )
+
+
+def cures(advice: "re.Match[str] | None") -> frozenset[str]:
+    return frozenset(name for name, pattern in CURES.items() if advice and re.search(pattern, advice[0]))
+
+
+def share(match: "re.Match[str] | None") -> tuple[str, int]:
+    """What the first cause cost."""
+    return (first_cause(match[1]), int(match[2].replace(",", ""))) if match else ("", 0)
+
+
+def other(text: str) -> tuple[str, int]:
+    """What another did: `Another 6 periods were lost because …`, `Another period was lost because …`."""
+    counted = re.match(rf"Another {NUMBER} ", text)
+    return first_cause(text), number(counted) if counted else 1
 
 
 def first_cause(text: str) -> str:
@@ -151,9 +194,25 @@ def differences(claim: Claim, truth: Truth, told: Figures) -> list[str]:
         wrong.append("count")
     if truth.worst_ms is not None and not is_worst(claim.worst_ms, *truth.worst_ms):
         wrong.append("worst")
+    if truth.shares is not None and not are_shares(claim, truth.shares):
+        wrong.append("share")
     if truth.cure is not None and not is_cure(claim.cures, truth):
         wrong.append("cure")
     return wrong
+
+
+def are_shares(claim: Claim, truth: dict[str, int | None]) -> bool:
+    """Each with what it cost, and with its own cure if that is another than one that was said. Without shares there is no other cause."""
+    if not truth:
+        return not claim.others
+    said = set(claim.cures)
+    for cause, shown in claim.others.items():
+        cure = CURES_OF.get(cause, frozenset())
+        if not (shown & cure or not shown and said & cure):
+            return False
+        said |= shown
+    # What only a clock knows is not counted here.
+    return set(claim.shares) == set(truth) and all(truth[cause] in (None, count) for cause, count in claim.shares.items())
 
 
 def is_worst(shown: float | None, low: float, high: float) -> bool:

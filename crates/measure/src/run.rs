@@ -22,7 +22,7 @@ use crate::run::page::PartTimes;
 use facts::{Known, Unlogged, ending, facts};
 use khz_page::{Verdict, duration, grouped};
 use khz_robot::RobotConfig;
-use khz_robot::config::Clock;
+use khz_robot::config::{BusConfig, Clock};
 use khz_robot::launch::{Landed, LiveSummary};
 use khz_robot::recorder::SinkSummary;
 use khz_robot::run::RunStats;
@@ -116,6 +116,8 @@ pub struct RunSummary {
     pub events_left_out: u64,
     /// The servos.
     pub servos: Vec<ServoSummary>,
+    /// The buses.
+    pub buses: Vec<BusSummary>,
     /// The computer.
     pub passport: Passport,
     /// Samples the recorder had to drop; of a write that failed, all that was under way.
@@ -237,6 +239,19 @@ pub struct ServoSummary {
     pub round_trip_ns: Summary,
 }
 
+/// What a bus's link counted that is no servo's.
+#[derive(Clone, Debug, Serialize)]
+pub struct BusSummary {
+    /// Its name.
+    pub name: String,
+    /// Received pieces that were no valid frame: checksum, syntax, length.
+    pub damaged: u64,
+    /// Error frames, bus errors and errors of the operating system.
+    pub errors: u64,
+    /// Times the bus went down: bus-off, its interface down, its adapter gone.
+    pub downs: u64,
+}
+
 impl RunSummary {
     /// The figures of a run of this robot.
     pub fn of(config: &RobotConfig, landed: &Landed) -> Self {
@@ -277,7 +292,8 @@ impl RunSummary {
             ended_well,
             servos: &names,
         };
-        let facts = facts(&known, &unlogged(landed, &servos));
+        let buses = buses(config, landed);
+        let facts = facts(&known, &unlogged(landed, &servos, &buses));
         let steal_at_most_ns = lost.steal_at_most_ns(steal_loop_cpu_ns.unwrap_or(steal_ns));
         let mut summary = Self {
             format: FORMAT,
@@ -317,6 +333,7 @@ impl RunSummary {
             events,
             events_left_out: stats.transitions_left_out,
             servos,
+            buses,
             passport: outcome.passport.clone(),
             log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
             log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
@@ -343,6 +360,11 @@ impl RunSummary {
     /// The times this run has.
     pub fn times(&self) -> impl Iterator<Item = (&'static Time, &Summary)> {
         Time::to_show(&self.times, self.clock == Clock::Virtual)
+    }
+
+    /// Frames that were damaged, on all buses.
+    pub fn damaged(&self) -> u64 {
+        self.buses.iter().map(|bus| bus.damaged).sum()
     }
 
     /// Further replies to one query, of all servos.
@@ -411,14 +433,15 @@ fn pace(config: &RobotConfig) -> Pace {
 }
 
 /// What of a run its log does not know.
-fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
+fn unlogged(landed: &Landed, servos: &[ServoSummary], buses: &[BusSummary]) -> Unlogged {
     let outcome = &landed.outcome;
     let commands = outcome.stats.tally.controlled().ticks * servos.len() as u64;
     Unlogged {
         early_frames: outcome.stats.early_frames,
         duplicates: servos.iter().map(|servo| servo.duplicates).sum(),
         untold: 0,
-        corrupt: corrupt(landed),
+        corrupt: buses.iter().map(|bus| bus.damaged).sum(),
+        downs: buses.iter().filter(|bus| bus.downs > 0).map(|bus| (bus.name.clone(), bus.downs)).collect(),
         unasked: servos.iter().map(ServoSummary::unasked).sum(),
         changed: Some((outcome.machine.supervisor().clamped(), commands)),
         not_done: pipelined(&outcome.stats).map(|of| (of.without_decision, of.ticks, of.command_age_ns.max)),
@@ -432,13 +455,19 @@ fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
     }
 }
 
-/// Frames that could not be read, on all buses.
-fn corrupt(landed: &Landed) -> u64 {
+/// What the links counted, bus by bus.
+fn buses(config: &RobotConfig, landed: &Landed) -> Vec<BusSummary> {
     let links = landed.outcome.machine.links();
-    let channels = links
-        .iter()
-        .flat_map(|link| (0..link.capabilities().channels).map(move |channel| link.counters(channel)));
-    channels.map(|counters| counters.corrupt).sum()
+    let of = |(bus, (link, channel)): (&BusConfig, (usize, u8))| {
+        let counters = links.get(link)?.counters(channel);
+        Some(BusSummary {
+            name: bus.name.clone(),
+            damaged: counters.corrupt,
+            errors: counters.errors,
+            downs: counters.downs,
+        })
+    };
+    config.buses.iter().zip(khz_robot::assemble::places(config)).filter_map(of).collect()
 }
 
 /// What a robot that was never armed lacked.

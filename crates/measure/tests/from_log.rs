@@ -80,6 +80,14 @@ fn a_log_does_not_take_duplicates_for_the_replies_that_a_silent_servo_owes() {
     );
 }
 
+/// Where no reply was ever missed, none can be late: it was "23 replies were late or duplicates: a log does not tell which".
+#[test]
+fn a_log_of_duplicates_alone_says_so_in_the_words_of_its_run() {
+    let [run, log] = verdicts("[bus.main.faults]\nduplicate = 0.02", false);
+    assert!(run.text.contains("duplicates: two servos may have the same id"), "{}", run.text);
+    assert_eq!(run.text, log.text);
+}
+
 /// The emulated buses are one link: it was "the link of buses main, right is down".
 #[test]
 fn of_buses_that_share_a_link_the_one_that_is_down_is_named() {

@@ -153,6 +153,12 @@ pub struct Usage {
     /// several CPUs the sum.
     #[serde(default)]
     pub throttled_ns: i64,
+    /// Time for which it, or one above it, was frozen, where the kernel counts that (version 2, from Linux 6.18 on).
+    #[serde(default)]
+    pub frozen_ns: i64,
+    /// There is a freezer of version 1, and nothing counts what it takes.
+    #[serde(default)]
+    pub has_old_freezer: bool,
 }
 
 impl Usage {
@@ -173,7 +179,11 @@ impl Usage {
             interrupts: counter(&stat, "intr").unwrap_or(0),
             major_faults: counter(&faults, "pgmajfault").unwrap_or(0),
             smi: smi(root),
-            throttled_ns: throttled_ns(root),
+            throttled_ns: of_group(root, "cpu.stat", "throttled_usec"),
+            frozen_ns: of_group(root, "cgroup.stat.local", "frozen_usec"),
+            has_old_freezer: root
+                .read("/proc/self/cgroup")
+                .is_some_and(|groups| groups.contains(":freezer:")),
         }
     }
 
@@ -188,6 +198,8 @@ impl Usage {
             major_faults: self.major_faults - before.major_faults,
             smi: self.smi.zip(before.smi).map(|(now, then)| now - then),
             throttled_ns: self.throttled_ns - before.throttled_ns,
+            frozen_ns: self.frozen_ns - before.frozen_ns,
+            has_old_freezer: self.has_old_freezer,
         }
     }
 
@@ -203,6 +215,8 @@ impl Usage {
             major_faults: self.major_faults + other.major_faults,
             smi: self.smi.or(other.smi).map(|_| self.smi.unwrap_or(0) + other.smi.unwrap_or(0)),
             throttled_ns: self.throttled_ns + other.throttled_ns,
+            frozen_ns: self.frozen_ns + other.frozen_ns,
+            has_old_freezer: self.has_old_freezer || other.has_old_freezer,
         }
     }
 
@@ -213,14 +227,14 @@ impl Usage {
     }
 }
 
-/// `throttled_usec` of the control group that throttled most: this process's, or one above it. Control groups of version 2.
-fn throttled_ns(root: &Root) -> i64 {
+/// A time that a control group counts in µs: the most of this process's and those above it. Control groups of version 2.
+fn of_group(root: &Root, file: &str, time: &str) -> i64 {
     let groups = root.read("/proc/self/cgroup").unwrap_or_default();
     let Some(path) = groups.lines().find_map(|line| line.strip_prefix("0::")) else { return 0 };
     let of = |group: &std::path::Path| {
-        let stat = root
-            .read(&format!("/sys/fs/cgroup{}/cpu.stat", group.display().to_string().trim_end_matches('/')));
-        counter(&stat.unwrap_or_default(), "throttled_usec").unwrap_or(0) * 1000
+        let stat =
+            root.read(&format!("/sys/fs/cgroup{}/{file}", group.display().to_string().trim_end_matches('/')));
+        counter(&stat.unwrap_or_default(), time).unwrap_or(0) * 1000
     };
     std::path::Path::new(path).ancestors().map(of).max().unwrap_or(0)
 }
@@ -313,6 +327,22 @@ mod tests {
             ("/sys/fs/cgroup/robots/quadruped/cpu.stat", "usage_usec 9\nthrottled_usec 20\n"),
         ]);
         assert_eq!(Usage::of(&root).throttled_ns, 1_500_000);
+    }
+
+    #[test]
+    fn a_frozen_control_group_is_counted_where_the_kernel_does() {
+        let usage = |frozen_usec| {
+            let stat = format!("frozen_usec {frozen_usec}\n");
+            let (_keep, root) = machine(&[
+                ("/proc/self/cgroup", "0::/robots/quadruped\n"),
+                ("/sys/fs/cgroup/robots/cgroup.stat.local", &stat),
+            ]);
+            Usage::of(&root)
+        };
+        let during = usage(120_900).since(&usage(900));
+        assert_eq!((during.frozen_ns, during.has_old_freezer), (120_000_000, false));
+        let (_keep, root) = machine(&[("/proc/self/cgroup", "6:freezer:/\n0::/\n")]);
+        assert!(Usage::of(&root).has_old_freezer);
     }
 
     #[test]

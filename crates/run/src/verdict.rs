@@ -19,7 +19,8 @@ use cures::{bus_remedy, remedy};
 use khz_page::{Level, Verdict};
 use khz_rt::{Grade, Usage};
 use words::{
-    and_more, blemishes, cause, failures, headline, late_ticks, lost, missed_replies, quality, set_up, what,
+    and_more, blemishes, cause, failures, headline, late_ticks, lost, missed_replies, others, quality,
+    set_up, what,
 };
 
 /// What the verdict is made of. What does not apply stays at its default.
@@ -75,6 +76,10 @@ pub struct Facts {
     pub late_or_duplicates: u64,
     /// Frames that were no reply to a query.
     pub unexpected_frames: u64,
+    /// Frames that a checksum refused, or that were none.
+    pub damaged_frames: u64,
+    /// Buses that went down, each with its name and how often; most of them come back.
+    pub downs: Vec<(String, u64)>,
     /// IMU readings missed.
     pub imu_missed: u64,
     /// Late ticks by cause, the one that lost most time first.
@@ -137,6 +142,10 @@ pub struct Stops {
     pub throttled_ns: i64,
     /// All its threads stood still without wanting a CPU: stopped by a signal, or frozen with their control group.
     pub stopped_ns: i64,
+    /// Its control group was frozen, as far as the kernel counts that.
+    pub frozen_ns: i64,
+    /// It can be frozen by a freezer that counts nothing.
+    pub has_old_freezer: bool,
     /// Real-time threads may use so much of each second, ns; `None`: all of it, or the thread is not one.
     pub rt_runtime_ns: Option<i64>,
 }
@@ -150,6 +159,8 @@ impl Stops {
         Self {
             throttled_ns: usage.throttled_ns,
             stopped_ns,
+            frozen_ns: usage.frozen_ns,
+            has_old_freezer: usage.has_old_freezer,
             rt_runtime_ns: is_limited.then_some((rt_share_percent * 1e7) as i64),
         }
     }
@@ -222,7 +233,8 @@ pub fn judge(facts: &Facts) -> Verdict {
         what = format!("{what}, for several reasons, most of all because {cause}");
     }
     let verdict = verdict.sentence(&what);
-    let text = format!("{}{}", verdict.text, besides(facts, &verdict).unwrap_or_default());
+    let others = others(facts).map_or_else(String::new, |others| facts.file.named_in(&others));
+    let text = format!("{}{others}{}", verdict.text, besides(facts, &verdict).unwrap_or_default());
     Verdict { cause, text, ..verdict }
 }
 

@@ -22,6 +22,7 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
             was_controlled(run).and(Ok(share(run.controlled.lost_periods, run.controlled.periods)))
         }),
         Of::at_most("late", Count, late),
+        Of::at_most("damaged", Count, |run| controlled(run, run.damaged())),
         Of::at_most("log_dropped", Count, |run| match run.log {
             Some(_) => controlled(run, run.log_dropped),
             None => Err("no log was written"),

@@ -37,6 +37,8 @@ pub(super) struct Unlogged {
     pub untold: u64,
     /// Frames that the links could not read.
     pub corrupt: u64,
+    /// Buses that went down, and how often.
+    pub downs: Vec<(String, u64)>,
     /// Queries that were due and not sent.
     pub unasked: u64,
     /// Commands changed to keep joints within their limits, of how many.
@@ -82,6 +84,8 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         late_replies: late(base.late_replies.saturating_sub(unlogged.duplicates)),
         late_or_duplicates: unlogged.untold,
         duplicates: unlogged.duplicates,
+        damaged_frames: unlogged.corrupt,
+        downs: unlogged.downs.clone(),
         file: config.map_or(RobotFile::Unknown, |config| config.file.clone()),
         ..base
     };
@@ -221,11 +225,12 @@ fn remedy(cause: &str) -> Option<&'static str> {
     const CONTROLLER: &str = "see its parts with `khz run FILE --budget`, and what it printed";
     const COMMAND: &str = "see the commands in the report, and correct the controller";
     const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
-    const REMEDIES: [(&str, &str); 38] = [
+    const REMEDIES: [(&str, &str); 39] = [
         ("may still be on", CUT_POWER),
         ("the servo is still on", CUT_POWER),
         ("position jumped", SERVO),
         ("the position stays", SERVO),
+        ("which cannot be", SCAN),
         ("so nothing can react to it", "update the servo's firmware, or do without the value in `query`"),
         ("replies come too late", BUDGET),
         (
@@ -317,6 +322,8 @@ mod tests {
             (Cause::ControllerSlow { count: 3, took_ns: 1 }, "--budget"),
             (Cause::VoltageLow { servo: 0, volts: 9.0 }, "battery"),
             (Cause::Hot { servo: 0, celsius: 90.0 }, "cool"),
+            (Cause::Hot { servo: 0, celsius: 434.6 }, "khz bus scan"),
+            (Cause::VoltageLow { servo: 0, volts: 0.2 }, "khz bus scan"),
             (Cause::ServoNotHeardOff { servo: 0 }, "cut its power"),
             (Cause::ServoStillOn { servo: 0, mode: Mode::UNKNOWN }, "cut its power"),
             (Cause::ServoNotObeying { servo: 0, mode: Mode::UNKNOWN }, "end the cause"),

@@ -130,9 +130,15 @@ impl Late {
         self.others += u64::from(tick.late) - fitting;
     }
 
-    /// All, where nobody can tell which of them are late: more than one in ten fits no reply that was missed.
+    /// Those that can only be duplicates: no reply was missed that they may be.
+    fn duplicates(&self) -> u64 {
+        if self.fitting == 0 { self.others } else { 0 }
+    }
+
+    /// All, where nobody can tell which of them are late: some may be, and more than one in ten fits no reply that was missed.
     fn untold(&self) -> u64 {
-        if self.others * 10 > self.fitting { self.others + self.fitting } else { 0 }
+        let may_be_late = self.fitting > 0;
+        if may_be_late && self.others * 10 > self.fitting { self.others + self.fitting } else { 0 }
     }
 }
 
@@ -375,8 +381,8 @@ impl Replay {
             Clock::Virtual => "",
         };
         Some(format!(
-            "A log does not say {of_computer}which late replies were duplicates, which queries the bus had no time for, how many \
-             commands were changed, and what was required of the run."
+            "A log does not say {of_computer}which late replies were duplicates, which queries the bus had no time for, which frames were \
+             damaged, whether a bus went down for a moment, how many commands were changed, and what was required of the run."
         ))
     }
 
@@ -419,6 +425,12 @@ impl Replay {
             false => ending(&self.events, controlled.ticks, None),
         };
         let begins_late = self.first > Some(0);
+        let Late { fitting, others, .. } = self.late;
+        // What was missed before the beginning of these files may come in them.
+        let (duplicates, untold) = match begins_late && others > 0 {
+            true => (0, fitting + others),
+            false => (self.late.duplicates(), self.late.untold()),
+        };
         let end = if begins_late { end.replace(NEVER, "not under control in these files") } else { end };
         let servos: Vec<String> = self.over_time.joints.iter().map(|joint| joint.name.clone()).collect();
         let known = Known {
@@ -437,7 +449,7 @@ impl Replay {
         Facts {
             warnings,
             begins_late,
-            ..facts(&known, &Unlogged { untold: self.late.untold(), ..Unlogged::default() })
+            ..facts(&known, &Unlogged { duplicates, untold, ..Unlogged::default() })
         }
     }
 

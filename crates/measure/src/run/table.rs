@@ -128,6 +128,12 @@ fn counts(summary: &RunSummary) -> Vec<String> {
     lines.extend(
         [
             ("duplicate replies", summary.duplicates(), "among the late ones"),
+            ("damaged frames", summary.damaged(), "refused by a checksum, or no frames"),
+            (
+                "bus went down",
+                summary.buses.iter().map(|bus| bus.downs).sum(),
+                "bus-off, interface down or adapter gone",
+            ),
             ("early frames", summary.early_frames, "of those that pace the loop"),
             ("commands changed", summary.changed_commands, "to keep the joints within their limits"),
         ]

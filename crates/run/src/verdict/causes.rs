@@ -160,6 +160,38 @@ pub(super) fn leading(facts: &Facts) -> Option<&LateGroup> {
     facts.late.iter().max_by_key(by).filter(|group| is_enough && cost(group, facts) > 0)
 }
 
+/// Of the time for which the process was stopped, what other causes have taken already: a thread that is stopped is blocked, or nobody
+/// knows of it; it waits for its CPU where others have that.
+fn stopped_before(facts: &Facts, cause: Cause) -> i64 {
+    let of = |of: Cause, ns: fn(&LateGroup) -> i64| {
+        facts.late.iter().find(|group| group.cause == of).map_or(0, ns)
+    };
+    match cause {
+        Cause::Preempted => {
+            of(Cause::Blocked, |group| group.stopped_ns) + of(Cause::Unaccounted, |group| group.lost_ns)
+        }
+        Cause::Unaccounted => of(Cause::Blocked, |group| group.stopped_ns),
+        _ => 0,
+    }
+}
+
+/// From this share of what was lost on, a second cause is told of, too.
+const TOLD_SHARE: u64 = 5;
+
+/// What cost a good part of it besides the leading cause, most first.
+pub(super) fn seconds(facts: &Facts) -> Vec<&LateGroup> {
+    let Some(led) =
+        leading(facts).filter(|_| is_late(facts) && too_slow(facts).is_none() && facts.broken.is_none())
+    else {
+        return Vec::new();
+    };
+    let all = all_costs(facts);
+    let counts = |group: &&LateGroup| group.cause != led.cause && cost(group, facts) * TOLD_SHARE >= all;
+    let mut seconds: Vec<&LateGroup> = facts.late.iter().filter(counts).collect();
+    seconds.sort_by_key(|group| std::cmp::Reverse(cost(group, facts)));
+    seconds
+}
+
 /// No cause cost more than half of it.
 pub(super) fn has_several_causes(facts: &Facts) -> bool {
     let led = leading(facts);
@@ -173,6 +205,8 @@ pub enum Explained {
     Quota,
     /// The limit of real-time threads.
     RtLimit,
+    /// Its control group was frozen.
+    Frozen,
     /// It was stopped or frozen from outside.
     Stopped,
 }
@@ -184,6 +218,7 @@ impl Explained {
         match self {
             Self::Quota => "the CPU quota of its control group was used up",
             Self::RtLimit => "the kernel limits real-time threads (`kernel.sched_rt_runtime_us`)",
+            Self::Frozen => "its cgroup was frozen",
             Self::Stopped => "it was stopped from outside (a signal, a debugger, a frozen control group)",
         }
     }
@@ -194,17 +229,22 @@ impl Explained {
         match self {
             Self::Quota => "raise the quota (`cpu.max`, `CPUQuota=` of systemd, `--cpus` of a container)",
             Self::RtLimit => "let it sleep (`loop.wake`), or set `sysctl kernel.sched_rt_runtime_us=-1`",
-            Self::Stopped => "keep whatever stops or freezes processes away from this one",
+            Self::Frozen | Self::Stopped => "keep whatever stops or freezes processes away from this one",
         }
     }
 }
 
 /// What the machine is known to have done, where it accounts for at least half of what a cause took.
 pub fn explained(facts: &Facts, group: &LateGroup) -> Option<Explained> {
-    let Stops { throttled_ns, stopped_ns, rt_runtime_ns } = facts.stops;
+    let Stops { throttled_ns, rt_runtime_ns, .. } = facts.stops;
+    let left_ns = |ns: i64| ns - stopped_before(facts, group.cause);
+    let (frozen_ns, stopped_ns) = (left_ns(facts.stops.frozen_ns), left_ns(facts.stops.stopped_ns));
     let is_most = |ns: i64| ns > 0 && 2 * ns >= group.lost_ns;
     let worst_ns = group.worst_ns.unwrap_or(0);
     match group.cause {
+        Cause::Preempted | Cause::Blocked | Cause::Unaccounted if is_most(frozen_ns) => {
+            Some(Explained::Frozen)
+        }
         Cause::Blocked if is_most(group.stopped_ns) => Some(Explained::Stopped),
         Cause::Preempted | Cause::Blocked | Cause::Unaccounted if is_most(stopped_ns) => {
             Some(Explained::Stopped)

@@ -1,9 +1,10 @@
 //! What to do about what was found.
 
 use super::causes::*;
-use super::words::{changed, late_starts, not_done, sensor_off, set_up};
+use super::words::{changed, late_starts, not_done, sensor_off, set_up, wire_faults};
 use super::{Facts, Outside, held};
 use crate::commands::{BUDGET, DELAYS, DOCTOR, PARTS, SCAN};
+use crate::costs::LateGroup;
 use khz_rt::Cause;
 
 /// What to do about replies that were missed: of some that came late and others that did not come, both.
@@ -45,25 +46,32 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
         return Some(usual.remedy().into());
     }
     let is_late = is_late(facts) || facts.stopped.is_some() || late_starts(facts).is_some();
-    let led = leading(facts).filter(|_| is_late);
-    if let Some(explained) = led.and_then(|group| explained(facts, group)) {
-        return Some(explained.remedy().into());
-    }
-    let set_up = set_up(facts).map(|_| DOCTOR);
-    match led.map(|group| group.cause) {
-        Some(_) if set_up.is_some() => Some(DOCTOR.into()),
-        Some(Cause::Controller) => Some(PARTS.into()),
+    match leading(facts).filter(|_| is_late) {
         // What did not come is no matter of time.
-        Some(Cause::Bus) if held(facts) => bus_remedy(facts).or_else(|| Some(late_cure(facts).into())),
-        Some(Cause::Bus) => Some(late_cure(facts).into()),
-        Some(Cause::Blocked) => Some("keep locks, files and sleeps out of the tick".into()),
-        Some(_) => Some(DOCTOR.into()),
+        Some(LateGroup { cause: Cause::Bus, .. }) if held(facts) && set_up(facts).is_none() => {
+            bus_remedy(facts).or_else(|| Some(late_cure(facts).into()))
+        }
+        Some(group) => Some(cure_of_group(facts, group).into()),
         None if is_late => Some(DOCTOR.into()),
         None => {
             let quality = || quality_remedy(facts).map(str::to_owned);
-            let others = || outside_remedy(facts).or_else(|| set_up.map(str::to_owned));
+            let others = || outside_remedy(facts).or_else(|| set_up(facts).map(|_| DOCTOR.to_owned()));
             bus_remedy(facts).or_else(quality).or_else(others)
         }
+    }
+}
+
+/// What to do about ticks that were late or cost something, by their cause.
+pub(super) fn cure_of_group(facts: &Facts, group: &LateGroup) -> &'static str {
+    if let Some(explained) = explained(facts, group) {
+        return explained.remedy();
+    }
+    match group.cause {
+        _ if set_up(facts).is_some() => DOCTOR,
+        Cause::Controller => PARTS,
+        Cause::Bus => late_cure(facts),
+        Cause::Blocked => "keep locks, files and sleeps out of the tick",
+        _ => DOCTOR,
     }
 }
 
@@ -80,6 +88,7 @@ pub(super) fn quality_remedy(facts: &Facts) -> Option<&'static str> {
         ),
         (not_done(facts), "lower `loop.rate_hz`, or make the controller faster"),
         (duplicates, SCAN),
+        (wire_faults(facts).first().cloned(), SCAN),
     ];
     remedies.into_iter().find(|(found, _)| found.is_some()).map(|(_, remedy)| remedy)
 }

@@ -74,9 +74,9 @@ fn a_run_that_lost_a_period_gets_no_good_badge() {
 #[test]
 fn the_sentence_names_the_cause_of_most_late_ticks_and_what_to_do() {
     let said =
-        |cause| judge(&Facts { lost: 12, late: vec![late(cause, 9), late(Cause::Bus, 5)], ..facts() }).text;
+        |cause| judge(&Facts { lost: 12, late: vec![late(cause, 12), late(Cause::Bus, 2)], ..facts() }).text;
     let lost = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), mostly because";
-    let worst = "(9 of 14 lost periods, worst 3.2 ms);";
+    let worst = "(12 of 14 lost periods, worst 3.2 ms);";
     for (cause, because, remedy) in [
         (Cause::Preempted, "other threads had its CPU", "run `khz doctor`."),
         (
@@ -144,7 +144,9 @@ fn no_cause_of_less_than_half_the_time_is_called_most_of_it() {
     let late = vec![late(Cause::Preempted, 4), late(Cause::PageFault, 3), late(Cause::Bus, 2)];
     let verdict = judge(&Facts { lost: 12, late, ..facts() });
     let said = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), for several reasons, most of all because other \
-                threads had its CPU (4 of 9 lost periods, worst 3.2 ms); run `khz doctor`.";
+                threads had its CPU (4 of 9 lost periods, worst 3.2 ms); run `khz doctor`. Another 3 periods were lost because of page \
+                faults (worst 3.2 ms). Another 2 periods were lost because replies took too long (worst 3.2 ms); `khz budget robot.toml` \
+                shows what the buses need.";
     assert_eq!(verdict.text, said);
     assert_eq!(
         verdict.cause.as_deref(),
@@ -249,6 +251,8 @@ fn whatever_cost_a_period_shows() {
         Facts { duplicates: 94, ..facts() },
         Facts { unexpected_frames: 1, ..facts() },
         Facts { imu_missed: 950, ..facts() },
+        Facts { damaged_frames: 1, ..facts() },
+        Facts { downs: vec![("main".into(), 3)], ..facts() },
         Facts { periods: 0, ..facts() },
         Facts { stopped: Some((1, 2_000)), periods: 1, ..facts() },
         Facts { broken: broken(Some(1.0), "it fell"), ..facts() },
@@ -391,6 +395,67 @@ fn what_the_machine_did_to_the_whole_process_is_named_with_its_cure() {
     assert!(limited.remedy.is_some_and(|cure| cure.contains("sched_rt_runtime_us")));
     let other = lost(Cause::Preempted, Stops { throttled_ns: 90_000_000, ..Stops::default() });
     assert!(other.text.contains("other threads had its CPU"), "{}", other.text);
+}
+
+#[test]
+fn a_frozen_control_group_is_named_where_it_is_counted_and_else_it_is_said_that_it_is_not() {
+    let lost = |stops| {
+        let group = LateGroup { lost_ns: 120_000_000, ..late(Cause::Unaccounted, 9) };
+        judge(&Facts { lost: 9, late: vec![group], stops, ..facts() }).text
+    };
+    let counted = lost(Stops { frozen_ns: 118_000_000, ..Stops::default() });
+    assert!(
+        counted.contains("because its cgroup was frozen (9 of 9")
+            && counted.contains("keep whatever stops or freezes"),
+        "{counted}"
+    );
+    let uncounted = lost(Stops { has_old_freezer: true, ..Stops::default() });
+    assert!(
+        uncounted.contains("or a frozen control group: version 1 does not count that) (9 of 9"),
+        "{uncounted}"
+    );
+}
+
+#[test]
+fn two_causes_have_each_its_share_and_its_cure() {
+    let stop = LateGroup { lost_ns: 120_000_000, stopped_ns: 120_000_000, ..late(Cause::Blocked, 40) };
+    let competitor = LateGroup { lost_ns: 150_000_000, ..late(Cause::Preempted, 60) };
+    let stops = Stops { stopped_ns: 120_000_000, ..Stops::default() };
+    let both = Facts { lost: 100, late: vec![competitor, stop], stops, ..facts() };
+    // The time of the stop is the blocked ticks', so that it explains no others.
+    assert_eq!(
+        judge(&both).text,
+        "Did not hold 1000 Hz: lost 100 of 10,000 periods (1.00 %), mostly because other threads had its CPU (60 of 100 lost periods, \
+         worst 3.2 ms); run `khz doctor`. Another 40 periods were lost because it was stopped from outside (a signal, a debugger, a \
+         frozen control group) (worst 3.2 ms); keep whatever stops or freezes processes away from this one."
+    );
+    let few = judge(&Facts { late: vec![competitor, late(Cause::PageFault, 14)], ..both.clone() }).text;
+    assert!(!few.contains("Another"), "{few}");
+    // A cure is said once.
+    let same =
+        judge(&Facts { late: vec![competitor, late(Cause::PageFault, 40)], stops: Stops::default(), ..both })
+            .text;
+    assert!(
+        same.ends_with(
+            "run `khz doctor`. Another 40 periods were lost because of page faults (worst 3.2 ms)."
+        ),
+        "{same}"
+    );
+}
+
+#[test]
+fn what_happened_on_the_wire_is_told_beside_the_replies_it_cost() {
+    let downs = vec![("main".to_owned(), 1)];
+    let text = judge(&Facts { missed_replies: 100, downs: downs.clone(), damaged_frames: 8, ..facts() }).text;
+    assert!(
+        text.starts_with("Held 1000 Hz, but 100 replies were missed, and bus main went down once, and 8 frames were damaged; check"),
+        "{text}"
+    );
+    // It need not cost any.
+    let verdict = judge(&Facts { downs, ..facts() });
+    assert_eq!(verdict.level, Level::Warning);
+    let said = "Held 1000 Hz, but bus main went down once; check power, wiring and ids with `khz bus scan robot.toml`.";
+    assert_eq!(verdict.text, said);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What words a verdict: what happened, and why.
 
 use super::causes::*;
+use super::cures::cure_of_group;
 use super::{BAD_SHARE, Broken, CHANGED_SHARE, Facts, SENSOR_OFF, held, off_rate};
 use crate::costs::LateGroup;
 use khz_page::{Level, Verdict, counted, duration, grouped};
@@ -55,7 +56,8 @@ pub(super) fn outside(facts: &Facts) -> Option<String> {
 pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
     let clean = clean_misses(facts);
     let (off, computing) = (facts.missed_while_off_cpu, facts.missed_while_computing);
-    let told = told_of(missed(facts), facts.worst_servo.as_ref(), fits_well(facts), &never_fits(facts)) + ".";
+    let told = told_of(missed(facts), facts.worst_servo.as_ref(), fits_well(facts), &never_fits(facts));
+    let told = format!("{told}{}.", on_the_wire(facts));
     let reasons = [
         (clean, Level::Bad, told),
         (
@@ -70,6 +72,22 @@ pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, Stri
         ),
     ];
     reasons.into_iter().filter(|(count, ..)| *count > 0).map(|(_, level, reason)| (level, reason))
+}
+
+/// What happened on the wire meanwhile: `, and bus main went down twice, and 8 frames were damaged`.
+fn on_the_wire(facts: &Facts) -> String {
+    wire_faults(facts).into_iter().map(|fault| format!(", and {fault}")).collect()
+}
+
+pub(super) fn wire_faults(facts: &Facts) -> Vec<String> {
+    let down = |(bus, times): &(String, u64)| match times {
+        1 => format!("bus {bus} went down once"),
+        2 => format!("bus {bus} went down twice"),
+        times => format!("bus {bus} went down {} times", grouped(*times)),
+    };
+    let damaged =
+        (facts.damaged_frames > 0).then(|| were(facts.damaged_frames, "frame", "frames") + " damaged");
+    facts.downs.iter().map(down).chain(damaged).collect()
 }
 
 /// What became of missed replies, and whose they were. `fits`: there is time enough for all of them; `why`: what makes them late, if that
@@ -174,7 +192,10 @@ pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
     let imu = were(facts.imu_missed, "IMU reading", "IMU readings");
     let unpaced = were(facts.without_frame, "tick", "ticks");
     let early = were(facts.early_frames, "pace frame", "pace frames");
-    occurred([
+    // Beside missed replies it is told of with them.
+    let wire = if clean_misses(facts) == 0 { wire_faults(facts) } else { Vec::new() };
+    let wire = wire.into_iter().map(|fault| capitalized(&fault) + ".");
+    let others = occurred([
         (late_replies, format!("{late} late: to the query of an earlier tick.")),
         (facts.duplicates, format!("{duplicates} duplicates: two servos may have the same id.")),
         (
@@ -191,7 +212,12 @@ pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
         (facts.imu_missed, format!("{imu} missed.")),
         (facts.without_frame, format!("{unpaced} started by the timer, without a pace frame.")),
         (facts.early_frames, format!("{early} too early to start a tick: {}.", early_advice(facts))),
-    ])
+    ]);
+    wire.chain(others)
+}
+
+fn capitalized(text: &str) -> String {
+    text.strip_prefix("bus ").map_or_else(|| text.to_owned(), |rest| format!("Bus {rest}"))
 }
 
 /// Late replies besides those that were told of as missed in time. A few more are those of queries that were told of as a whole.
@@ -301,7 +327,10 @@ pub(super) fn but(verdict: &Verdict, real_time: bool) -> String {
     let more = verdict.reasons.len() - 1 - usize::from(!real_time);
     let more = and_more(more);
     let first = first.trim_end_matches('.');
-    let first = first.strip_prefix("The ").map_or(first.to_owned(), |rest| format!("the {rest}"));
+    let lower = [("The ", "the "), ("Bus ", "bus ")];
+    let lower =
+        lower.iter().find_map(|(upper, lower)| Some(format!("{lower}{}", first.strip_prefix(upper)?)));
+    let first = lower.unwrap_or_else(|| first.to_owned());
     format!(", but {first}{more}")
 }
 
@@ -317,6 +346,37 @@ pub(super) fn cause(facts: &Facts) -> Option<String> {
     Some(format!("{} ({share} of {all}{worst})", because(facts, group)))
 }
 
+/// Other causes that cost a good part of it, each with its share and its cure: ` Another 6 periods were lost because …; …`.
+pub(super) fn others(facts: &Facts) -> Option<String> {
+    let led = leading(facts)?;
+    let (mut said, mut cures) = (vec![because(facts, led)], vec![cure_of_group(facts, led)]);
+    let mut text = String::new();
+    for group in seconds(facts) {
+        let (because, cure) = (because(facts, group), cure_of_group(facts, group));
+        if said.contains(&because) {
+            continue;
+        }
+        let count = cost(group, facts);
+        let [one, many] = match weight(facts).1 {
+            "lost period" => ["period was lost", "periods were lost"],
+            "overrun" => ["tick overran", "ticks overran"],
+            "late wake" => ["tick started late", "ticks started late"],
+            _ => ["tick was late", "ticks were late"],
+        };
+        let what = if count == 1 {
+            format!(" Another {one}")
+        } else {
+            format!(" Another {} {many}", grouped(count))
+        };
+        let worst = group.worst_ns.map_or(String::new(), |ns| format!(" (worst {})", duration(ns as f64)));
+        let cure_told = if cures.contains(&cure) { String::new() } else { format!("; {cure}") };
+        text += &format!("{what} because {because}{worst}{cure_told}.");
+        said.push(because);
+        cures.push(cure);
+    }
+    (!text.is_empty()).then_some(text)
+}
+
 pub(super) fn because(facts: &Facts, group: &LateGroup) -> &'static str {
     if let Some(explained) = explained(facts, group) {
         return explained.words();
@@ -328,6 +388,9 @@ pub(super) fn because(facts: &Facts, group: &LateGroup) -> &'static str {
             "the thread was blocked (a lock such as Python's, a file, a sleep, or the process was stopped)"
         }
         Cause::PageFault => "of page faults",
+        Cause::Unaccounted if facts.stops.has_old_freezer => {
+            "of time unaccounted for (hypervisor, SMI, interrupts off, or a frozen control group: version 1 does not count that)"
+        }
         Cause::Unaccounted => "of time unaccounted for (hypervisor, SMI or interrupts off)",
         Cause::Controller => "the controller took too long",
         Cause::Bus => "replies took too long",
