@@ -15,6 +15,7 @@ import pytest
 import tlog
 from judge import check_log, compare
 from scenario import PERIOD_NS, Figures, robot
+from scenes import Scene, file
 
 MS = 1_000_000
 INSTANT = 'wire = "instant"'
@@ -325,6 +326,25 @@ def test_a_scripted_sensor_gives_the_figures_it_must_give(
         assert told["early_frames"] == told["ticks"] - 1
     if name == "every tenth missing":
         assert told["ticks_without_frame"] == told["ticks"] // 10
+
+
+@pytest.mark.parametrize("name", ["quadruped", "mixed", "openarm_like"])
+def test_a_stall_is_borne_for_as_long_as_check_says(
+    khz: str, player: pathlib.Path, tmp_path: pathlib.Path, name: str
+) -> None:
+    scene = Scene(1)
+    file(f"{name}.toml")[0](scene)
+    (tmp_path / "robot.toml").write_text(scene.text())
+    words = [khz, "check", "robot.toml", "--json"]
+    checked = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, check=True).stdout)
+    # What is beyond it by two periods comes too late for every watchdog.
+    bearable_ns, period_ns = round(checked["bearable_stall_s"] * 1e9), round(1e9 / checked["rate_hz"])
+    for for_ns, well in ((bearable_ns - 100_000, True), (bearable_ns + 3 * period_ns, False)):
+        script = {**scene.script, "duration_ns": 900 * MS, "freezes": [(600 * MS, for_ns)], "causes": ["preempted"]}
+        (tmp_path / "script.json").write_text(json.dumps(script))
+        words = [str(player), "robot.toml", "script.json", f"{well}.tlog"]
+        told = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, check=True).stdout)
+        assert told["ended_well"] == well, (for_ns, told["end"])
 
 
 def must_be(expected: Any, told: Any, path: str) -> None:

@@ -5,6 +5,7 @@ use crate::figures::Seen;
 pub use crate::figures::{Stretch, Times};
 use crate::late::{Judge, Judged, PARTS, parts};
 use crate::record::Tick;
+use crate::usual::Usual;
 use khz_rt::late::{Causes, LateLog, LateTick, Lost};
 use khz_rt::{Cause, DISTURBED_NS, Histogram, RunningMedian, SectionSummary};
 use std::ops::AddAssign;
@@ -250,6 +251,8 @@ pub struct Tally {
     pub wake_latency_outside: Histogram,
     /// Controlled ticks that lost time, and to what.
     pub lost: Lost,
+    /// What the other ticks took, summed: waiting for replies, and computing without what others took of it.
+    outside_ns: [i64; 2],
     parts: [Histogram; PARTS.len()],
     worst: LateLog,
     /// Replies that each servo missed without excuse: outside the controlled time, and within.
@@ -268,6 +271,7 @@ impl Tally {
             times: Times::new(),
             wake_latency_outside: Histogram::new(),
             lost: Lost::default(),
+            outside_ns: [0; 2],
             parts: std::array::from_fn(|_| Histogram::new()),
             worst: LateLog::new(late_ns, MOST_LATE),
             missed_by: std::array::from_fn(|_| Vec::with_capacity(MOST_SERVOS)),
@@ -310,9 +314,25 @@ impl Tally {
         self.was_controlled = counted.judged.is_some();
         match &counted.judged {
             Some(judged) => self.measure(tick, pace, counted.one.span_ns, judged),
-            None => self.wake_latency_outside.record(tick.wake_latency_ns, at_ns),
+            None => self.measure_outside(tick),
         }
         counted
+    }
+
+    fn measure_outside(&mut self, tick: &Tick) {
+        self.wake_latency_outside.record(tick.wake_latency_ns, tick.started_ns);
+        let computed_ns =
+            tick.encode_ns + tick.send_ns + tick.decide_ns - tick.control_ns - tick.away_ns.max(0);
+        let [bus_ns, compute_ns] = self.outside_ns;
+        self.outside_ns =
+            [bus_ns.saturating_add(tick.collect_ns), compute_ns.saturating_add(computed_ns.max(0))];
+    }
+
+    /// What a tick takes on average of a run that never was under control; none if it was.
+    pub fn usual_outside(&self) -> Option<Usual> {
+        let ticks = Some(self.outside().ticks).filter(|ticks| *ticks > 0 && self.controlled().ticks == 0)?;
+        let [bus_ns, compute_ns] = self.outside_ns.map(|ns| ns / ticks as i64);
+        Usual::of(&[(Cause::Bus, bus_ns), (Cause::Compute, compute_ns)], self.counter.late_ns())
     }
 
     fn measure(&mut self, tick: &Tick, pace: Pace, span_ns: i64, judged: &Judged) {
@@ -503,6 +523,17 @@ mod tests {
         };
         let groups = run((0..500).map(blocked)).counter.late_groups();
         assert_eq!((groups[0].cause, groups[0].overruns), (Cause::Blocked, 499));
+    }
+
+    #[test]
+    fn what_a_tick_takes_is_known_of_a_run_that_never_was_under_control() {
+        let slow = |away_ns| {
+            let tick = |number| Tick { encode_ns: 2_200_000, away_ns, controlled: false, ..usual(number) };
+            run((0..50).map(tick)).usual_outside().map(|usual| (usual.most, usual.most_ns > PERIOD_NS))
+        };
+        assert_eq!(slow(0), Some((Cause::Compute, true)));
+        assert_ne!(slow(2_200_000), Some((Cause::Compute, true)), "others had its CPU");
+        assert_eq!(run((0..50).map(usual)).usual_outside(), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{EventSummary, missing};
 use crate::budget::{Inputs, Plan};
 use khz_page::{duration, grouped, has_percentile};
 use khz_robot::RobotConfig;
+use khz_robot::supervisor::Cause::OperatorStop;
 use khz_robot::supervisor::Phase;
 use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
@@ -124,6 +125,13 @@ fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
     // Trouble may also come while the robot comes down as planned.
     let from_control = events.iter().find(|event| event.is_change() && event.from == Phase::Active.name());
     let after_s = from_control.map(|event| event.time_s);
+    // Where computing alone takes too long, replies that are too late follow from it.
+    let too_slow =
+        known.tally.usual_outside().filter(|usual| trouble.is_none() && usual.most == Cause::Compute);
+    if let Some(usual) = too_slow.filter(|usual| usual.tick_ns > known.pace.period_ns) {
+        let what = format!("never under control: {}", usual.because(known.pace.period_ns));
+        return Broken { after_s, what, remedy: Some(usual.remedy()) };
+    }
     // Commands that do not come are no fault of the servo's.
     let follows = trouble.filter(|event| OF_A_HOLD_UP.iter().any(|words| event.cause.contains(words)));
     if let Some((held_up_ns, group)) = follows.and_then(|event| held_up(known, event.tick)) {
@@ -177,10 +185,17 @@ pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<Stri
     }
     // Whoever stops it at once may leave it no tick under control.
     let had_begun = events.iter().any(|event| event.to == Phase::Active.name());
+    if down.is_some_and(|down| down.cause == OperatorStop.to_string()) && !had_begun {
+        let lack = lack.map_or_else(String::new, |lack| format!(": {lack}"));
+        return (format!("{end} {TOO_EARLY}{lack}"), false);
+    }
     let lack = if had_begun { Some("it had only begun".to_owned()) } else { lack };
     let never = lack.map_or_else(|| NEVER.to_owned(), |lack| format!("never under control: {lack}"));
     (format!("{never}; {end}"), false)
 }
+
+/// How the end of a run ends that somebody stopped during start-up: by Ctrl-C, another signal, or from a page.
+pub(super) const TOO_EARLY: &str = "before it was under control";
 
 /// How the end of a run begins that did not come under control, if nothing says why.
 pub(super) const NEVER: &str = "never under control: start-up was not over";
@@ -481,9 +496,14 @@ mod tests {
         let (end, well) = ending(&stopped, 0, lack);
         assert_eq!(
             end,
-            "never under control: no reply during start-up (knee on bus left); stopped by the operator"
+            "stopped by the operator before it was under control: no reply during start-up (knee on bus left)"
         );
         let remedy = broken(&known(None, &stopped, &end), 0, &Facts::default()).remedy;
         assert!(!well && remedy.is_some_and(|remedy| remedy.contains("khz bus scan")));
+        // Ctrl-C in start-up: nothing else was wrong, as far as anybody knows.
+        let (end, well) = ending(&stopped, 0, None);
+        assert_eq!((end.as_str(), well), ("stopped by the operator before it was under control", false));
+        let over = [event("init", "stopped", "finished", false)];
+        assert_eq!(ending(&over, 0, None).0, "never under control: start-up was not over; finished");
     }
 }

@@ -1,6 +1,6 @@
 //! The page of a run from its log alone. Of a damaged log it shows what is sound, and says what is missing.
 
-use super::facts::{Known, NEVER, Unlogged, ending, facts};
+use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, ending, facts};
 use super::over_time::OverTime;
 use super::page::{Device, RunData};
 use super::page_data::{computer, count_tiles, late_counts, page_event, time_tile};
@@ -431,7 +431,11 @@ impl Replay {
             true => (0, fitting + others),
             false => (self.late.duplicates(), self.late.untold()),
         };
-        let end = if begins_late { end.replace(NEVER, "not under control in these files") } else { end };
+        let not_here = "not under control in these files";
+        let end = match begins_late {
+            true => end.replace(NEVER, not_here).replace(TOO_EARLY, &format!("and {not_here}")),
+            false => end,
+        };
         let servos: Vec<String> = self.over_time.joints.iter().map(|joint| joint.name.clone()).collect();
         let known = Known {
             config: self.config.as_ref(),
