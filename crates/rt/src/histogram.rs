@@ -187,16 +187,9 @@ impl Histogram {
             .map(|step| ((step.value_iterated_to() as i64).min(self.max), step.count_at_value()))
     }
 
-    /// As [`Histogram::buckets`], but the first and the last value are the exact extremes.
+    /// [`Histogram::buckets`], which have the same quantiles as the histogram; the last value is the exact largest.
     pub fn values(&self) -> Vec<(i64, u64)> {
-        let mut values: Vec<(i64, u64)> = self.buckets().collect();
-        if let Some(first) = values.first_mut() {
-            first.0 = self.summary().min;
-        }
-        if let Some(last) = values.last_mut() {
-            last.0 = self.max;
-        }
-        values
+        self.buckets().collect()
     }
 }
 
@@ -319,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn values_keep_the_extremes() {
+    fn values_keep_the_largest() {
         let mut histogram = Histogram::new();
         [1_234_567, 5, 70_000_000_000].into_iter().for_each(|ns| histogram.record(ns, 0));
         let values = histogram.values();
@@ -352,6 +345,18 @@ mod tests {
             let mut one_by_one = Histogram::new();
             (0..=missed as i64).for_each(|n| one_by_one.record(value + n * period, 1));
             prop_assert_eq!(corrected.summary(), one_by_one.summary());
+        }
+
+        #[test]
+        fn values_have_the_quantiles_of_the_histogram(values in prop::collection::vec(0i64..50_000_000_000, 1..300)) {
+            let histogram = filled(values.iter().copied());
+            let listed = histogram.values();
+            for q in [0.5, 0.9, 0.99, 0.999, 0.9999, 1.0] {
+                let rank = ((q * values.len() as f64).ceil() as u64).max(1);
+                let mut below = 0;
+                let at = listed.iter().find(|(_, count)| { below += count; below >= rank });
+                prop_assert_eq!(at.map(|(ns, _)| *ns), Some(histogram.quantile(q)));
+            }
         }
 
         #[test]

@@ -129,11 +129,11 @@ fn judged(label: &str, value: String, note: String, good: bool) -> Figure {
 
 /// A tile for a time.
 pub(super) fn time_tile(label: &str, s: &Summary) -> Figure {
-    let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
+    let ns = |ns: i64| duration(ns as f64);
     match s.count {
         0 => Figure::new(label, "–").note("no value"),
         // The worst is what a reader must not miss: one hole of 88 ms leaves every percentile as it was.
-        _ => Figure::new(label, us(s.max)).note(format!("longest; p50 {}, p99 {}", us(s.p50), us(s.p99))),
+        _ => Figure::new(label, ns(s.max)).note(format!("longest; p50 {}, p99 {}", ns(s.p50), ns(s.p99))),
     }
 }
 
@@ -224,6 +224,15 @@ fn grants(report: &Report) -> Vec<Grant> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tile_begins_with_the_worst_and_has_the_words_of_the_terminal() {
+        let mut histogram = khz_rt::Histogram::new();
+        (0..1000).for_each(|ns| histogram.record(5_000 + ns, 0));
+        histogram.record(88_000_000, 0);
+        let tile = time_tile("wake latency", &histogram.summary());
+        assert_eq!((tile.value.as_str(), tile.note.as_str()), ("88 ms", "longest; p50 5.5 µs, p99 5.99 µs"));
+    }
 
     #[test]
     fn a_warning_is_shown_as_such() {

@@ -104,7 +104,7 @@ fn counts(summary: &RunSummary) -> Vec<String> {
     let mut lines = vec![
         summary.verdict.text.clone(),
         format!("{}: {} ticks, {}", summary.robot, grouped(summary.all.ticks), summary.end),
-        format!("rate            {:>10.3} Hz", summary.rate_hz),
+        format!("rate            {:>10.2} Hz", summary.rate_hz),
         row(
             LOST_PERIODS,
             ticks.lost_periods,
