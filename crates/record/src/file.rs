@@ -80,7 +80,10 @@ pub(super) struct LogFile<D> {
     /// Samples that came out of the rings and are not in a file.
     lost: u64,
     paths: Vec<PathBuf>,
+    /// What went wrong first.
     error: Option<String>,
+    /// What went wrong last, until it is told.
+    untold: Option<String>,
     news: News,
 }
 
@@ -136,6 +139,7 @@ impl<D: Disk> LogFile<D> {
             lost: 0,
             paths: Vec::new(),
             error: None,
+            untold: None,
             news: News::default(),
         };
         if !plan.has_log {
@@ -155,6 +159,13 @@ impl<D: Disk> LogFile<D> {
     /// What goes wrong from now on.
     pub fn news(&self) -> News {
         self.news.clone()
+    }
+
+    /// What has gone wrong since it was asked last, and the time by the samples' clock.
+    pub fn untold(&mut self, now_ns: i64) -> Option<(String, i64)> {
+        let untold = self.untold.take()?;
+        self.news.put(&untold);
+        Some((untold, self.by_samples(now_ns)))
     }
 
     /// What was recorded.
@@ -243,14 +254,17 @@ impl<D: Disk> LogFile<D> {
 
     /// Begins another file after one that somebody removed or cut.
     fn go_on(&mut self, now_ns: i64) {
-        self.reopen(now_ns);
-        if let (Store::Open(_), Some(error), Some(path)) = (&self.store, &mut self.error, self.paths.last()) {
-            // Only of the first: who removes every file makes no endless text.
-            if !error.contains(GOES_ON) {
-                *error += &format!("; {GOES_ON} {}", path.display());
+        let ends = "recording ends";
+        let what = match self.open(now_ns) {
+            Ok(()) => format!("{GOES_ON} {}", self.paths.last().unwrap_or(&self.path).display()),
+            Err(error) => {
+                self.store = Store::Failed;
+                format!("{ends}, because no other file can be made: {error}")
             }
-            self.news.put(error);
-        }
+        };
+        // Who removes every file makes no endless text.
+        let first = self.error.as_mut().filter(|error| !error.contains(GOES_ON) || what.starts_with(ends));
+        first.into_iter().chain(&mut self.untold).for_each(|error| *error += &format!("; {what}"));
     }
 
     /// Begins the next file under the first name that is free.
@@ -372,8 +386,9 @@ impl<D: Disk> LogFile<D> {
     fn give_up(&mut self, store: Store, error: &str, removed: bool) {
         let path = self.paths.last().unwrap_or(&self.path).display();
         let end = if removed { "" } else { "; that file ends there" };
-        let error = self.error.get_or_insert_with(|| format!("writing {path} failed: {error}{end}"));
-        self.news.put(error);
+        let error = format!("writing {path} failed: {error}{end}");
+        self.error.get_or_insert_with(|| error.clone());
+        self.untold = Some(error);
         if let Store::Open(log) = &self.store {
             self.finished_bytes += log.position();
         }

@@ -32,6 +32,9 @@ pub enum Sync {
     Every(i64),
 }
 
+/// A record, and what writes its sample of an error of the log.
+pub(super) type Trouble = (RecordId, Box<dyn FnMut(&str) -> Vec<u8> + Send>);
+
 /// What will be recorded, before it begins.
 pub struct Plan {
     pub(super) log: LogConfig,
@@ -43,6 +46,7 @@ pub struct Plan {
     pub(super) records: Vec<Declared>,
     /// Whose newest sample begins each further file.
     pub(super) in_every_file: Vec<RecordId>,
+    pub(super) trouble: Option<Trouble>,
     pub(super) drains: Vec<Drain>,
     pub(super) sinks: Vec<Lane>,
     /// A viewer's end of a socket pair.
@@ -72,6 +76,7 @@ impl Plan {
             most_bytes: u64::MAX,
             records,
             in_every_file: Vec::new(),
+            trouble: None,
             drains,
             sinks,
             view: None,
@@ -150,6 +155,12 @@ impl Plan {
     /// for what says whose log it is. Such copies are in no count.
     pub fn in_every_file(&mut self, record: RecordId) {
         self.in_every_file.push(record);
+    }
+
+    /// What goes wrong with the log (see [`Recorder::trouble`]) becomes a sample of this record, too, in the log as far as it goes
+    /// on and in every other sink. `write` makes its bytes of the error; the recorder's thread calls it.
+    pub fn tell_trouble(&mut self, record: RecordId, write: impl FnMut(&str) -> Vec<u8> + Send + 'static) {
+        self.trouble = Some((record, Box::new(write)));
     }
 
     /// Makes the ring for one thread that records. The loop's wants room for the longest time the disk may take. Its

@@ -410,6 +410,12 @@ fn a_log_that_somebody_removes_or_cuts_goes_on_in_another_file() {
         let log = LogConfig { path: path.display().to_string(), keep_free_mib: 0, ..Default::default() };
         let mut plan = Plan::new(log).epoch_ns(0);
         let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+        let trouble = plan.record("trouble", &Type::String).unwrap();
+        plan.tell_trouble(trouble, |error| {
+            let mut payload = Vec::new();
+            khz_tlog::Sink::counted(&mut payload, error.as_bytes());
+            payload
+        });
         let mut tap = plan.tap(0);
         let mut work = Work::begin(plan, Files, 0).unwrap();
         let news = work.news();
@@ -434,6 +440,7 @@ fn a_log_that_somebody_removes_or_cuts_goes_on_in_another_file() {
         work.finish(1000 * MS);
         let summary = work.summary();
         assert_eq!(summary.error, Some(told));
+        assert_eq!(troubles(&next), [summary.error.clone().unwrap()]);
         let found = ticks(&std::fs::read(&next).unwrap());
         // All but what was in hand when it was noticed.
         assert!(found.len() >= 400 && found.last() == Some(&999), "{}", found.len());
@@ -445,6 +452,51 @@ fn a_log_that_somebody_removes_or_cuts_goes_on_in_another_file() {
             assert_eq!((summary.paths, written), (vec![next], found.len() as u64));
         }
     }
+}
+
+/// What was told of the log within it.
+fn troubles(path: &Path) -> Vec<String> {
+    let mut reader = Reader::open(std::fs::File::open(path).unwrap()).unwrap();
+    reader.select(["trouble"]);
+    let mut texts = Vec::new();
+    while let Ok(Some(item)) = reader.next() {
+        let Value::String(text) = item.value().unwrap() else { panic!() };
+        texts.push(text.to_owned());
+    }
+    texts
+}
+
+/// It said only that the file was removed, and of the second file that the first was.
+#[test]
+fn a_log_without_a_place_for_another_file_says_that_recording_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("logs");
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("run.tlog").display().to_string();
+    let mut plan = Plan::new(LogConfig { path, keep_free_mib: 0, ..Default::default() }).epoch_ns(0);
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let mut tap = plan.tap(0);
+    let mut work = Work::begin(plan, Files, 0).unwrap();
+    let news = work.news();
+    let mut told = Vec::new();
+    for n in 0..900u32 {
+        match n {
+            100 => std::fs::remove_file(folder.join("run.tlog")).unwrap(),
+            500 => std::fs::remove_dir_all(&folder).unwrap(),
+            _ => {}
+        }
+        assert!(tap.push_value(tick, i64::from(n) * MS, &n));
+        work.step(i64::from(n) * MS);
+        told.extend(news.take());
+    }
+    work.finish(900 * MS);
+    let [first, second] = &told[..] else { panic!("{told:?}") };
+    assert!(first.contains("logs/run.tlog failed") && first.contains("goes on in "), "{first}");
+    assert!(second.contains("logs/run-1.tlog failed") && second.contains("recording ends"), "{second}");
+    let summary = work.summary();
+    assert_eq!((summary.paths.len(), summary.records[0].dropped), (0, 900));
+    let error = summary.error.unwrap();
+    assert!(error.starts_with(first.as_str()) && error.contains("recording ends"), "{error}");
 }
 
 #[test]

@@ -4,8 +4,9 @@ use crate::disk::Disk;
 use crate::error::RecorderError;
 use crate::file::{LogFile, News};
 use crate::lane::{self, Beside, Lane};
-use crate::plan::Plan;
+use crate::plan::{Plan, Trouble};
 use crate::plotjuggler::{PLOTJUGGLER, Plot};
+use crate::records::RecordId;
 use crate::settings::LogConfig;
 use crate::sink::Sink;
 use crate::stream::{STREAM, Uplink, VIEW, new_session};
@@ -20,6 +21,7 @@ pub(super) struct Work<D> {
     /// Those on the recorder's own thread, because they never wait.
     uplinks: Vec<Lane>,
     others: Vec<Beside>,
+    trouble: Option<Trouble>,
     /// For sinks that are behind at the end.
     patience: Duration,
 }
@@ -49,7 +51,7 @@ impl<D: Disk> Work<D> {
         let file = LogFile::begin(&plan, names, epoch_ns, disk, now_ns)?;
         let others = others.into_iter().map(|lane| Beside::start(lane, ring_bytes));
         let others = others.collect::<Result<_, _>>().map_err(RecorderError::Thread)?;
-        Ok(Self { drains: plan.drains, file, uplinks, others, patience })
+        Ok(Self { drains: plan.drains, file, uplinks, others, trouble: plan.trouble, patience })
     }
 
     /// Takes what the rings hold, and does what is due.
@@ -58,6 +60,7 @@ impl<D: Disk> Work<D> {
         let losses = self.uplinks.iter().map(Lane::lost).chain(self.others.iter().map(Beside::lost));
         self.file.hear_of(losses);
         guard(&mut self.file, |file| file.turn(now_ns));
+        self.tell_trouble(now_ns);
         self.uplinks.iter_mut().for_each(|uplink| uplink.turn(now_ns));
     }
 
@@ -66,6 +69,7 @@ impl<D: Disk> Work<D> {
         self.step(now_ns);
         self.others.iter().for_each(Beside::stop);
         guard(&mut self.file, |file| file.finish(now_ns));
+        self.tell_trouble(now_ns);
         self.uplinks.iter_mut().for_each(|uplink| uplink.finish(now_ns));
     }
 
@@ -86,12 +90,31 @@ impl<D: Disk> Work<D> {
     /// Gives samples to every sink, the oldest first over all rings, until these are empty.
     fn drain(&mut self) {
         while let Some((index, head)) = tap::oldest(&mut self.drains) {
-            let (record, time_ns, payload) = (head.record, head.time_ns, self.drains[index].take(head));
-            guard(&mut self.file, |file| file.sample(record, time_ns, payload));
-            self.uplinks.iter_mut().for_each(|uplink| uplink.sample(record, time_ns, payload));
-            self.others.iter_mut().for_each(|other| other.sample(record, time_ns, payload));
+            let payload = self.drains[index].take(head);
+            give(&mut self.file, &mut self.uplinks, &mut self.others, head.record, head.time_ns, payload);
         }
     }
+
+    /// Gives every sink a sample of what has gone wrong with the log.
+    fn tell_trouble(&mut self, now_ns: i64) {
+        let Some((error, time_ns)) = self.file.untold(now_ns) else { return };
+        let Some((record, write)) = &mut self.trouble else { return };
+        give(&mut self.file, &mut self.uplinks, &mut self.others, *record, time_ns, &write(&error));
+    }
+}
+
+/// Gives every sink a sample.
+fn give<D: Disk>(
+    file: &mut LogFile<D>,
+    uplinks: &mut [Lane],
+    others: &mut [Beside],
+    record: RecordId,
+    time_ns: i64,
+    payload: &[u8],
+) {
+    guard(file, |file| file.sample(record, time_ns, payload));
+    uplinks.iter_mut().for_each(|uplink| uplink.sample(record, time_ns, payload));
+    others.iter_mut().for_each(|other| other.sample(record, time_ns, payload));
 }
 
 /// Has a panic told like a disk that failed, and what was recorded before it.

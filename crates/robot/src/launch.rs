@@ -166,7 +166,7 @@ impl Launch {
         let (steering, receiver) = steer(config, &mut machine)?;
         let console = Arc::new(Console::new(config.timing.clock));
         machine.attend(Arc::clone(&console));
-        let (recorder, observer) = record(plan, config, text, &list, live.as_ref())?;
+        let (recorder, observer) = record(plan, config, text, &list, live.as_ref(), &console)?;
         let recorder = Begun(recorder);
         let (intake, parameters) = Intake::new(list, config.timing.clock);
         machine.tune(intake);
@@ -349,6 +349,7 @@ fn record(
     text: &str,
     list: &[Parameter],
     live: Option<&OwnedFd>,
+    console: &Arc<Console>,
 ) -> Result<Recording, LaunchError> {
     if !config.log.enabled && live.is_none() {
         return Ok((None, None));
@@ -369,6 +370,7 @@ fn record(
         }
     };
     let log = RunLog::declare(&mut plan, config)?.with_parameters(list);
+    log.tell_trouble(&mut plan, console);
     let robot = plan.record("robot", &robot_schema())?;
     plan.in_every_file(robot);
     let parameters = plan.record("parameters", &parameters_schema())?;

@@ -2,6 +2,7 @@
 
 use crate::assemble::{Place, link_names, narrowed, places};
 use crate::config::{RobotConfig, RobotFile, ServoConfig};
+use crate::live::Console;
 use crate::parameters::{Parameter, Taken};
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
 use crate::run::{Observer, Tick};
@@ -13,6 +14,7 @@ use khz_run::record;
 use khz_servo::{Doing, Family, PositionCommand, ServoCommand, ServoState};
 use khz_tlog::{Record, Sink, Type};
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Records every tick of a run.
 pub struct RunLog {
@@ -63,6 +65,17 @@ impl RunLog {
     #[must_use]
     pub fn with_parameters(self, list: &[Parameter]) -> Self {
         Self { parameters: list.iter().map(|parameter| parameter.name.clone()).collect(), ..self }
+    }
+
+    /// What goes wrong with the log becomes an `event`, so that whoever follows the run sees it.
+    pub(crate) fn tell_trouble(&self, plan: &mut Plan, console: &Arc<Console>) {
+        let console = Arc::clone(console);
+        plan.tell_trouble(self.event, move |error| {
+            let (tick, phase) = console.seen();
+            let cause = format!("the log is incomplete: {error}").into();
+            let [from, to] = [(); 2].map(|()| phase.name().into());
+            record::Event { tick, from, to, cause, servo: "".into(), trouble: true }.to_bytes()
+        });
     }
 
     fn name(&self, servo: Option<u16>) -> &str {

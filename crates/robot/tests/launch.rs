@@ -122,6 +122,37 @@ fn a_robot_that_is_dropped_comes_down_and_its_log_is_whole() {
     assert!(log.windows(7).any(|word| word == b"damping") && log.windows(7).any(|word| word == b"stopped"));
 }
 
+/// Live view and log said nothing of it; only the terminal did.
+#[test]
+fn a_log_that_is_removed_is_an_event_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = robot("");
+    config.log.enabled = true;
+    config.log.path = folder.path().join("log.tlog").display().to_string();
+    let (controller, updates) = Counting::new();
+    let options = LaunchOptions { controller: Some(controller), ..LaunchOptions::default() };
+    let launch = Launch::start(&config, "", options).unwrap();
+    wait_until_driven(&updates);
+    std::fs::remove_file(&config.log.path).unwrap();
+    let begun = Instant::now();
+    while launch.trouble_with_log().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "nobody noticed");
+        thread::sleep(Duration::from_millis(1));
+    }
+    launch.session.stop();
+    let recording = launch.land().unwrap().recording.unwrap();
+    let log = std::fs::read(&recording.paths[0]).unwrap();
+    let mut reader = Reader::open(&log).unwrap();
+    reader.select(["event"]);
+    let mut events = Vec::new();
+    while let Some(item) = reader.next().unwrap() {
+        let value = item.value().unwrap();
+        events.push(["from", "to", "cause"].map(|field| format!("{:?}", value.at(field).unwrap())));
+    }
+    let told = events.iter().find(|[_, _, cause]| cause.contains("the log is incomplete: writing "));
+    assert!(told.is_some_and(|[from, to, _]| from == to), "{events:?}");
+}
+
 /// Records a number of its own in every update.
 struct Recording(Box<Counting>, RecordId, Tap);
 

@@ -187,7 +187,45 @@ fn the_verdict_names_what_brought_the_robot_down_until_it_walks_again() {
     let (level, text) = at(&mut store, event("active", "damping", "no reply", true));
     assert_eq!((level, text.as_str()), ("bad", "damping in tick 9: no reply (hip)"));
     assert_eq!(at(&mut store, event("damping", "fault", "every joint stands still", true)).1, text);
+    // The recorder's word of its log may come from the tick before.
+    assert_eq!(at(&mut store, event("active", "active", "the log is incomplete", true)).1, text);
     assert_eq!(at(&mut store, event("armed", "active", "controller started", false)).0, "note");
+}
+
+/// A log that was removed, a servo that is hot: the page was as green as before.
+#[test]
+fn the_verdict_names_the_newest_warning() {
+    let mut store = crate::store::Store::default();
+    store.declare(0, "event", &khz_run::record::Event::schema());
+    store.declare(1, "tick", &Tick::schema());
+    for number in 0..300 {
+        let planned_ns = number as i64 * 1_000_000;
+        let tick =
+            Tick { number, planned_ns, waited_for_ns: planned_ns, started_ns: planned_ns, ..Tick::UNKNOWN };
+        store.sample(1, planned_ns / 1000, &tick.to_bytes());
+    }
+    let mut warn = |tick, cause: &str, servo: &str| {
+        let [from, to] = ["active", "active"].map(Into::into);
+        let event = khz_run::record::Event {
+            tick,
+            from,
+            to,
+            cause: cause.into(),
+            servo: servo.into(),
+            trouble: true,
+        };
+        store.sample(0, 0, &event.to_bytes());
+        [false, true].map(|is_over| verdict::verdict(&store, is_over))
+    };
+    let [(level, live), (level_over, over)] = warn(100, "hot", "knee");
+    assert_eq!((level, level_over), ("warning", "warning"));
+    assert_eq!(live, "Held 1000 Hz (last 10 s); warned in tick 100 of: hot (knee)");
+    assert_eq!(over, "the run has ended; Held 1000 Hz; warned in tick 100 of: hot (knee)");
+    let [(_, live), _] = warn(200, "the log is incomplete: it was removed", "");
+    assert!(
+        live.ends_with("; warned in tick 200 of: the log is incomplete: it was removed (and 1 before)"),
+        "{live}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The sentence at the top of the page.
 
 use crate::store::{Event, LateTick, Store};
-use khz_page::counted;
+use khz_page::{Level, counted, grouped};
 use khz_run::recent::RECENT_S;
 use khz_run::verdict::judge;
 
@@ -19,8 +19,7 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
     }
     let last = store.events().since(0).next_back();
     if let Some(event) = trouble(store) {
-        let servo = if event.servo.is_empty() { String::new() } else { format!(" ({})", event.servo) };
-        return ("bad", format!("{} in tick {}: {}{servo}", event.to, event.tick, event.cause));
+        return ("bad", format!("{} in tick {}: {}{}", event.to, event.tick, event.cause, servo(event)));
     }
     let is_past = is_over || store.is_log();
     let (facts, counts, when) = match is_past {
@@ -41,7 +40,25 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
         _ => String::new(),
     };
     let newest = ticks.late().since(0).next_back().filter(|_| !is_past);
-    (level, format!("{end}{what}{when}{}", late(counts.all().late, newest)))
+    let (late, warned) = (late(counts.all().late, newest), warned(store));
+    let level = if warned.is_empty() || level == Level::Bad.word() { level } else { Level::Warning.word() };
+    (level, format!("{end}{what}{when}{late}{warned}"))
+}
+
+/// What was warned of since the robot was put under control, the newest in words.
+fn warned(store: &Store) -> String {
+    let warned = since_active(store).filter(|event| event.is_trouble && event.from == event.to);
+    let (mut warned, mut more) = (warned, String::new());
+    let Some(event) = warned.next() else { return more };
+    let others = warned.count() as u64;
+    if others > 0 {
+        more = format!(" (and {} before)", grouped(others));
+    }
+    format!("; warned in tick {} of: {}{}{more}", event.tick, event.cause, servo(event))
+}
+
+fn servo(event: &Event) -> String {
+    if event.servo.is_empty() { String::new() } else { format!(" ({})", event.servo) }
 }
 
 /// The late ticks, also where they cost nothing and the verdict is silent about them.
@@ -58,6 +75,10 @@ fn late(count: u64, newest: Option<&LateTick>) -> String {
 
 /// What brought the robot down and has not been overcome.
 fn trouble(store: &Store) -> Option<&Event> {
-    let since_active = store.events().since(0).rev().take_while(|event| event.to != "active");
-    since_active.filter(|event| event.is_trouble && event.from != event.to).last()
+    since_active(store).filter(|event| event.is_trouble && event.from != event.to).last()
+}
+
+/// The events since control last began, the newest first. A warning changes no phase.
+fn since_active(store: &Store) -> impl Iterator<Item = &Event> {
+    store.events().since(0).rev().take_while(|event| event.to != "active" || event.from == event.to)
 }
