@@ -7,6 +7,7 @@ use crate::shell;
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where the file is made. The Python package takes all `LICENSE-*` beside its `pyproject.toml`.
 const FILE: &str = "python/LICENSE-THIRD-PARTY.txt";
@@ -35,11 +36,18 @@ const OWN: &[&str] = &[
 const TEXTS: &[&str] = &["Apache-2.0", "LLVM-exception", "MIT", "Unicode-3.0"];
 
 /// Packages that carry no text of their licence: the licence, which the toolchain has, and the notice of their
-/// repository (binrw), of their source files (flatbuffers) or of other code of the same authors (mcap).
+/// repository (binrw), of their source files (flatbuffers, stabby, zenoh) or of other code of the same authors (mcap); where none is written,
+/// their authors.
 const WITHOUT_TEXT: &[(&str, &str, &str)] = &[
     ("binrw ", "MIT", "(c) jam1garner and other contributors"),
     ("flatbuffers ", "Apache-2.0", "2018 Google Inc. All rights reserved"),
+    ("keyed-set ", "Apache-2.0", "Pierre Avital"),
+    ("lz4_flex ", "MIT", "Pascal Seitz, Arthur Silva, ticki"),
     ("mcap ", "MIT", "(c) Foxglove Technologies Inc"),
+    ("stabby", "Apache-2.0", "(c) 2023 ZettaScale Technology"),
+    ("token-cell ", "Apache-2.0", "Pierre Avital"),
+    ("validated_struct ", "Apache-2.0", "Pierre Avital"),
+    ("zenoh", "Apache-2.0", "(c) 2023 ZettaScale Technology"),
 ];
 
 /// Licences that ask for no more than their text.
@@ -62,6 +70,27 @@ LICENSE-RUST-LIBRARY.html. Most of it is MIT OR Apache-2.0; its compiler_builtin
 MIT AND Apache-2.0 WITH LLVM-exception AND (MIT OR Apache-2.0).
 ";
 
+/// Programs and libraries that are linked from one lock file.
+pub struct Programs {
+    /// Their workspace, below the root.
+    pub workspace: &'static str,
+    /// Their packages.
+    pub packages: &'static [&'static str],
+    /// Packages that may ask for more than their text, and their licence: they are used unchanged, and everybody can have their source.
+    exceptions: &'static [(&'static str, &'static str)],
+}
+
+/// What a release has.
+pub const RELEASE: Programs =
+    Programs { workspace: "", packages: &["kilohertz-cli", "khz-capi", "kilohertz-python"], exceptions: &[] };
+
+/// `khz-fleet`; fleet/deny.toml has the same exceptions.
+pub const FLEET: Programs = Programs {
+    workspace: "fleet",
+    packages: &["khz-fleet"],
+    exceptions: &[("option-ext", "MPL-2.0"), ("webpki-roots", "CDLA-Permissive-2.0")],
+};
+
 /// A package that is linked into ours.
 struct Linked {
     /// Name and version.
@@ -78,12 +107,19 @@ pub fn write() -> Result<()> {
     let library = library()?;
     std::fs::write(shell::root().join(LIBRARY), library)
         .with_context(|| format!("cannot write {LIBRARY}"))?;
-    let linked = foreign()?;
+    std::fs::write(shell::root().join(FILE), text(&RELEASE)?).with_context(|| format!("cannot write {FILE}"))
+}
+
+/// The licences of what is linked into these programs.
+///
+/// # Errors
+/// If a package's licence asks for more than its text, or a package carries none.
+pub fn text(of: &Programs) -> Result<String> {
     let mut names_by_text = BTreeMap::<String, BTreeSet<String>>::new();
-    for package in &linked {
-        if !permitted(&package.licence) {
+    for package in &foreign(of)? {
+        if !of.permits(&package.name, &package.licence) {
             bail!(
-                "{} is licensed under {:?}: replace it, or meet its terms in the wheel and add it to xtask/src/licences.rs",
+                "{} is licensed under {:?}: replace it, or meet its terms in what is passed on and add it to xtask/src/licences.rs",
                 package.name,
                 package.licence
             );
@@ -99,8 +135,18 @@ pub fn write() -> Result<()> {
             names_by_text.entry(text).or_default().insert(format!("{} ({})", package.name, package.licence));
         }
     }
-    std::fs::write(shell::root().join(FILE), page(&names_by_text))
-        .with_context(|| format!("cannot write {FILE}"))
+    Ok(page(&names_by_text))
+}
+
+/// Whether the licences of the fleet's program are in order: of what a release has, its making shows it.
+///
+/// # Errors
+/// If cargo does not know its dependencies.
+pub fn run() -> Result<bool> {
+    text(&FLEET).map(|_| true).or_else(|error| {
+        eprintln!("{error:#}");
+        Ok(false)
+    })
 }
 
 /// The files that [`write()`] makes.
@@ -213,33 +259,62 @@ fn page(names_by_text: &BTreeMap<String, BTreeSet<String>>) -> String {
     page
 }
 
+impl Programs {
+    fn permits(&self, package: &str, licence: &str) -> bool {
+        let name = package.split(' ').next().unwrap_or_default();
+        permitted(licence) || self.exceptions.contains(&(name, licence))
+    }
+
+    fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = shell::cargo(arguments);
+        command.current_dir(shell::root().join(self.workspace));
+        command
+    }
+
+    /// What is linked into them, ours and others', as `cargo tree` writes it, with its licence; what only runs while it is
+    /// compiled is not.
+    ///
+    /// # Errors
+    /// If cargo does not know the dependencies.
+    pub fn linked(&self) -> Result<BTreeMap<String, String>> {
+        let mut tree = self.cargo(&["tree", "--locked", "--all-features", "-e", "normal,no-proc-macro"]);
+        tree.args(["--prefix", "none", "--format", "{p}|{l}"]);
+        self.packages.iter().for_each(|package| _ = tree.args(["-p", package]));
+        let tree = shell::output(&mut tree)?;
+        let lines = tree.lines().filter_map(|line| line.trim_end_matches(" (*)").split_once('|'));
+        Ok(lines.map(|(name, licence)| (name.to_owned(), licence.to_owned())).collect())
+    }
+
+    /// What cargo knows of all packages.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn metadata(&self) -> Result<serde_json::Value> {
+        let words = ["metadata", "--locked", "--all-features", "--format-version", "1"];
+        serde_json::from_str(&shell::output(&mut self.cargo(&words))?).context("cargo metadata")
+    }
+
+    /// Their lock file.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn lock(&self) -> Result<String> {
+        let file = shell::root().join(self.workspace).join("Cargo.lock");
+        std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+    }
+}
+
 /// Whether one of the alternatives of an SPDX expression is permitted, for each of its parts.
 fn permitted(licence: &str) -> bool {
     let plain = licence.replace(['(', ')'], "").replace('/', " OR ");
     plain.split(" AND ").all(|part| part.split(" OR ").any(|each| PERMITTED.contains(&each.trim())))
 }
 
-/// What is linked into what we pass on, ours and others', as `cargo tree` writes it, with its licence; what only runs while it is
-/// compiled is not.
-///
-/// # Errors
-/// If cargo does not know its dependencies.
-pub fn linked() -> Result<BTreeMap<String, String>> {
-    let mut tree = shell::cargo(&["tree", "--locked", "--all-features", "-e", "normal,no-proc-macro"]);
-    tree.args(["--prefix", "none", "--format", "{p}|{l}"]);
-    for package in ["kilohertz-python", "kilohertz-cli", "khz-capi"] {
-        tree.args(["-p", package]);
-    }
-    let tree = shell::output(&mut tree)?;
-    let lines = tree.lines().filter_map(|line| line.trim_end_matches(" (*)").split_once('|'));
-    Ok(lines.map(|(name, licence)| (name.to_owned(), licence.to_owned())).collect())
-}
-
-/// Of these, those of others.
-fn foreign() -> Result<Vec<Linked>> {
-    let folders = folders()?;
+/// Of what is linked, that of others.
+fn foreign(of: &Programs) -> Result<Vec<Linked>> {
+    let folders = folders(of)?;
     // Our own are shown with their folder.
-    let foreign = linked()?.into_iter().filter(|(name, _)| !name.contains('('));
+    let foreign = of.linked()?.into_iter().filter(|(name, _)| !name.contains('('));
     let linked = foreign.map(|(name, licence)| {
         let folder = folders.get(&name).with_context(|| format!("cargo metadata does not know {name}"))?;
         Ok(Linked { folder: folder.clone(), name, licence })
@@ -247,18 +322,9 @@ fn foreign() -> Result<Vec<Linked>> {
     linked.collect()
 }
 
-/// What cargo knows of all packages.
-///
-/// # Errors
-/// If it does not.
-pub fn metadata() -> Result<serde_json::Value> {
-    let words = ["metadata", "--locked", "--all-features", "--format-version", "1"];
-    serde_json::from_str(&shell::output(&mut shell::cargo(&words))?).context("cargo metadata")
-}
-
 /// Where the sources of each package are, by name and version as `cargo tree` writes them.
-fn folders() -> Result<BTreeMap<String, PathBuf>> {
-    let metadata = metadata()?;
+fn folders(of: &Programs) -> Result<BTreeMap<String, PathBuf>> {
+    let metadata = of.metadata()?;
     let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
     let folder = |package: &serde_json::Value| {
         let text = |key: &str| package[key].as_str();
@@ -305,6 +371,22 @@ mod tests {
         }
         for licence in ["MPL-2.0", "MIT AND LGPL-2.1", "GPL-2.0 OR MPL-2.0", ""] {
             assert!(!permitted(licence), "{licence}");
+        }
+    }
+
+    /// Nobody looked at what Zenoh brings along.
+    #[test]
+    fn what_asks_for_more_in_the_fleet_is_named() {
+        assert!(
+            FLEET.permits("option-ext v0.2.0", "MPL-2.0") && !RELEASE.permits("option-ext v0.2.0", "MPL-2.0")
+        );
+        assert!(
+            !FLEET.permits("another v1.0.0", "MPL-2.0")
+                && FLEET.permits("zenoh v1.10.2", "EPL-2.0 OR Apache-2.0")
+        );
+        let denied = std::fs::read_to_string(shell::root().join("fleet/deny.toml")).unwrap();
+        for (name, licence) in FLEET.exceptions {
+            assert!(denied.contains(&format!("{{ crate = \"{name}\", allow = [\"{licence}\"] }}")), "{name}");
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::tally::Tally;
 use crate::test::done::{Done, Outcome};
 use crate::test::times;
-use crate::{fleet, hazards, layers, performance, shell, tracked};
+use crate::{fleet, hazards, layers, licences, performance, shell, tracked};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -24,6 +24,7 @@ pub fn run(words: &[String]) -> Result<bool> {
         ("tracked", tracked::run()?),
         ("hazards", hazards::run()?),
         ("performance", performance::is_current()?),
+        ("licences", licences::run()?),
         ("deny", deny()?),
         ("clippy", clippy()?),
         ("doc", documentation()?),
@@ -83,5 +84,9 @@ fn deny() -> Result<bool> {
         return Ok(true);
     }
     let arguments = ["deny", "--offline", "--log-level", "error", "check", "--hide-inclusion-graph"];
-    shell::succeeds(shell::cargo(&arguments).args(["bans", "licenses", "sources"]))
+    let checks = |folder| {
+        let mut command = shell::cargo(&arguments);
+        shell::succeeds(command.args(["bans", "licenses", "sources"]).current_dir(shell::root().join(folder)))
+    };
+    Ok(checks("")? & checks("fleet")?)
 }

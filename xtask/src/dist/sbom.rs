@@ -4,6 +4,7 @@
 //! first, lists the packages of one target, and names the folders of this machine.
 
 use super::Release;
+use crate::licences::Programs;
 use crate::{licences, shell};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -12,19 +13,33 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The schema that is followed.
 const SPECIFICATION: &str = "1.6";
 
+/// Its kin for `khz-fleet`, which users build, come with its licences.
 pub fn make(release: &Release) -> Result<()> {
-    let lock = std::fs::read_to_string(shell::root().join("Cargo.lock")).context("Cargo.lock")?;
-    let text = document(release, &licences::linked()?, &licences::metadata()?, &checksums(&lock))?;
-    let file = release.out.join(format!("khz-{}.cdx.json", release.version));
-    std::fs::write(&file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
+    let others = vec![standard_library()?, musl(&licences::musl_version(&release.build.python)?)];
+    let whole = "Kilohertz: the command, the C library and the Python package";
+    write(release, "khz", &document(release, "khz", whole, &licences::RELEASE, others)?)?;
+    let robots = "Kilohertz: many robots on Zenoh";
+    let fleet = document(release, "khz-fleet", robots, &licences::FLEET, vec![standard_library()?])?;
+    write(release, "khz-fleet", &fleet)?;
+    let file = release.out.join(format!("khz-fleet-{}-licenses.txt", release.version));
+    std::fs::write(&file, licences::text(&licences::FLEET)?)
+        .with_context(|| format!("cannot write {}", file.display()))
 }
 
+fn write(release: &Release, name: &str, document: &str) -> Result<()> {
+    let file = release.out.join(format!("{name}-{}.cdx.json", release.version));
+    std::fs::write(&file, format!("{document}\n")).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Of `programs`, and of `others` that cargo does not know.
 fn document(
     release: &Release,
-    linked: &BTreeMap<String, String>,
-    metadata: &Value,
-    checksums: &BTreeMap<String, String>,
+    name: &str,
+    what: &str,
+    programs: &Programs,
+    others: Vec<Value>,
 ) -> Result<String> {
+    let (linked, checksums) = (programs.linked()?, checksums(&programs.lock()?));
     // `cargo tree` writes `name v1.0.0 (folder)`, and the folder only of ours.
     let references: BTreeMap<String, String> = linked
         .keys()
@@ -55,12 +70,10 @@ fn document(
             Some(component)
         })
         .collect();
-    let others = [standard_library()?, musl(&licences::musl_version(&release.build.python)?)];
-    let roots =
-        ["kilohertz-cli", "khz-capi", "kilohertz-python"].map(|name| format!("{name}@{}", release.version));
-
-    let roots: Vec<&str> = roots.iter().map(String::as_str).chain([STANDARD, MUSL]).collect();
-    let mut graph = graph(metadata, &references)?;
+    let roots = programs.packages.iter().map(|name| format!("{name}@{}", release.version));
+    let roots: Vec<Value> =
+        roots.map(Value::from).chain(others.iter().map(|other| other["bom-ref"].clone())).collect();
+    let mut graph = graph(&programs.metadata()?, &references)?;
     graph.push(json!({ "ref": "release", "dependsOn": roots }));
     let when = shell::output(
         shell::command("date", &["--utc", "+%Y-%m-%dT%H:%M:%SZ", "--date"])
@@ -74,8 +87,8 @@ fn document(
         "metadata": {
             "timestamp": when.trim(),
             "component": {
-                "type": "application", "bom-ref": "release", "name": "khz", "version": release.version,
-                "description": "Kilohertz: the command, the C library and the Python package",
+                "type": "application", "bom-ref": "release", "name": name, "version": release.version,
+                "description": what,
                 "licenses": [{ "expression": "MIT OR Apache-2.0" }],
             },
         },
