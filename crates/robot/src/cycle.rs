@@ -185,6 +185,11 @@ impl Cycle {
         self.lanes.iter_mut().for_each(|lane| lane.made_ready(mark));
     }
 
+    /// A servo did not answer what it was asked before the first cycle; see [`khz_servo::Servos::unanswered`].
+    pub fn unanswered(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::unanswered);
+    }
+
     /// Begins a cycle: encodes one command with query per servo. Replies count until `deadline_ns`.
     ///
     /// Call [`Cycle::receive`] and [`Cycle::take_in`] first, so that what arrived since the last cycle is

@@ -52,8 +52,10 @@ pub fn make_ready(
     settings: &SupervisorSettings,
     time: &mut impl Time,
 ) -> Result<(), NotReady> {
+    if !let_down(links, cycle.devices(), settings, time) {
+        cycle.unanswered();
+    }
     let devices = cycle.devices();
-    let_down(links, devices, settings, time);
     if dialogues(devices, *MARKS.start()).iter().all(Vec::is_empty) {
         return Ok(());
     }
@@ -87,18 +89,18 @@ struct Held<'a> {
 }
 
 /// Servos that an earlier host has left on hold something up, as a rule: they are damped until they stand still, as when a robot comes
-/// down, and for as long at most.
+/// down, and for as long at most. False if something was not answered.
 fn let_down(
     links: &mut [Box<dyn Link>],
     devices: &[DevicePlan],
     settings: &SupervisorSettings,
     time: &mut impl Time,
-) {
+) -> bool {
     let end_ns = time.now_ns() + settings.damping_ns();
-    let mut held = Vec::new();
+    let (mut held, mut answered) = (Vec::new(), true);
     for device in devices {
-        if is_off(links, device, time) == Some(false) {
-            look(links, device, true, time);
+        if is_off(links, device, time, &mut answered) == Some(false) {
+            look(links, device, true, time, &mut answered);
             held.push(Held { device, stands_at: f64::NAN });
         }
     }
@@ -106,18 +108,19 @@ fn let_down(
     while !held.is_empty() && time.now_ns() < end_ns {
         let mut still = true;
         held.retain_mut(|of| {
-            let told = look(links, of.device, true, time);
+            let told = look(links, of.device, true, time, &mut answered);
             still &= told.as_ref().is_some_and(|told| of.is_still(told, settings));
-            told.as_ref().is_none_or(is_on) || is_off(links, of.device, time) != Some(true)
+            told.as_ref().is_none_or(is_on) || is_off(links, of.device, time, &mut answered) != Some(true)
         });
         let now_ns = time.now_ns();
         let since_ns = still.then(|| still_since_ns.unwrap_or(now_ns));
         still_since_ns = since_ns;
         if since_ns.is_some_and(|since_ns| now_ns - since_ns >= settings.still_ns().max(SINKING_NS)) {
-            return;
+            break;
         }
         pause(links, end_ns, time);
     }
+    answered
 }
 
 impl Held<'_> {
@@ -133,9 +136,14 @@ impl Held<'_> {
 }
 
 /// As at the end of a run, a servo is off that says so several times in a row. `None`: it is silent, or cannot be let down.
-fn is_off(links: &mut [Box<dyn Link>], device: &DevicePlan, time: &mut impl Time) -> Option<bool> {
+fn is_off(
+    links: &mut [Box<dyn Link>],
+    device: &DevicePlan,
+    time: &mut impl Time,
+    answered: &mut bool,
+) -> Option<bool> {
     for _ in 0..OFF_REPLIES {
-        let told = (0..LOOKS).find_map(|_| look(links, device, false, time))?;
+        let told = (0..LOOKS).find_map(|_| look(links, device, false, time, answered))?;
         if is_on(&told) {
             return Some(false);
         }
@@ -147,18 +155,21 @@ fn is_on(told: &Answer) -> bool {
     told.wrong.is_some()
 }
 
-/// What a servo says of itself, if it can be let down and answers.
+/// What a servo says of itself, if it can be let down and answers; `answered` becomes false if it does not in time.
 fn look(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,
     damp: bool,
     time: &mut impl Time,
+    answered: &mut bool,
 ) -> Option<Answer> {
     let plan = &device.servo;
     let ask = plan.family.by_hand().let_down(plan.id, &plan.mounting, damp)?;
     let until_ns = time.now_ns() + PATIENCE_NS;
     tell(&mut *links[device.link], device, &ask.frame, time.now_ns()).ok()?;
-    hear(links, device, &ask.read, until_ns, time)
+    let told = hear(links, device, &ask.read, until_ns, time);
+    *answered &= told.is_some();
+    told
 }
 
 /// Tells every servo to switch off, and waits for no answer.

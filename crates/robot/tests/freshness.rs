@@ -361,6 +361,28 @@ fn a_robot_whose_replies_are_whole_ticks_late_is_never_armed() {
     }
 }
 
+/// Asked by hand before the first tick whether it is on, a servo answered later than that waits: these answers passed for those to
+/// queries of the loop, which put off all that came after them, and armed the robot on states 90 ms old.
+#[test]
+fn late_answers_to_what_was_asked_before_the_first_tick_arm_no_robot() {
+    for (period_ns, delay_us) in [(PERIOD_NS, 86_000), (PERIOD_NS, 90_000), (PERIOD_NS / 2, 46_900)] {
+        let text = format!("[bus.main.faults]\ndelay_us = {delay_us}\n{ONE_SERVO}");
+        let mut machine = machine(&text);
+        let mut time = VirtualTime::new(0);
+        machine.make_ready(&mut time).unwrap();
+        let mut planned_ns = time.now_ns();
+        for tick in 0..1000 {
+            planned_ns += period_ns;
+            time.wait_for_tick(planned_ns);
+            machine.tick(&mut time, planned_ns, None);
+            assert!(!machine.state().servos[0].fresh, "{delay_us} µs late, and fresh in tick {tick}");
+        }
+    }
+}
+
+const ONE_SERVO: &str = "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n\
+                         limits = { position = [-1.5, 1.5], velocity = 8.0, torque = 1.0 }\n";
+
 fn with_fault(world: khz_emu::World, fault: Fault) -> Box<dyn Link> {
     Box::new(Faults::new(world, &[fault], 1, |_, frame| Address::replier(frame)))
 }

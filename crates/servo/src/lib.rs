@@ -74,6 +74,10 @@ pub trait Servos: Debug + Send {
         let _ = mark;
     }
 
+    /// What servos were asked by hand before the first cycle was not answered: the answers may come at any time, and are to none of the
+    /// cycles' requests.
+    fn unanswered(&mut self) {}
+
     /// A cycle begins: makes its requests.
     fn begin(&mut self, commands: &[ServoCommand]);
 

@@ -72,6 +72,10 @@ impl Lane {
         self.families.iter_mut().for_each(|servos| servos.made_ready(mark));
     }
 
+    pub fn unanswered(&mut self) {
+        self.families.iter_mut().for_each(|servos| servos.unanswered());
+    }
+
     /// A cycle begins: makes its requests.
     pub fn begin(&mut self, commands: &[ServoCommand]) {
         self.families.iter_mut().for_each(|servos| servos.begin(commands));

@@ -176,6 +176,10 @@ impl Servos for Bus {
         self.servos.get(turn).map_or(&[], |servo| std::slice::from_ref(&servo.number))
     }
 
+    fn unanswered(&mut self) {
+        self.servos.iter_mut().for_each(|servo| servo.queries.be_wary());
+    }
+
     fn begin(&mut self, commands: &[ServoCommand]) {
         for servo in &mut self.servos {
             servo.symbol = servo.queries.next();

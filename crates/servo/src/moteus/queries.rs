@@ -16,7 +16,8 @@ const DENSE: u64 = 24;
 const SPACING: u64 = 32;
 /// A query that was overtaken by the answer to a later one is taken for lost after so many queries.
 const OVERTAKEN: u64 = 64;
-/// For so many queries after a duplicate every symbol is used in turn, so that further ones cannot be mistaken.
+/// For so many queries after a duplicate, or after a question that was not one of these, every query is marked, so that a reply to
+/// something else cannot be mistaken for its own.
 const WARY: u64 = 256;
 
 /// What distinguishes a query from others: a rotation, or a mark after these, or the last mark, which is blind.
@@ -66,6 +67,11 @@ impl Queries {
     pub fn new(rotations: usize, marks: usize) -> Self {
         let sent = vec![Sent::default(); rotations + marks].into();
         Self { sent, rotations, newest: 0, answered: 0, wary_until: 0 }
+    }
+
+    /// Replies to what others asked the device may come for a while: they have no marks.
+    pub fn be_wary(&mut self) {
+        self.wary_until = self.newest + WARY;
     }
 
     /// The symbol for the next query.
@@ -133,7 +139,7 @@ impl Queries {
             return Answer::Unknown;
         }
         if !open {
-            self.wary_until = newest + WARY;
+            self.be_wary();
             return Answer::Duplicate;
         }
         sent.open = false;
