@@ -218,10 +218,13 @@ fn said(state: &State) -> Said {
     let output = match state.status {
         status::DISABLED => Output::Off,
         status::ENABLED => Output::On,
-        _ => Output::Faulted,
+        fault if status::ALL.contains(&fault) => Output::Faulted,
+        _ => Output::Astray,
     };
-    let fault =
-        if output == Output::Faulted { Fault { code: state.status.into(), text: name } } else { Fault::NONE };
+    let fault = match output {
+        Output::Faulted | Output::Astray => Fault { code: state.status.into(), text: name },
+        _ => Fault::NONE,
+    };
     Said {
         output,
         mode: Mode { number: state.status, name },

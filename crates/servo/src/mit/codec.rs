@@ -151,12 +151,12 @@ impl Codec {
     }
 
     fn is_broken(&self) -> bool {
-        self.changed.is_some() || self.output == Some(Output::Faulted)
+        self.changed.is_some() || matches!(self.output, Some(Output::Faulted | Output::Astray))
     }
 
     /// What only asks would keep the last command of one that is on alive.
     fn damp_or_ask(&mut self) -> Say {
-        let may_be_on = self.output == Some(Output::On) || self.enables > 0;
+        let may_be_on = matches!(self.output, Some(Output::On | Output::Astray)) || self.enables > 0;
         if may_be_on { Say::Command(self.damp(1.0)) } else { Say::Ask }
     }
 
@@ -246,13 +246,15 @@ impl Codec {
         if said.output == Output::AsTold {
             self.look_whether_limp(servo.at_ns, [position, velocity, torque]);
         }
+        let is_broken = self.is_broken();
         servo.doing = match self.output {
-            _ if self.changed.is_some() => Doing::Faulted,
+            // Whatever else is wrong with it: its output is not off yet.
+            Some(Output::On | Output::Astray) if is_broken && self.told == Say::Disable => Doing::Other,
+            _ if is_broken => Doing::Faulted,
             Some(Output::On) if self.damps => Doing::Damping,
             // It is switched off before it follows.
             Some(Output::On) if self.follows && self.enables == 0 => Doing::Starting,
             Some(Output::On) => Doing::Following,
-            Some(Output::Faulted) => Doing::Faulted,
             _ => Doing::Off,
         };
         servo.mode = said.mode;
@@ -421,6 +423,23 @@ mod tests {
         }
     }
 
+    /// It counted as one that had switched itself off, so a run ended well with a servo that said in every reply that it was on.
+    #[test]
+    fn one_with_a_fault_that_says_that_it_is_on_is_not_off() {
+        let mut changed = running();
+        changed.has_changed(JUMPED);
+        for (mut codec, output) in [(changed, Output::On), (running(), Output::Astray)] {
+            let mut servo = ServoState::UNKNOWN;
+            for (command, doing) in [(hold(0.5), Doing::Faulted), (ServoCommand::Stop, Doing::Other)] {
+                codec.encode(&command, true);
+                codec.decode(&said(output), true, &mut servo);
+                assert_eq!(servo.doing, doing, "{output:?}");
+            }
+            codec.decode(&said(Output::Faulted), true, &mut servo);
+            assert_eq!(servo.doing, Doing::Faulted, "off by now");
+        }
+    }
+
     #[test]
     fn before_it_has_been_heard_nothing_is_commanded() {
         let mut codec = Codec::new(DRIVE, Mounting::default());
@@ -478,6 +497,7 @@ mod tests {
     #[test]
     fn a_position_that_has_gone_round_is_no_position() {
         let (mut codec, mut servo) = (running(), ServoState::UNKNOWN);
+        codec.encode(&hold(0.5), true);
         for position in [0xfff0, 0x0010] {
             assert_eq!(servo.fault, Fault::NONE);
             codec.decode(&Said { position, ..said(Output::On) }, true, &mut servo);

@@ -155,8 +155,11 @@ pub enum Output {
     Off,
     /// It carries out commands.
     On,
-    /// It has switched itself off, or is about to.
+    /// It has switched itself off.
     Faulted,
+    /// It is on, or may be, for something that is no command: it tells of a fault at the same time, calibrates, or says what nobody
+    /// knows.
+    Astray,
     /// It does not say: as it was told last.
     AsTold,
 }

@@ -284,11 +284,10 @@ fn said(state: &State) -> Said {
     };
     Said {
         output: match state.mode {
-            _ if state.faults != 0 => Output::Faulted,
+            mode::RESET if state.faults != 0 => Output::Faulted,
             mode::RESET => Output::Off,
-            mode::RUN => Output::On,
-            // Its output is on for something else.
-            _ => Output::Faulted,
+            mode::RUN if state.faults == 0 => Output::On,
+            _ => Output::Astray,
         },
         mode: Mode { number: state.mode, name: mode::name(state.mode) },
         fault: match state.mode {
@@ -433,7 +432,7 @@ mod tests {
         for (bit, name) in FAULTS.into_iter().enumerate() {
             let Some(Reply::State(state)) = Reply::parse(&state(mode::RUN, 1 << bit)) else { panic!() };
             let said = said(&state);
-            assert_eq!((said.output, said.fault.text), (Output::Faulted, name));
+            assert_eq!((said.output, said.fault.text), (Output::Astray, name));
         }
     }
 
