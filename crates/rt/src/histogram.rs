@@ -187,9 +187,14 @@ impl Histogram {
             .map(|step| ((step.value_iterated_to() as i64).min(self.max), step.count_at_value()))
     }
 
-    /// [`Histogram::buckets`], which have the same quantiles as the histogram; the last value is the exact largest.
+    /// [`Histogram::buckets`], which have the same quantiles as the histogram; the last value is the exact largest, also beyond what the
+    /// buckets hold.
     pub fn values(&self) -> Vec<(i64, u64)> {
-        self.buckets().collect()
+        let mut values: Vec<(i64, u64)> = self.buckets().collect();
+        if let Some(last) = values.last_mut() {
+            last.0 = self.max;
+        }
+        values
     }
 }
 
