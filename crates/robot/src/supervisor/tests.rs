@@ -1112,6 +1112,17 @@ fn a_servo_that_is_on_although_the_controller_stops_it_is_found() {
 }
 
 #[test]
+fn a_servo_that_stays_off_although_the_controller_damps_it_is_found() {
+    let mut bench = Bench::new(|_| {});
+    bench.run(30, |bench| {
+        bench.commands[1] = ServoCommand::Damp;
+        bench.state.servos[1].doing = Doing::Off;
+    });
+    let cause = bench.transitions.iter().map(|transition| transition.cause).next_back();
+    assert!(matches!(cause, Some(Cause::ServoNotObeying { servo: 1, .. })), "{cause:?}");
+}
+
+#[test]
 fn a_servo_that_the_controller_had_stopped_is_not_accused_of_staying_off_while_coming_down() {
     let mut bench = Bench::active(|_| {});
     let off = |bench: &mut Bench| {

@@ -124,9 +124,7 @@ impl Tally {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
         let driven = self.told != Told::Stop;
         let is_on = servo.doing.is_on();
-        if !driven || is_on || servo.doing == Doing::Faulted {
-            self.ran = driven && (self.ran || servo.fresh && is_on);
-        }
+        self.ran = driven && (self.ran || servo.fresh && is_on);
         // While coming down a servo that was off is not switched on to damp.
         let may_be_off = !driven || phase == Phase::Damping && self.told == Told::Damp;
         if may_be_off || is_on || servo.doing == Doing::Faulted {
