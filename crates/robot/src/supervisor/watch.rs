@@ -612,6 +612,7 @@ fn look_at_imu(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_servo::Carries;
 
     #[test]
     fn a_stall_explains_an_age_only_where_nothing_else_does() {
@@ -632,6 +633,111 @@ mod tests {
         assert_eq!([bearable(5_000_000, true), bearable(5_000_000, false)], [11, 10]);
         assert_eq!(bearable(1_000_000, true), RESTART_UNSEEN);
         assert_eq!(bearable(50_000_000, true), 10, "never less than later");
+    }
+
+    #[test]
+    fn a_joint_stands_still_where_its_position_stays_within_what_its_format_blurs() {
+        let still = |steps: f64, positions: &[f64]| -> Vec<bool> {
+            let carries = Carries { reported_steps: [steps, 0.0], ..Carries::EVERYTHING };
+            let joint = Joint { carries, ..Joint::UNLIMITED };
+            let mut tally = Tally { stands_at: positions[0], ..Tally::default() };
+            let at = |&position| ServoState { position, velocity: 0.0, fresh: true, ..ServoState::UNKNOWN };
+            positions[1..].iter().map(|position| tally.is_still(&at(position), &joint, 0.05)).collect()
+        };
+        // Once it has moved, it may stand there.
+        let all = still(0.05, &[1.0, 1.11, 0.89, 1.13, 1.2, 1.0]);
+        assert_eq!(all, [true, true, false, true, false]);
+        assert_eq!(still(0.0, &[0.0, STILL_WAY, -STILL_WAY, 1.1 * STILL_WAY]), [true, true, false]);
+    }
+
+    #[test]
+    fn one_that_strays_is_astray_until_all_of_it_is_made_up_for() {
+        let mut tally = Tally::default();
+        (0..4).for_each(|_| tally.count_astray(Some(ASTRAY), false));
+        assert!(!tally.is_astray);
+        tally.count_astray(Some(ASTRAY), false);
+        let astray = (0..10).map(|_| {
+            tally.count_astray(Some(ASTRAY), true);
+            tally.is_astray
+        });
+        assert_eq!(astray.filter(|is_astray| *is_astray).count(), 9);
+    }
+
+    #[test]
+    fn a_servo_may_take_its_time_to_switch_on_and_no_longer() {
+        let tally = Tally { off_since_ns: Some(0), ..Tally::default() };
+        let stays_off = [ENABLING_NS - 1, ENABLING_NS, ENABLING_NS + 1, 2 * ENABLING_NS];
+        assert_eq!(stays_off.map(|now_ns| tally.stays_off(now_ns)), [false, false, true, true]);
+    }
+
+    /// A watch of no servos, after ticks of this period.
+    fn watched(period_ns: i64, ticks: &[Observation]) -> Watch {
+        let state = RobotState::unknown(0, false, period_ns);
+        let settings = SupervisorSettings::default();
+        let mut watch = Watch::new(0);
+        ticks.iter().for_each(|seen| watch.update(Phase::Active, &[], &state, seen, &settings));
+        watch
+    }
+
+    fn held_up(held_up_ns: i64) -> Observation {
+        Observation { held_up_ns, ..Observation::default() }
+    }
+
+    #[test]
+    fn at_low_rates_a_long_stall_is_longer() {
+        let is_long = |period_ns, held_up_ns| watched(period_ns, &[held_up(held_up_ns)]).was_held_up_long();
+        let second = LONGEST_STALL_NS;
+        assert_eq!([second - 1, second].map(|ns| is_long(1_000_000, ns)), [false, true]);
+        assert_eq!([2 * second - 1, 2 * second].map(|ns| is_long(second / 5, ns)), [false, true]);
+        let is_told = |period_ns, held_up_ns| {
+            let state = RobotState::unknown(0, false, period_ns);
+            let settings = SupervisorSettings::default();
+            let found = Watch::new(0).findings(&[], &state, &held_up(held_up_ns), &settings, false);
+            found[Trigger::Overruns as usize].is_some()
+        };
+        assert_eq!([HELD_UP_NS - 1, HELD_UP_NS].map(|ns| is_told(1_000_000, ns)), [false, true]);
+        assert_eq!([149_999_999, 150_000_000].map(|ns| is_told(50_000_000, ns)), [false, true]);
+    }
+
+    #[test]
+    fn devices_have_time_to_answer_after_a_stall_and_until_all_have() {
+        let period_ns = 1_000_000;
+        let just_back = |ticks: &[Observation]| watched(period_ns, ticks).is_just_back();
+        let well = Observation::default();
+        let missed = |missed, quiet| {
+            let cycle = crate::cycle::CycleResult { missed, quiet, ..Default::default() };
+            Observation { cycle, ..Observation::default() }
+        };
+        assert!(!just_back(&[well, well]) && !just_back(&[well, held_up(period_ns)]));
+        assert!(just_back(&[well, held_up(period_ns + 1)]));
+        assert!(!just_back(&[well, held_up(period_ns + 1), well]), "all have answered");
+        assert!(just_back(&[well, held_up(period_ns + 1), missed(1, 1)]), "one of each has not");
+    }
+
+    #[test]
+    fn refusals_are_counted_in_a_row_and_for_each_link() {
+        let down = |links_down| {
+            let cycle = crate::cycle::CycleResult { links_down, ..Default::default() };
+            Observation { cycle, ..Observation::default() }
+        };
+        let counted = |ticks: &[Observation]| watched(1_000_000, ticks).refusals[..3].to_vec();
+        assert_eq!(counted(&[down(0b101), down(0b100)]), [0, 0, 2]);
+        assert_eq!(counted(&[down(0b101), down(0)]), [0, 0, 0]);
+    }
+
+    #[test]
+    fn time_that_a_controller_waited_for_a_cpu_is_not_its_own_at_the_limit_either() {
+        let limit_ns = SupervisorSettings::default().controller_ns();
+        let seen = |control_waited_ns| Observation {
+            control_ns: limit_ns + 5,
+            control_waited_ns,
+            ..Observation::default()
+        };
+        let counts = [5, 4].map(|waited_ns| {
+            let watch = watched(1_000_000, &[seen(waited_ns)]);
+            (watch.late, watch.slow)
+        });
+        assert_eq!(counts, [(1, 0), (1, 1)]);
     }
 
     #[test]
