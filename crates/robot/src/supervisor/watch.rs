@@ -715,6 +715,39 @@ mod tests {
     }
 
     #[test]
+    fn a_new_activation_forgets_all_but_which_servos_may_be_on() {
+        let mut watch = watched(1_000_000, &[Observation { overrun: true, ..Observation::default() }]);
+        watch.tallies = vec![Tally { missed: 3, may_be_on: 2, ..Tally::default() }];
+        watch.reset();
+        let tally = &watch.tallies[0];
+        assert_eq!((watch.overruns, tally.missed, tally.may_be_on), (0, 0, 2));
+    }
+
+    #[test]
+    fn an_operator_and_a_body_at_their_limit_exactly_are_within_it() {
+        let state = RobotState::unknown(0, true, 1_000_000);
+        let found = |age_ns| {
+            let settings = SupervisorSettings { heartbeat_ms: Some(100.0), ..SupervisorSettings::default() };
+            let seen = Observation { heartbeat_age_ns: Some(age_ns), ..Observation::default() };
+            let found = Watch::new(0).findings(&[], &state, &seen, &settings, true);
+            found[Trigger::Heartbeat as usize].is_some()
+        };
+        assert_eq!([100_000_000, 100_000_001].map(found), [false, true]);
+        let sample =
+            ImuSample { at_ns: 0, attitude: [0.9, 0.3, 0.3, 0.1], rate: [0.0; 3], acceleration: [0.0; 3] };
+        let imu = ImuState { sample, fresh: true };
+        let state = RobotState { imu: Some(imu), now_ns: 0, ..state };
+        let tilts = |tilt| {
+            let (settings, mut found) = (SupervisorSettings { tilt, ..SupervisorSettings::default() }, false);
+            look_at_imu(&Watch::new(0), &state, &settings, true, &mut |cause| {
+                found |= matches!(cause, Cause::Tilt { .. });
+            });
+            found
+        };
+        assert_eq!([imu.tilt(), 0.99 * imu.tilt()].map(tilts), [false, true]);
+    }
+
+    #[test]
     fn refusals_are_counted_in_a_row_and_for_each_link() {
         let down = |links_down| {
             let cycle = crate::cycle::CycleResult { links_down, ..Default::default() };
