@@ -138,6 +138,13 @@ pub enum Unanswered {
     Network(String),
 }
 
+impl Unanswered {
+    /// Asking again changes nothing.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+}
+
 /// Asks for one thing over the network, once. Blocks until the answer is there, `patience` is over or `stop` is set.
 ///
 /// # Errors

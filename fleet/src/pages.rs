@@ -61,25 +61,35 @@ impl Fleet for Pages {
         list(&self.watch.robots(), token)
     }
 
-    fn hub(&self, robot: &str) -> Option<Arc<Hub>> {
-        let name = RobotName::new(robot).ok().filter(|name| self.watch.robots().contains_key(name))?;
+    fn hub(&self, robot: &str) -> Result<Option<Arc<Hub>>, String> {
+        let name = RobotName::new(robot).ok().filter(|name| self.watch.robots().contains_key(name));
+        let Some(name) = name else { return Ok(None) };
         let mut shown = self.shown();
         if let Some((viewed, seen)) = shown.get_mut(&name) {
             *seen = Instant::now();
-            return Some(viewed.hub.clone());
+            return Ok(Some(viewed.hub.clone()));
         }
         if shown.len() >= MAX_SHOWN {
-            return None;
+            let unseen = shown.iter().filter(|(_, (viewed, _))| viewed.hub.clients().is_empty());
+            let unseen = unseen.min_by_key(|(_, (_, seen))| *seen).map(|(name, _)| name.clone());
+            shown.remove(&unseen.ok_or_else(full)?);
         }
-        let viewed = Viewed::start(&self.session, &name).ok()?;
+        let viewed = Viewed::start(&self.session, &name).map_err(|error| format!("{error:#}"))?;
         let hub = viewed.hub.clone();
         shown.insert(name, (viewed, Instant::now()));
-        Some(hub)
+        Ok(Some(hub))
     }
 
     fn hubs(&self) -> Vec<Arc<Hub>> {
         self.shown().values().map(|(viewed, _)| viewed.hub.clone()).collect()
     }
+}
+
+fn full() -> String {
+    format!(
+        "this program shows {MAX_SHOWN} robots at once, and somebody looks at each of them: close a robot's page, or start another \
+         `khz-fleet view`"
+    )
 }
 
 /// The list. It loads itself again every two seconds, without a script.

@@ -3,7 +3,7 @@
 
 use crate::asks::{Asker, Meant};
 use crate::bridge::{Shared, eprint_line, text};
-use crate::logs::{Logs, Stretch};
+use crate::logs::{Beside, Logs, Stretch};
 use crate::operator::drive;
 use crate::outlets::cdr;
 use crate::ros::{Gid, attachment};
@@ -12,12 +12,12 @@ use khz_export::ros2::{Integers, Messages};
 use khz_run::channel::{self, Denied};
 use serde_json::{Map, Value, json};
 use std::process::Command;
-use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use zenoh::Wait;
 use zenoh::bytes::Encoding;
-use zenoh::query::{Query, Queryable};
+use zenoh::query::Query;
 
 /// How many questions of one kind may wait; further ones are refused at once.
 const WAITING: usize = 32;
@@ -62,13 +62,12 @@ pub fn start(shared: &Arc<Shared>) -> Result<()> {
     answer(shared, "param/*", move |shared, query| parameter(shared, &mut setter, query))?;
     let mut asker = Asker::new(shared.view());
     answer(shared, "param", move |shared, query| parameters(shared, &mut asker, query))?;
-    let logs = shared.settings.logs.clone().map(|folder| Arc::new(Mutex::new(Logs::new(folder))));
+    let most = shared.settings.stretch_mib << 20;
+    let logs = shared.settings.logs.clone().map(|folder| Arc::new(Logs::new(folder, most)));
     logs.iter().try_for_each(tidy)?;
-    answer(shared, "log/*", move |_, query| piece(logs.as_deref(), query))?;
-    answer(shared, "log", |shared, _| {
-        let logs = shared.settings.logs.clone().map(Logs::new).ok_or(NO_LOGS)?;
-        Ok(Answer::json(&json!(logs.list()?)))
-    })?;
+    let listed = logs.clone();
+    answer(shared, "log", move |_, _| Ok(Answer::json(&json!(listed.as_deref().ok_or(NO_LOGS)?.list()?))))?;
+    answer_logs(shared, logs)?;
     answer(shared, "recent", recent)?;
     answer(shared, "file", |shared, _| {
         let file = text(&shared.robot().intake, "robot", "file");
@@ -99,28 +98,57 @@ const NO_LOGS: &str = "this bridge has no logs: start it with --logs FOLDER";
 fn answer(
     shared: &Arc<Shared>,
     rest: &'static str,
-    mut how: impl FnMut(&Shared, &Query) -> Result<Answer, Denied> + Send + 'static,
+    how: impl FnMut(&Shared, &Query) -> Result<Answer, Denied> + Send + 'static,
 ) -> Result<()> {
-    let (queue, questions) = sync_channel::<Query>(WAITING);
-    let callback = move |query| {
-        if let Err(TrySendError::Full(query)) = queue.try_send(query) {
+    let ask = work(shared, rest, rest == SUMMARY, how)?;
+    listen(shared, rest, move |query| ask.put(query))
+}
+
+/// Pieces of logs: cutting a stretch takes as long as reading its log, and downloads of whole logs do not wait for that.
+fn answer_logs(shared: &Arc<Shared>, logs: Option<Arc<Logs>>) -> Result<()> {
+    let stretches = logs.clone();
+    let cut = work(shared, "cut", false, move |_, query| stretch(stretches.as_deref(), query))?;
+    let whole = work(shared, "log", false, move |_, query| piece(logs.as_deref(), query))?;
+    listen(shared, "log/*", move |query| {
+        let is_cut = ["from", "to"].iter().any(|name| query.parameters().get(name).is_some());
+        if is_cut { cut.put(query) } else { whole.put(query) }
+    })
+}
+
+/// What waits for a thread that answers.
+struct Questions(SyncSender<Query>);
+
+impl Questions {
+    fn put(&self, query: Query) {
+        if let Err(TrySendError::Full(query)) = self.0.try_send(query) {
             // Whoever repeats Stop while the robot does not answer is not refused by that.
             refuse(&query, &Denied::Unreachable("too many ask at the same time; try again".into()));
         }
-    };
+    }
+}
+
+/// Has what is asked at a key of the robot put somewhere, until the process ends.
+fn listen(shared: &Arc<Shared>, rest: &str, put: impl Fn(Query) + Send + Sync + 'static) -> Result<()> {
     let key = shared.name.key(rest);
-    let queryable = shared.session.declare_queryable(key.clone()).callback(callback).wait();
-    let queryable = queryable.map_err(|error| anyhow!("cannot answer at {key}: {error}"))?;
-    let shared = shared.clone();
-    let looks = rest == SUMMARY;
-    let work = move || serve(&queryable, &questions, &shared, looks, &mut how);
-    let name = format!("fleet-{}", rest.split('/').next().unwrap_or(rest));
+    let queryable = shared.session.declare_queryable(key.clone()).callback(put).background().wait();
+    queryable.map_err(|error| anyhow!("cannot answer at {key}: {error}"))
+}
+
+/// Starts a thread that answers.
+fn work(
+    shared: &Arc<Shared>,
+    name: &str,
+    looks: bool,
+    mut how: impl FnMut(&Shared, &Query) -> Result<Answer, Denied> + Send + 'static,
+) -> Result<Questions> {
+    let (queue, questions) = sync_channel::<Query>(WAITING);
+    let (shared, name) = (shared.clone(), format!("fleet-{}", name.split('/').next().unwrap_or(name)));
+    let work = move || serve(&questions, &shared, looks, &mut how);
     std::thread::Builder::new().name(name).spawn(work).context("cannot start a thread")?;
-    Ok(())
+    Ok(Questions(queue))
 }
 
 fn serve(
-    _keep: &Queryable<()>,
     questions: &Receiver<Query>,
     shared: &Shared,
     looks: bool,
@@ -236,11 +264,11 @@ fn last_part(query: &Query) -> Result<&str, String> {
 }
 
 /// Looks after the stretches of logs that were cut, on a thread of its own.
-fn tidy(logs: &Arc<Mutex<Logs>>) -> Result<()> {
+fn tidy(logs: &Arc<Logs>) -> Result<()> {
     let logs = Arc::downgrade(logs);
     let work = move || {
         while let Some(logs) = logs.upgrade() {
-            lock(&logs).tidy(Instant::now());
+            logs.tidy(Instant::now());
             drop(logs);
             std::thread::sleep(TIDY);
         }
@@ -249,20 +277,21 @@ fn tidy(logs: &Arc<Mutex<Logs>>) -> Result<()> {
     Ok(())
 }
 
-fn lock(logs: &Mutex<Logs>) -> MutexGuard<'_, Logs> {
-    logs.lock().unwrap_or_else(PoisonError::into_inner)
+fn piece(logs: Option<&Logs>, query: &Query) -> Result<Answer, Denied> {
+    let offset = number(query, "offset")?.unwrap_or(0.0);
+    Ok(pieced(logs.ok_or(NO_LOGS)?.piece(last_part(query)?, offset as u64)?))
 }
 
-fn piece(logs: Option<&Mutex<Logs>>, query: &Query) -> Result<Answer, Denied> {
-    let mut logs = lock(logs.ok_or(NO_LOGS)?);
+fn stretch(logs: Option<&Logs>, query: &Query) -> Result<Answer, Denied> {
     let stretch = Stretch { from_s: number(query, "from")?, to_s: number(query, "to")? };
     let offset = number(query, "offset")?.unwrap_or(0.0);
-    let (bytes, beside) = logs.piece(last_part(query)?, &stretch, offset as u64)?;
-    Ok(Answer {
-        bytes,
-        kind: "application/octet-stream".into(),
-        beside: Some(json!(beside).to_string().into_bytes()),
-    })
+    let cut = number(query, "cut")?.map(|cut| cut as u64);
+    Ok(pieced(logs.ok_or(NO_LOGS)?.piece_of(last_part(query)?, &stretch, offset as u64, cut)?))
+}
+
+fn pieced((bytes, beside): (Vec<u8>, Beside)) -> Answer {
+    let beside = Some(json!(beside).to_string().into_bytes());
+    Answer { bytes, kind: "application/octet-stream".into(), beside }
 }
 
 fn number(query: &Query, name: &str) -> Result<Option<f64>, String> {

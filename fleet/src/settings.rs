@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// The greatest rate of ROS topics, Hz: `docs/fleet.md` says why.
 const MAX_ROS_HZ: f64 = 200.0;
 
+/// The most of the temporary folder, MiB.
+const MAX_STRETCH_MIB: u64 = 1 << 20;
+
 /// Settings of a bridge.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -25,6 +28,8 @@ pub struct Settings {
     pub token: Option<String>,
     /// A folder with the robot's logs.
     pub logs: Option<PathBuf>,
+    /// How much of the temporary folder stretches of logs may take while they are sent, MiB.
+    pub stretch_mib: u64,
     /// How many samples of each record are passed on.
     pub records: BTreeMap<String, Rule>,
     /// Records whose least and greatest values between two samples are passed on, too.
@@ -59,6 +64,7 @@ impl Default for Settings {
             view: None,
             token: None,
             logs: None,
+            stretch_mib: 64,
             records: BTreeMap::new(),
             ranges: vec!["tick".into(), "servo".into()],
             ros: Ros::default(),
@@ -88,6 +94,9 @@ impl Settings {
         }
         if !(0.1..=MAX_ROS_HZ).contains(&self.ros.rate_hz) {
             bail!("ros.rate_hz: {} is outside 0.1 to {MAX_ROS_HZ}", self.ros.rate_hz);
+        }
+        if !(1..=MAX_STRETCH_MIB).contains(&self.stretch_mib) {
+            bail!("stretch_mib: {} is outside 1 to {MAX_STRETCH_MIB}", self.stretch_mib);
         }
         self.name.as_deref().map(RobotName::new).transpose().map_err(|why| anyhow!(why))?;
         if let Some(logs) = &self.logs

@@ -31,6 +31,7 @@ pub(crate) enum Status {
     NotFound,
     NotAllowed,
     TooLong,
+    Unavailable(String),
 }
 
 impl Request {
@@ -162,6 +163,7 @@ impl Status {
                 ("404 Not Found", "there is only /, and of a fleet /?robot=NAME with a robot that is there")
             }
             Self::NotAllowed => ("405 Method Not Allowed", "only GET"),
+            Self::Unavailable(why) => ("503 Service Unavailable", why.as_str()),
             Self::TooLong => {
                 ("431 Request Header Fields Too Large", "the head of a request has 8192 bytes at the most")
             }

@@ -30,8 +30,11 @@ pub trait Fleet: std::fmt::Debug + Send + Sync {
     /// The page that lists them, as HTML. Its links need `token`, if there is one.
     fn page(&self, token: Option<&str>) -> String;
 
-    /// A robot's run. Called for every connection.
-    fn hub(&self, robot: &str) -> Option<Arc<Hub>>;
+    /// A robot's run; none if there is no such robot. Called for every connection.
+    ///
+    /// # Errors
+    /// Why it cannot be shown, for whoever wants to see it.
+    fn hub(&self, robot: &str) -> Result<Option<Arc<Hub>>, String>;
 
     /// The runs that anybody may look at.
     fn hubs(&self) -> Vec<Arc<Hub>>;
@@ -45,10 +48,13 @@ enum Shown {
 
 impl Shown {
     /// The run that a request is about.
-    fn hub(&self, request: &Request) -> Option<Arc<Hub>> {
+    fn hub(&self, request: &Request) -> Result<Arc<Hub>, Status> {
         match self {
-            Self::Robot(hub) => Some(hub.clone()),
-            Self::Fleet(fleet) => fleet.hub(request.query("robot")?),
+            Self::Robot(hub) => Ok(hub.clone()),
+            Self::Fleet(fleet) => {
+                let robot = request.query("robot").ok_or(Status::NotFound)?;
+                fleet.hub(robot).map_err(Status::Unavailable)?.ok_or(Status::NotFound)
+            }
         }
     }
 
@@ -258,7 +264,7 @@ fn serve(request: &Request, shared: &Shared) -> Result<Vec<u8>, Status> {
         Shown::Fleet(fleet) if request.query("robot").is_none() => {
             http::serve(request, &fleet.page(shared.access.token()))
         }
-        shown => shown.hub(request).ok_or(Status::NotFound).and_then(|_| http::serve(request, &page::HTML)),
+        shown => shown.hub(request).and_then(|_| http::serve(request, &page::HTML)),
     }
 }
 
@@ -302,9 +308,12 @@ fn upgrade(mut stream: TcpStream, request: &Request, behind: Vec<u8>, shared: &S
             return;
         }
     };
-    let Some(hub) = shared.shown.hub(request) else {
-        let _ = stream.write_all(&Status::NotFound.answer());
-        return;
+    let hub = match shared.shown.hub(request) {
+        Ok(hub) => hub,
+        Err(status) => {
+            let _ = stream.write_all(&status.answer());
+            return;
+        }
     };
     let Ok(from) = stream.peer_addr() else { return };
     let what = match protocol {

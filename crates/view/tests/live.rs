@@ -531,8 +531,11 @@ impl Fleet for Two {
         format!("the list, {token:?}")
     }
 
-    fn hub(&self, robot: &str) -> Option<Arc<Hub>> {
-        ["one", "two"].iter().position(|name| *name == robot).map(|at| self.0[at].clone())
+    fn hub(&self, robot: &str) -> Result<Option<Arc<Hub>>, String> {
+        if robot == "seventeen" {
+            return Err("16 robots are shown".into());
+        }
+        Ok(["one", "two"].iter().position(|name| *name == robot).map(|at| self.0[at].clone()))
     }
 
     fn hubs(&self) -> Vec<Arc<Hub>> {
@@ -558,6 +561,9 @@ fn several_robots_are_behind_one_port() {
     assert!(get("/?token=s3cret").contains("the list, Some(\"s3cret\")"));
     assert!(get("/?token=s3cret&robot=two").contains("khz.page.v1"));
     assert!(get("/?token=s3cret&robot=three").starts_with("HTTP/1.1 404"));
+    // It was as if there was no such robot.
+    let full = get("/?token=s3cret&robot=seventeen");
+    assert!(full.starts_with("HTTP/1.1 503") && full.contains("16 robots are shown"), "{full}");
     assert!(get("/?robot=two").starts_with("HTTP/1.1 403"));
     assert!(hubs.iter().all(|hub| hub.clients().is_empty()));
     drop(serving);

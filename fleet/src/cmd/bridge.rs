@@ -32,6 +32,9 @@ pub struct Args {
     /// A folder with the robot's logs
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
+    /// How much of the temporary folder stretches of logs may take while they are sent, MiB [default: 64]
+    #[arg(long, value_name = "MIB")]
+    stretch_mib: Option<u64>,
     /// ROS_DOMAIN_ID of the topics for ROS 2 [default: 0]
     #[arg(long)]
     domain: Option<u32>,
@@ -45,6 +48,7 @@ pub fn run(args: Args, network: &Options) -> Result<ExitCode> {
     settings.view = args.view.or(settings.view);
     settings.token = args.token.or(settings.token);
     settings.logs = args.logs.or(settings.logs);
+    settings.stretch_mib = args.stretch_mib.unwrap_or(settings.stretch_mib);
     settings.ros.domain = args.domain.unwrap_or(settings.ros.domain);
     let settings = settings.check()?;
     // Until the router is there, Ctrl-C ends the process at once.

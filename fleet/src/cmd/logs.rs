@@ -158,12 +158,15 @@ fn pieces(
         stretch.iter().filter_map(|(name, value)| Some(format!("{name}={};", (*value)?))).collect();
     let (mut offset, mut whole): (u64, Option<Beside>) = (0, None);
     loop {
-        let (bytes, beside) = ask_again(session, &key, &format!("{stretch}offset={offset}"), stop)?;
+        // Others may have stretches cut meanwhile.
+        let cut = whole.filter(|_| !stretch.is_empty()).map(|whole| format!("cut={};", whole.cut));
+        let asked = format!("{stretch}{}offset={offset}", cut.unwrap_or_default());
+        let (bytes, beside) = ask_again(session, &key, &asked, stop)?;
         let beside: Beside =
             serde_json::from_slice(&beside).context("a piece that does not say what it is part of")?;
         let first = *whole.get_or_insert(beside);
         if beside.offset != offset || beside.cut != first.cut {
-            bail!("{log} has changed on {robot} meanwhile, or was cut anew for somebody else; try again");
+            bail!("{log} has changed on {robot} meanwhile; try again");
         }
         if beside.size < first.size {
             bail!("{log} has become shorter on {robot} meanwhile; try again");
@@ -188,8 +191,10 @@ fn ask_again(
     stop: &AtomicBool,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     for _ in 1..ATTEMPTS {
-        if let Ok(piece) = ask(session, key, parameters, ANSWER, stop) {
-            return Ok(piece);
+        match ask(session, key, parameters, ANSWER, stop) {
+            // A bridge that says no has read the whole log, perhaps, and will say it again.
+            Err(error) if !error.downcast_ref().is_some_and(Unanswered::is_refused) => {}
+            answer => return answer,
         }
     }
     ask(session, key, parameters, ANSWER, stop)
@@ -207,7 +212,7 @@ fn ask(
     let answer = question(session, &selector, None, Priority::Background, patience, stop);
     let sample = answer.map_err(|error| match error {
         Unanswered::Interrupted => anyhow!("interrupted; nothing is kept of the download"),
-        error => anyhow!("{key}: {error}"),
+        error => anyhow!(error).context(key.to_owned()),
     })?;
     let beside = sample.attachment().map(|bytes| bytes.to_bytes().into_owned()).unwrap_or_default();
     Ok((sample.payload().to_bytes().into_owned(), beside))
