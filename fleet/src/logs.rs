@@ -242,8 +242,11 @@ impl Write for Bounded {
 }
 
 fn is_too_large(error: &anyhow::Error) -> bool {
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    causes.any(|cause| cause.kind() == io::ErrorKind::FileTooLarge)
+    let error = match error.downcast_ref() {
+        Some(khz_tlog::Error::Write(error)) => Some(error),
+        _ => error.downcast_ref::<io::Error>(),
+    };
+    error.is_some_and(|error| error.kind() == io::ErrorKind::FileTooLarge)
 }
 
 /// Copies a stretch of no more than `room` bytes to a file without a name; returns it with its size.

@@ -110,7 +110,7 @@ fn answer_logs(shared: &Arc<Shared>, logs: Option<Arc<Logs>>) -> Result<()> {
     let cut = work(shared, "cut", false, move |_, query| stretch(stretches.as_deref(), query))?;
     let whole = work(shared, "log", false, move |_, query| piece(logs.as_deref(), query))?;
     listen(shared, "log/*", move |query| {
-        let is_cut = ["from", "to"].iter().any(|name| query.parameters().get(name).is_some());
+        let is_cut = ["from", "to"].into_iter().any(|name| query.parameters().get(name).is_some());
         if is_cut { cut.put(query) } else { whole.put(query) }
     })
 }
