@@ -64,7 +64,7 @@ SERVO = {"position": "f32", "torque": "f32", "temperature": "f32"}
 COMMAND = {"position": "f32"}
 EVENT = {"tick": "u64", "from": "text", "to": "text", "cause": "text", "servo": "text", "trouble": "bool"}
 CHANGE = {"tick": "u64", "name": "text", "value": "f64", "before": "f64", "by": "text"}
-ROBOT = {"name": "text", "file": "text", "passport": "text", "clock": "text"}
+ROBOT = {"name": "text", "file": "text", "passport": "text", "clock": "text", "skeleton": "text"}
 TELEOP = {"tick": "u64", **{name: "f32" for name in ["forward", "left", "turn", "height", "roll", "pitch"]}, "age_us": "u32", "by": "text"}
 IMU = {"attitude": ["f32", 4], "rate": ["f32", 3]}
 
@@ -78,12 +78,14 @@ PARAMETERS = [
 class Robot:
     """A robot with these joints, behind `khz view`. Its samples come at 1 kHz from when `run` is called."""
 
-    def __init__(self, khz: str, joints: list[str], name: str = "spot", teleop: bool = True, phase: str = "active") -> None:
+    def __init__(self, khz: str, joints: list[str], name: str = "spot", teleop: bool = True, phase: str = "active",
+                 skeleton: str = "") -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.viewer = subprocess.Popen([khz, "view", "--socket", "--at", "127.0.0.1:0"], stdin=theirs, stdout=subprocess.PIPE, text=True)
         theirs.close()
         self.link = self.viewer.stdout.readline().strip()
         self.name, self.tick = name, 0
+        self.skeleton = skeleton
         self.start_us = int(time.time() * 1e6)
         self.joints, self.phase = joints, phase
         # Torques of a single sample, by tick; ticks that are late; what was asked.
@@ -110,7 +112,8 @@ class Robot:
             self.session, self.number = random.getrandbits(53), 0
             schemas = [(record, schema(self.kinds[record])) for record in self.records]
             self.send(*[b"\x01" + varuint(i) + counted(record.encode()) + counted(of) for i, (record, of) in enumerate(schemas)])
-        self.put("robot", {"name": self.name, "file": f"name = \"{self.name}\"\n", "passport": "{}", "clock": "real"})
+        self.put("robot", {"name": self.name, "file": f"name = \"{self.name}\"\n", "passport": "{}", "clock": "real",
+                           "skeleton": self.skeleton})
         self.put("parameters", {"text": json.dumps(PARAMETERS)})
         self.put("event", {"tick": 0, "from": "armed", "to": "active", "cause": "controller started", "servo": "", "trouble": False})
 

@@ -1,5 +1,6 @@
 """The page of the live view in a real browser: what it shows of a robot, and what it does to one."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -246,6 +247,92 @@ def test_a_run_that_began_anew_while_the_stick_was_held_froze_the_page(robot: Ca
     spot.begin()
     expect(page.locator("h1")).to_have_text("rex")
     expect(page.locator("#drive")).to_contain_text("nothing is held")
+
+
+def test_the_sticks_follow_the_keys(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
+    spot = robot(["hip"])
+    spot.run()
+    page = look(spot.link)
+    walk, turn = (page.locator(".pad b").nth(place) for place in [0, 1])
+    expect(walk).to_be_visible()
+    for key, knob, moved in [("KeyW", walk, r"translate\(0px, -\d+"), ("KeyD", walk, r"translate\(\d"), ("KeyE", turn, r"translate\(\d")]:
+        page.keyboard.down(key)
+        expect(knob).to_have_attribute("style", re.compile(moved))
+        page.keyboard.up(key)
+        expect(knob).to_have_attribute("style", "")
+
+
+# A trunk and a leg that one servo turns.
+LEG = {"floats": True, "bodies": [
+    {"parent": None, "at": [0, 0, 0], "quat": [1, 0, 0, 0], "joints": [], "lines": [[-0.2, 0, 0, 0.2, 0, 0, 0.03]]},
+    {"parent": 0, "at": [0.2, 0, 0], "quat": [1, 0, 0, 0], "lines": [[0, 0, 0, 0, 0, -0.3, 0.02]],
+     "joints": [{"servo": "hip", "slides": False, "axis": [0, 1, 0], "at": [0, 0, 0], "zero": 0}]},
+]}
+
+
+def test_the_robot_is_drawn_as_its_joints_hold_it_and_turns(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
+    spot = robot(["hip"], skeleton=json.dumps(LEG))
+    spot.run()
+    page = look(spot.link)
+    canvas = page.locator("#robot canvas")
+    expect(canvas).to_be_visible()
+    canvas.scroll_into_view_if_needed()
+    until(lambda: sum(canvas.evaluate(COLOURED)) > 1000, "no robot")
+    drawn = "(canvas) => canvas.toDataURL()"
+    first = canvas.evaluate(drawn)
+    until(lambda: canvas.evaluate(drawn) != first, "it does not move with its joint")
+    spot.end()
+    first = settled(lambda: canvas.evaluate(drawn), "it moves for ever")
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 160, box["y"] + 120)
+    page.mouse.up()
+    until(lambda: canvas.evaluate(drawn) != first, "it is not turned")
+    # Its attitude is in the drawing: not drawn twice.
+    assert page.locator("#attitude").count() == 0
+
+
+@pytest.mark.parametrize("shape", ["", "{", "[]", '{"bodies":[{"parent":0}]}', json.dumps(LEG).replace('"hip"', '"gone"')])
+def test_a_shape_that_cannot_be_drawn_leaves_no_empty_box(robot: Callable[..., Robot], look: Callable[..., Page], shape: str) -> None:
+    spot = robot(["hip"], skeleton=shape)
+    spot.run()
+    page = look(spot.link)
+    expect(page.locator("#servos")).to_be_visible()
+    assert page.locator("#robot").count() == 0
+
+
+def test_nothing_moves_under_the_mouse(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
+    spot = robot(["hip", "knee"])
+    spot.run()
+    page = look(spot.link, viewport={"width": 1400, "height": 900})
+    expect(page.locator(".figures")).to_contain_text("°C")
+    places = ["#timebar", ".figures", "#servos", "#timing", "#any"]
+
+    def tops() -> list[float]:
+        return [page.locator(place).evaluate("(found) => found.getBoundingClientRect().top + scrollY") for place in places]
+
+    before = settled(tops, "the page does not come to rest")
+    spot.late.add(spot.tick + 300)
+    expect(page.locator("#late tbody tr")).to_have_count(1)
+    page.locator(".param").filter(has_text="kp_scale").get_by_role("spinbutton").fill("7")
+    page.keyboard.press("Enter")
+    expect(page.locator(".refused").first).to_contain_text("7 is outside")
+    assert tops() == before
+    spot.pause()
+    expect(page.locator("#lost")).to_be_visible()
+    assert tops() == before
+
+
+def test_counts_and_sentence_say_of_what_time_they_are(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
+    spot = robot(["hip", "knee"])
+    spot.run()
+    page = look(spot.link)
+    expect(page.locator("#since")).to_contain_text("since the start of the run")
+    expect(page.locator("#verdict")).to_contain_text("last 10 s: Held")
+    # Which line is which stands once for all servos.
+    expect(page.locator("#servos .keys")).to_have_text("measuredcommand")
+    assert page.locator("#servos figcaption i").count() == 0
 
 
 def test_without_the_record_there_is_no_stick(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:

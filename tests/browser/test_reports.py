@@ -250,7 +250,7 @@ def test_a_stack_is_cut_above_the_period_and_whole_where_one_looks_closer(visit:
     page.evaluate(RECORD_TEXTS)
     page.set_viewport_size({"width": 1000, "height": 800})
     canvas = plot(page, "Phases over time").locator("canvas")
-    cut = "(canvas) => canvas.texts?.some((text) => text.words.startsWith('cut: the longest takes 88'))"
+    cut = "(canvas) => canvas.texts?.some((text) => text.words.startsWith('cut; goes to 88'))"
     page.wait_for_function(cut, arg=canvas.element_handle(), timeout=60_000)
     canvas.focus()
     page.keyboard.press("+")
@@ -265,3 +265,20 @@ def test_small_plots_have_units(visit: Visit, samples: pathlib.Path) -> None:
     page.wait_for_function("(canvas) => canvas.texts?.length", arg=canvas.element_handle(), timeout=60_000)
     words = canvas.evaluate("(canvas) => canvas.texts.map((text) => text.words)")
     assert "rad" in words and any(word.endswith(" s") for word in words), words
+
+
+def test_one_outlier_does_not_flatten_a_plot_and_is_marked_where_it_is_cut(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html", viewport={"width": 900, "height": 800})
+    page.evaluate(RECORD_TEXTS)
+    page.set_viewport_size({"width": 1000, "height": 800})
+    figure = plot(page, "Wake latency")
+    canvas = figure.locator("canvas")
+    cut = "(canvas) => canvas.texts?.some((text) => text.words.startsWith('cut; goes to'))"
+    page.wait_for_function(cut, arg=canvas.element_handle(), timeout=60_000)
+    before = canvas.evaluate(COLOURED_PIXELS)
+    whole = figure.get_by_role("button", name="full height")
+    whole.click()
+    assert not canvas.evaluate(cut)
+    assert canvas.evaluate(COLOURED_PIXELS) < before, "cut, the curve is no larger than with its outlier"
+    whole.click()
+    assert canvas.evaluate(cut)

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 
@@ -105,3 +106,40 @@ def test_no_page_is_wider_than_the_window(
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path.name
         if path.parent == tmp_path:
             assert page.locator("header .verdict").inner_text().endswith("."), path.name
+
+
+def test_the_first_screen_is_the_sentence_once_five_figures_and_a_plot(visit: Visit, run_khz: RunKhz, tmp_path: pathlib.Path) -> None:
+    assert run_khz("run", "--virtual", "--duration", "1s", "--report", "run.html").returncode == 0
+    page = visit(tmp_path / "run.html", viewport={"width": 1400, "height": 900})
+    assert page.locator("header").inner_text().lower().count("held 1000 hz") == 1
+    about = page.locator("header > p").last.inner_text()
+    assert re.fullmatch(r"the built-in robot · \d{4}-\d\d-\d\d \d\d:\d\d UTC · \d\.\d s, [\d,]+ ticks · virtual time: .*", about), about
+    assert page.locator(".figures > div:visible").count() == 5
+    box = page.locator("figure.plot canvas").first.bounding_box()
+    assert box is not None and box["y"] + box["height"] / 2 < 900, box
+
+
+def test_the_robot_is_drawn_at_the_time_that_is_pointed_at(visit: Visit, run: dict[str, object], tmp_path: pathlib.Path) -> None:
+    page = visit(tmp_path / "run.html")
+    robot = page.locator("figure.robot")
+    canvas, said = robot.locator("canvas"), robot.locator(".at")
+    assert canvas.evaluate(COLOURED_PIXELS) > 1000
+    known = set()
+    for share in [0.05, 0.9]:
+        knee = plot(page, "rear_left_knee").locator("canvas")
+        knee.scroll_into_view_if_needed()
+        box = knee.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + 46 + (box["width"] - 58) * share, box["y"] + 60)
+        known.add((said.inner_text(), canvas.evaluate("(canvas) => canvas.toDataURL()")))
+    assert len({text for text, _ in known}) == len({drawn for _, drawn in known}) == 2
+    before = canvas.evaluate("(canvas) => canvas.toDataURL()")
+    canvas.focus()
+    page.keyboard.press("ArrowLeft")
+    assert canvas.evaluate("(canvas) => canvas.toDataURL()") != before
+
+
+def test_without_a_shape_there_is_no_empty_box(visit: Visit, run_khz: RunKhz, tmp_path: pathlib.Path) -> None:
+    assert run_khz("new", "--template", "pan_tilt", "pan.toml").returncode == 0
+    assert run_khz("run", "pan.toml", "--virtual", "--duration", "1s", "--report", "run.html").returncode == 0
+    assert visit(tmp_path / "run.html").locator("figure.robot").count() == 0

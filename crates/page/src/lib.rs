@@ -1,7 +1,7 @@
 //! Reports: one self-contained HTML page each.
 //!
 //! A [`Page`] has [`Section`]s, a section has blocks: [`Plot`], [`Gantt`], [`Ranges`], [`Table`], [`KeyValues`],
-//! [`Figure`]s, [`Comparison`]. Values over time go through a [`Trace`], which keeps every outlier in bounded
+//! [`Figure`]s, [`Robot`], [`Comparison`]. Values over time go through a [`Trace`], which keeps every outlier in bounded
 //! memory; distributions through a [`Distribution`]. The page asks nothing of the network.
 //!
 //! ```
@@ -24,6 +24,7 @@ mod measured;
 mod page;
 mod plot;
 mod ranges;
+mod robot;
 mod table;
 mod trace;
 mod verdict;
@@ -32,11 +33,12 @@ pub use compare::{Better, Comparison, alike, has_percentile, share};
 pub use distribution::Distribution;
 pub use gantt::{Bar, Gantt};
 use markup::duration_unit;
-pub use markup::{Text, duration, for_shell, grouped, number, quantity};
+pub use markup::{Text, calendar, duration, for_shell, grouped, number, quantity};
 pub use measured::Measured;
-pub use page::{Block, NUMBERS, PALETTE, Page, Section};
+pub use page::{Block, NUMBERS, PALETTE, Page, SKELETON, Section};
 pub use plot::{Axis, Plot, Stroke};
 pub use ranges::Ranges;
+pub use robot::Robot;
 use serde::{Deserialize, Serialize};
 pub use table::{Cell, Column, Figure, KeyValues, Table};
 pub use trace::{DEFAULT_BUCKETS, StackedTrace, Trace};

@@ -28,6 +28,25 @@ pub(super) fn script_json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".into()).replace('<', "\\u003c")
 }
 
+/// A time in µs since 1970, `1583798400.5` s as `2020-03-10T00:00:00.500000Z`.
+pub fn calendar(time_us: i64) -> String {
+    let days = time_us.div_euclid(86_400_000_000);
+    let us = time_us.rem_euclid(86_400_000_000);
+    // Howard Hinnant's civil_from_days: eras of 400 years, years beginning in March.
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day = shifted.rem_euclid(146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let march = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * march + 2) / 5 + 1;
+    let month = if march < 10 { march + 3 } else { march - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (seconds, us) = (us / 1_000_000, us % 1_000_000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{us:06}Z")
+}
+
 /// A word as a shell takes it: quoted, if it has to be.
 pub fn for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:=,%".contains(c);
@@ -220,5 +239,12 @@ mod tests {
             [0, 7, 999, 1_000, 11_059, 1_234_567].map(grouped).join(" "),
             "0 7 999 1,000 11,059 1,234,567"
         );
+    }
+
+    #[test]
+    fn the_calendar_is_right_on_leap_days() {
+        assert_eq!(calendar(1_583_798_400_500_000), "2020-03-10T00:00:00.500000Z");
+        assert_eq!(calendar(951_782_400_000_000), "2000-02-29T00:00:00.000000Z");
+        assert_eq!(calendar(-1), "1969-12-31T23:59:59.999999Z");
     }
 }

@@ -1,7 +1,7 @@
 //! A page and its sections.
 use super::markup::Text;
 use super::table::figures_html;
-use super::{Comparison, Figure, Gantt, KeyValues, Level, Plot, Ranges, Table, Verdict};
+use super::{Comparison, Figure, Gantt, KeyValues, Level, Plot, Ranges, Robot, Table, Verdict};
 use std::fmt;
 
 /// A self-contained HTML page: one file, no request, works from `file://`.
@@ -39,6 +39,8 @@ pub enum Block {
     Gantt(Gantt),
     /// Percentiles per device.
     Ranges(Ranges),
+    /// The robot as its joints hold it.
+    Robot(Robot),
     /// A table.
     Table(Table),
     /// Keys and values.
@@ -58,15 +60,21 @@ macro_rules! blocks {
         })*
     };
 }
-blocks!(Figures: Vec<Figure>, Plot: Plot, Grid: Vec<Plot>, Gantt: Gantt, Ranges: Ranges, Table: Table,
+blocks!(Figures: Vec<Figure>, Plot: Plot, Grid: Vec<Plot>, Gantt: Gantt, Ranges: Ranges, Robot: Robot, Table: Table,
         KeyValues: KeyValues, Comparison: Comparison);
 
 /// The colours of all pages, light and dark: CSS.
 pub const PALETTE: &str = include_str!("assets/colours.css");
 /// How all pages write numbers and choose the marks of an axis: JavaScript, the first of a page.
 pub const NUMBERS: &str = include_str!("assets/shared.js");
+/// The robot drawn by the angles of its joints, after [`NUMBERS`]: JavaScript.
+pub const SKELETON: &str = include_str!("assets/skeleton.js");
 const STYLE: &str = concat!(include_str!("assets/colours.css"), include_str!("assets/page.css"));
-const SCRIPT: &str = concat!(include_str!("assets/shared.js"), include_str!("assets/page.js"));
+const SCRIPT: &str = concat!(
+    include_str!("assets/shared.js"),
+    include_str!("assets/skeleton.js"),
+    include_str!("assets/page.js")
+);
 
 impl Page {
     /// An empty page.
@@ -95,7 +103,7 @@ impl Page {
 }
 
 impl Section {
-    /// A section without blocks.
+    /// A section without blocks. Without a title it has no heading, and is not in the list of sections.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), text: String::new(), blocks: Vec::new() }
     }
@@ -127,7 +135,10 @@ impl Section {
     }
 
     fn html(&self, out: &mut dyn fmt::Write, at: usize) -> fmt::Result {
-        write!(out, "<section id=\"s{at}\"><h2>{}</h2>", Text(&self.title))?;
+        match self.title.as_str() {
+            "" => write!(out, "<section id=\"s{at}\" class=\"untitled\">")?,
+            title => write!(out, "<section id=\"s{at}\"><h2>{}</h2>", Text(title))?,
+        }
         if !self.text.is_empty() {
             write!(out, "<p>{}</p>", Text(&self.text))?;
         }
@@ -149,6 +160,7 @@ impl Block {
             }
             Self::Gantt(gantt) => gantt.html(out),
             Self::Ranges(ranges) => ranges.html(out),
+            Self::Robot(robot) => robot.html(out),
             Self::Table(table) => table.html(out),
             Self::KeyValues(pairs) => pairs.html(out),
             Self::Comparison(comparison) => comparison.html(out),
@@ -182,7 +194,9 @@ impl fmt::Display for Page {
             f,
             "{HEAD}<title>{title}</title>\n<style>{STYLE}</style></head><body>\n<header><h1>{title}</h1>"
         )?;
-        let verdict = self.verdict.iter().map(|verdict| (&verdict.level, &verdict.headline));
+        // The sentence is said once: not again in few words beside it.
+        let verdict = self.verdict.iter().filter(|verdict| !verdict.says_its_headline());
+        let verdict = verdict.map(|verdict| (&verdict.level, &verdict.headline));
         for (level, text) in verdict.chain(self.badges.iter().map(|(level, text)| (level, text))) {
             write!(f, "<span class=\"badge {}\">{}</span>", level.class(), Text(text))?;
         }
@@ -193,7 +207,8 @@ impl fmt::Display for Page {
             write!(f, "<p>{}</p>", Text(&self.subtitle))?;
         }
         write!(f, "<nav>")?;
-        for (at, section) in self.sections.iter().enumerate() {
+        let titled = |(_, section): &(usize, &Section)| !section.title.is_empty();
+        for (at, section) in self.sections.iter().enumerate().filter(titled) {
             write!(f, "<a href=\"#s{at}\">{}</a>", Text(&section.title))?;
         }
         writeln!(f, "</nav></header>\n<main>")?;

@@ -259,7 +259,7 @@ struct Scale<'a> {
 
 /// The points of a line: `x` is left out when the points lie `step` apart.
 #[derive(Serialize)]
-struct Points<'a> {
+pub(super) struct Points<'a> {
     name: &'a str,
     /// Its place in the palette; without one, the order of the lines gives the colour.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -295,22 +295,18 @@ impl<'a> Scale<'a> {
 
 impl<'a> Points<'a> {
     fn of(line: &'a Line, colour: Option<usize>) -> Self {
-        let start = line.points.first().map_or(0.0, |p| p.0);
-        let step = even_step(&line.points);
-        let y: Vec<f32> = line.points.iter().map(|p| p.1).collect();
+        Self::new(&line.name, line.stroke, &line.points, colour)
+    }
+
+    pub(super) fn new(name: &'a str, stroke: Stroke, points: &[(f64, f32)], colour: Option<usize>) -> Self {
+        let start = points.first().map_or(0.0, |p| p.0);
+        let step = even_step(points);
+        let y: Vec<f32> = points.iter().map(|p| p.1).collect();
         let x: Vec<f32> = match step {
             Some(_) => Vec::new(),
-            None => line.points.iter().map(|p| (p.0 - start) as f32).collect(),
+            None => points.iter().map(|p| (p.0 - start) as f32).collect(),
         };
-        Self {
-            name: &line.name,
-            colour,
-            stroke: line.stroke,
-            start,
-            step: step.unwrap_or(0.0),
-            x: base64_f32(&x),
-            y: base64_f32(&y),
-        }
+        Self { name, colour, stroke, start, step: step.unwrap_or(0.0), x: base64_f32(&x), y: base64_f32(&y) }
     }
 }
 

@@ -35,8 +35,15 @@ impl Verdict {
     }
 }
 
+impl Verdict {
+    /// The sentence begins with what the badge would say.
+    pub(super) fn says_its_headline(&self) -> bool {
+        self.text.to_lowercase().starts_with(&self.headline.to_lowercase())
+    }
+}
+
 impl Page {
-    /// The verdict: a badge beside the title and the sentence under it. A later one replaces it.
+    /// The verdict: the sentence under the title, and a badge beside it where that says something else. A later one replaces it.
     #[must_use]
     pub fn verdict(mut self, verdict: &Verdict) -> Self {
         self.verdict = Some(verdict.clone());

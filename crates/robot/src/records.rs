@@ -129,7 +129,8 @@ pub fn robot_record(config: &RobotConfig, file: &str, passport: &str) -> Vec<u8>
     let path = if let RobotFile::At(path) = &config.file { path } else { "" };
     let clock = config.timing.clock.word();
     let [name, file, passport, clock, path] = [&config.name, file, passport, clock, path].map(str::to_owned);
-    record::Robot { name, file, passport, clock, path }.to_bytes()
+    let skeleton = crate::draft::skeleton(config);
+    record::Robot { name, file, passport, clock, path, skeleton }.to_bytes()
 }
 
 /// Schema of `parameters`.

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct Passport {
     /// When it was taken, nanoseconds since 1970.
     pub taken_ns: i64,
+    /// The computer's name; empty in what was taken before it was part of this.
+    #[serde(default)]
+    pub host: String,
     /// Kernel release, such as `6.1.0-28-rt-amd64`.
     pub kernel: String,
     /// How far the kernel lets itself be interrupted: `realtime`, `full`, `lazy`, `voluntary`, `none`,
@@ -56,6 +59,7 @@ impl Passport {
         let preemption = preemption(root);
         Passport {
             taken_ns: realtime_ns(),
+            host: root.read("/proc/sys/kernel/hostname").unwrap_or_default(),
             kernel: root.read("/proc/sys/kernel/osrelease").unwrap_or_default(),
             realtime_kernel: preemption == "realtime",
             preemption,

@@ -483,6 +483,8 @@ pub struct Robot {
     pub clock: String,
     /// Where the robot file was, as it was named; empty if it was a text, or is built in.
     pub path: String,
+    /// How its joints lie to each other, as JSON: `docs/log-format.md`. Empty if nothing tells its shape.
+    pub skeleton: String,
 }
 
 /// A record that every run has: its name, what has a row of its own in tables if its fields have, and its schema. Of what is

@@ -24,10 +24,15 @@ use std::sync::{Arc, LazyLock};
 /// The page: one file that loads nothing.
 pub(crate) static HTML: LazyLock<String> = LazyLock::new(|| {
     let parts = [
-        ("/* style */", [khz_page::PALETTE, include_str!("assets/live.css"), ""]),
+        ("/* style */", [khz_page::PALETTE, include_str!("assets/live.css"), "", ""]),
         (
             "/* script */",
-            [khz_page::NUMBERS, include_str!("assets/plots.js"), include_str!("assets/live.js")],
+            [
+                khz_page::NUMBERS,
+                khz_page::SKELETON,
+                include_str!("assets/plots.js"),
+                include_str!("assets/live.js"),
+            ],
         ),
     ];
     let html = include_str!("assets/live.html").to_owned();

@@ -3,7 +3,7 @@
 use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, ending, facts};
 use super::over_time::OverTime;
 use super::page::{Device, RunData};
-use super::page_data::{computer, count_tiles, late_counts, page_event, time_tile};
+use super::page_data::{computer, count_tiles, late_counts, page_event, subtitle, time_tile};
 use super::{EventSummary, Ticks, late_ticks, pace};
 use crate::run::page::PartTimes;
 use khz_page::{Distribution, Figure, Measured, Verdict, counted, grouped};
@@ -78,6 +78,8 @@ struct Replay {
     name: String,
     /// The robot file's text, and what it says if this version understands it.
     text: String,
+    /// How the joints lie to each other.
+    skeleton: String,
     config: Option<RobotConfig>,
     passport: Option<Passport>,
     clock: Clock,
@@ -155,6 +157,7 @@ impl Replay {
         Self {
             name: String::new(),
             text: String::new(),
+            skeleton: String::new(),
             config: None,
             passport: None,
             clock: Clock::Real,
@@ -222,6 +225,7 @@ impl Replay {
         match record {
             "robot" => {
                 (self.name, self.text) = (text(value, "name"), text(value, "file"));
+                self.skeleton = text(value, "skeleton");
                 let config = RobotConfig::parse(&self.text, &self.name);
                 let file = match text(value, "path") {
                     path if !path.is_empty() => RobotFile::At(path),
@@ -332,7 +336,12 @@ impl Replay {
         let is_real = self.clock == Clock::Real;
         let data = RunData {
             title: format!("{name}: {}{hz}", counted(self.over_time.joints.len() as u64, "servo")),
-            subtitle: format!("{} ticks, from the log", grouped(self.tally.all().ticks)),
+            subtitle: subtitle(
+                self.config.as_ref().map(|config| &config.file),
+                &self.tally.all(),
+                self.passport.as_ref(),
+                self.clock,
+            ),
             figures: self.figures(),
             start_delay: Distribution::from_ns(self.tally.times.start_delay.values()),
             parts: if is_real { self.parts() } else { Vec::new() },
@@ -362,6 +371,8 @@ impl Replay {
                 cpu: Measured::new(over_time.cpu, values(&self.tally.times.loop_compute)),
                 phases: over_time.phases,
                 joints: over_time.joints,
+                skeleton: self.skeleton,
+                attitude: over_time.attitude,
                 details: over_time.details.finish(),
                 changes: over_time.changes,
                 changes_left_out: over_time.changes_left_out,

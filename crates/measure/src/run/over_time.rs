@@ -39,6 +39,8 @@ pub(super) struct OverTime {
     pub phases: StackedTrace,
     pub joints: Vec<Joint>,
     pub details: Details,
+    /// Of the body: w, x, y, z.
+    pub attitude: Vec<Trace>,
     /// The first changes of parameters, and how many more there are.
     pub changes: Vec<ParameterChange>,
     pub changes_left_out: u64,
@@ -115,7 +117,10 @@ impl OverTime {
                 self.joints(time_s, value, |joint| &mut joint.commanded);
                 self.details.commanded(time_s, value);
             }
-            "imu" => self.details.imu(time_s, value),
+            "imu" => {
+                self.details.imu(time_s, value);
+                self.attitude(time_s, value);
+            }
             "parameter" if self.changes.len() == MOST_CHANGES => self.changes_left_out += 1,
             "parameter" => self.changes.extend(change(time_s, value)),
             _ => {}
@@ -152,6 +157,14 @@ impl OverTime {
         self.cpu.push(time_s, tick.loop_compute_ns as f64);
         let parts = parts(&tick).map(|part| part.unwrap_or(0) as f32);
         self.phases.push(time_s, &parts[parts.len() - PHASES.len()..]);
+    }
+
+    fn attitude(&mut self, time_s: f64, value: &Value<'_>) {
+        let Some(Value::Array(parts)) = value.at("attitude") else { return };
+        self.attitude.resize_with(4, Trace::new);
+        for (trace, part) in self.attitude.iter_mut().zip(parts) {
+            trace.push(time_s, part.number().unwrap_or(f64::NAN));
+        }
     }
 
     fn joints(&mut self, time_s: f64, value: &Value<'_>, trace: impl Fn(&mut Joint) -> &mut Trace) {

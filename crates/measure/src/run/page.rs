@@ -4,10 +4,11 @@ use super::over_time::PHASES;
 use crate::late::{LateReport, blocks};
 use khz_page::{
     Axis, Block, Cell, Column, Distribution, Figure, Gantt, KeyValues, Level, Measured, Page, Plot, Ranges,
-    Section, StackedTrace, Stroke, Table, Trace, Verdict, duration,
+    Robot, Section, StackedTrace, Stroke, Table, Trace, Verdict, duration,
 };
 use khz_rt::Summary;
 use khz_run::costs::LateGroup;
+use khz_run::figures::LOST_PERIODS;
 use serde::{Deserialize, Serialize};
 
 /// All that the page of a run shows. Fields that stay empty leave their part of the page out.
@@ -48,6 +49,10 @@ pub struct RunData {
     pub late_counts: String,
     /// The joints.
     pub joints: Vec<Joint>,
+    /// How they lie to each other, as the log's `robot` record has it; empty if nothing tells.
+    pub skeleton: String,
+    /// The parts of the body's attitude over time, w, x, y, z; none without an IMU.
+    pub attitude: Vec<Trace>,
     /// What is there to be unfolded: velocity, torque and so on.
     pub details: Vec<Detail>,
     /// What happened.
@@ -216,6 +221,9 @@ pub struct Grant {
 const MEASURES: [&str; 4] = ["cycle", "wake latency", "loop compute time", START_DELAY];
 const START_DELAY: &str = "start delay, all planned periods";
 
+/// The figures that are shown first, by their labels, if none is worse than these.
+const FIRST: [&str; 5] = ["rate", LOST_PERIODS, "overruns", "missed replies", "wake latency"];
+
 /// Bars of ticks go no further: one tick of 88 ms would leave nothing to see of the others.
 const SHOWN_PERIODS: f64 = 1.25;
 
@@ -246,9 +254,22 @@ impl RunData {
         page
     }
 
+    /// Five figures, what is wrong first; the others are folded.
     fn summary(&self) -> Section {
-        let section = Section::new("Summary").text(self.verdict.reasons.join(" "));
-        section.with_some((!self.figures.is_empty()).then(|| self.figures.clone()))
+        let mut figures = self.figures.clone();
+        let rank = |figure: &Figure| {
+            let first = FIRST.iter().position(|label| *label == figure.label);
+            (std::cmp::Reverse(figure.level.max(Level::Note)), first.unwrap_or(FIRST.len()))
+        };
+        figures.sort_by_key(rank);
+        let others = figures.split_off(FIRST.len().min(figures.len()));
+        let reasons = self.verdict.reasons.join(" ");
+        Section::new("")
+            .with_some((!figures.is_empty()).then_some(figures))
+            .with_some((!reasons.is_empty()).then_some(Block::Text(reasons)))
+            .with_some(
+                (!others.is_empty()).then(|| Block::Fold("More figures".to_owned(), vec![others.into()])),
+            )
     }
 
     fn timing(&self) -> Option<Section> {
@@ -267,10 +288,7 @@ impl RunData {
             .palette(MEASURES)
             .line("wake latency", &self.wake.trace);
         let section = Section::new("Timing")
-            .text(
-                "Every tick of the run; nothing is filtered. Drag across a plot to zoom all plots over time, \
-                   double-click for the whole run.",
-            )
+            .text("Every tick of the run. Drag across a plot to zoom all plots over time, double-click for the whole run.")
             .with(self.marked(cycle))
             .with(self.marked(wake))
             .with(self.curves())
@@ -438,7 +456,9 @@ impl RunData {
             })
             .collect();
         let text = "Position of each joint: dashed what was commanded, kept within the limits; solid what the servo measured.";
-        let section = (!plots.is_empty()).then(|| Section::new("Joints").text(text).with(plots))?;
+        let robot = Robot::new(&self.skeleton, &self.attitude);
+        let section =
+            (!plots.is_empty()).then(|| Section::new("Joints").text(text).with_some(robot).with(plots))?;
         Some(self.details.iter().filter_map(Detail::block).fold(section, Section::with))
     }
 
@@ -463,14 +483,17 @@ impl RunData {
             Column::number("largest", "ns").worst_is_high(),
         ];
         let table = Table::new(names.into_iter().chain(late_ones).chain(trips));
-        let table = self.devices.iter().fold(table, |table, d| {
+        // The worst first.
+        let mut devices: Vec<_> = self.devices.iter().collect();
+        devices.sort_by_key(|d| std::cmp::Reverse((d.missed, d.late, d.duplicates)));
+        let table = devices.iter().fold(table, |table, d| {
             let counts = [d.sent, d.replied, d.missed].into_iter().chain(d.late).chain(d.duplicates);
             let trips = [0.5, 0.99, 1.0].map(|q| Cell::from(d.round_trip.quantile(q)));
             let names = [d.name.as_str().into(), d.bus.as_str().into()].into_iter();
             table.row(names.chain(counts.map(Cell::from)).chain(trips))
         });
         let ranges = Ranges::new("Round trips", "ns").note("request sent to reply received");
-        let with_trips = self.devices.iter().filter(|d| d.round_trip.count() > 0);
+        let with_trips = devices.iter().filter(|d| d.round_trip.count() > 0);
         let ranges = with_trips.fold(ranges, |ranges, d| ranges.device(&d.name, &d.round_trip));
         let section = Section::new("Devices").text("How each device answered.");
         let has_trips = self.devices.iter().any(|d| d.round_trip.count() > 0);
@@ -560,7 +583,7 @@ mod tests {
     #[test]
     fn a_run_of_nothing_is_a_page() {
         let page = RunData::default().page().to_string();
-        assert!(page.contains("Summary") && !page.contains("<h2>Timing"));
+        assert!(page.contains("untitled") && !page.contains("<h2>Timing"));
     }
 
     #[test]

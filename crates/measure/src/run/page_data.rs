@@ -5,14 +5,14 @@ use super::page::{Device, Event, Fact, Grant, RunData};
 use super::{EventSummary, LateTicks, RunSummary, Ticks};
 use crate::late::tally as causes;
 use crate::require::amended;
-use khz_page::{Distribution, Figure, Level, Measured, counted, duration, grouped};
+use khz_page::{Distribution, Figure, Level, Measured, calendar, counted, duration, grouped};
 use khz_robot::RobotConfig;
-use khz_robot::config::Clock;
+use khz_robot::config::{Clock, RobotFile};
 use khz_robot::launch::Landed;
 use khz_rt::{Passport, Report, Summary};
 use khz_run::figures::{Count, LOST_PERIODS, Of};
 use khz_run::late::LEARNING;
-use khz_run::tally::Counts;
+use khz_run::tally::{Counts, Stretch};
 
 /// Everything the page of a run shows. `text` is the robot file. Of every file of the log, damage costs only what lies
 /// behind it, and the verdict says so.
@@ -27,15 +27,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
             counted(config.servos.len() as u64, "servo"),
             config.timing.rate_hz
         ),
-        subtitle: match summary.clock {
-            Clock::Real => format!("{} ticks on {}", summary.all.ticks, summary.passport.cpu),
-            Clock::Virtual => {
-                format!(
-                    "{} ticks of virtual time: nothing here tells of a computer's timing",
-                    summary.all.ticks
-                )
-            }
-        },
+        subtitle: subtitle(Some(&config.file), &summary.all, Some(&summary.passport), summary.clock),
         verdict: amended(summary.judged(&over_time.unread), &summary.required),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
@@ -50,6 +42,8 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         late: summary.late.worst.clone(),
         late_counts: late_counts(&summary.late),
         joints: over_time.joints,
+        skeleton: khz_robot::draft::skeleton(config),
+        attitude: over_time.attitude,
         details: over_time.details.finish(),
         events: summary.events.iter().map(page_event).collect(),
         events_left_out: summary.events_left_out,
@@ -60,6 +54,32 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         grants: grants(&summary.grants),
         config: text.to_owned(),
     }
+}
+
+/// Which robot file, when, where and how long: what tells one report from another.
+pub(super) fn subtitle(
+    file: Option<&RobotFile>,
+    all: &Stretch,
+    passport: Option<&Passport>,
+    clock: Clock,
+) -> String {
+    let file = match file {
+        Some(RobotFile::At(path)) => Some(path.clone()),
+        Some(RobotFile::BuiltIn) => Some("the built-in robot".to_owned()),
+        _ => None,
+    };
+    let taken_us = passport.map_or(0, |passport| passport.taken_ns / 1000);
+    // To the minute.
+    let date = (taken_us > 0).then(|| format!("{} UTC", calendar(taken_us)[..16].replace('T', " ")));
+    let place = match (clock, passport) {
+        (Clock::Virtual, _) => "virtual time: says nothing about this computer's timing".to_owned(),
+        (Clock::Real, Some(passport)) if passport.host.is_empty() => passport.cpu.clone(),
+        (Clock::Real, Some(passport)) => format!("{} ({})", passport.host, passport.cpu),
+        (Clock::Real, None) => "unknown computer".to_owned(),
+    };
+    let length = format!("{:.1} s, {}", all.span_ns as f64 / 1e9, counted(all.ticks, "tick"));
+    let parts = [file, date, Some(length), Some(place)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// How many ticks were late, in a sentence.

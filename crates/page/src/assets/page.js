@@ -43,8 +43,9 @@
 
   const groups = new Map();
   const groupOf = (name) => {
-    if (!name) return { plots: [], view: null };
-    if (!groups.has(name)) groups.set(name, { plots: [], view: null });
+    const made = { plots: [], robots: [], view: null, pointed: null };
+    if (!name) return made;
+    if (!groups.has(name)) groups.set(name, made);
     return groups.get(name);
   };
 
@@ -130,6 +131,11 @@
       this.reset.type = "button";
       this.reset.addEventListener("click", () => this.zoom(null));
       range.append(this.reset);
+      this.full = element("button", "full", "full height");
+      this.full.type = "button";
+      this.full.title = "show the values that are cut";
+      this.full.addEventListener("click", () => { this.uncut = !this.uncut; this.draw(); });
+      range.append(this.full);
       if (this.spec.kind !== "stack" && !this.compact) range.append(this.logButton());
       this.tools.append(range);
     }
@@ -202,6 +208,7 @@
       }
       this.group.view = range;
       this.group.plots.forEach((plot) => plot.draw());
+      this.group.robots.forEach((robot) => robot.draw());
       if (this.pointer !== undefined) this.point(this.pointer);
     }
 
@@ -213,7 +220,9 @@
     point(pixel) {
       this.pointer = pixel;
       const value = this.fromPixel(Math.min(Math.max(pixel, this.left), this.right));
+      this.group.pointed = value;
       this.group.plots.forEach((plot) => plot.showCursor(value));
+      this.group.robots.forEach((robot) => robot.draw());
       this.showTip(value);
     }
 
@@ -295,11 +304,12 @@
         const first = Math.max(0, lowerBound(line.x, from) - 1), last = Math.min(line.x.length - 1, lowerBound(line.x, to));
         for (let i = first; i <= last; i++) take(line.y[i]);
       }
-      this.cut = 0;
+      this.cut = null;
       if (!(low <= high)) return [0, 1];
-      const most = this.cutAt();
-      this.cut = high > most ? high : 0;
-      if (this.cut) return [0, most];
+      const [least, most] = this.cutAt();
+      if (low < least || high > most) this.cut = [low, high];
+      if (this.cut && this.spec.kind === "stack") return [0, most];
+      [low, high] = [Math.max(low, least), Math.min(high, most)];
       const inData = [low, high], near = Math.max(high - low, Math.abs(high) * 1e-3) / 4;
       // A limit far away would flatten the curves.
       for (const { y } of this.spec.limits) if (y <= inData[1] + near && y >= inData[0] - near) take(y);
@@ -316,10 +326,27 @@
       return [startsAtZero && low === 0 ? 0 : low - room, high + room];
     }
 
-    // Of a whole run, stacks are cut a little above the last of their limits: one long tick would leave nothing to see of the others.
+    // What is far from all the others is cut, and marked: it would leave nothing to see of them. Of a whole run, stacks are cut a little
+    // above the last of their limits.
     cutAt() {
-      const isCut = this.spec.kind === "stack" && this.spec.limits.length && !this.group.view;
-      return isCut ? 1.25 * Math.max(...this.spec.limits.map(({ y }) => y)) : Infinity;
+      const nothing = [-Infinity, Infinity];
+      if (this.uncut || this.log) return nothing;
+      if (this.spec.kind === "stack") {
+        const isCut = this.spec.limits.length && !this.group.view;
+        return isCut ? [-Infinity, 1.25 * Math.max(...this.spec.limits.map(({ y }) => y))] : nothing;
+      }
+      if (this.spec.kind !== "lines") return nothing;
+      // Each line by itself: one that lies elsewhere, as a whole, is no outlier.
+      let least = Infinity, most = -Infinity;
+      for (const line of this.drawn) {
+        const [first, last] = this.span(line), values = line.y.slice(first, last + 1).filter(Number.isFinite).sort();
+        if (!values.length) continue;
+        const at = (share) => values[Math.round(share * (values.length - 1))];
+        const [low, high] = [at(0.01), at(0.99)], room = Math.max(high - low, 1e-3 * Math.max(Math.abs(low), Math.abs(high)));
+        most = Math.max(most, values.at(-1) > high + 4 * room ? high + room : values.at(-1));
+        least = Math.min(least, values[0] < low - 4 * room ? low - room : values[0]);
+      }
+      return least <= most ? [least, most] : nothing;
     }
 
     // Sizes are whole pixels of the screen, so that lines are sharp.
@@ -358,6 +385,8 @@
       const empty = !this.drawn.some((line) => line.y.some(Number.isFinite));
       if (empty) this.text("no values", (this.left + this.right) / 2, (this.top + this.bottom) / 2, "center", "middle");
       this.reset.hidden = !this.group.view;
+      this.full.hidden = !this.cut && !this.uncut;
+      this.full.setAttribute("aria-pressed", String(Boolean(this.uncut)));
       this.figure.dataset.view = this.view.join(" ");
     }
 
@@ -386,7 +415,7 @@
 
     drawYAxis() {
       const [low, high] = this.range, { unit } = this.spec.y;
-      const most = Math.max(2, Math.floor((this.bottom - this.top) / (this.compact ? 30 : 42)));
+      const most = Math.max(2, Math.floor((this.bottom - this.top) / (this.compact ? 22 : 42)));
       const ticks = this.log ? logTicks(low, high) : linearTicks(low, high, most);
       const values = ticks.map((t) => this.log ? 10 ** t : t);
       const shared = readable(unit, Math.max(Math.abs(low), Math.abs(high)));
@@ -465,22 +494,32 @@
       if (fitting) this.text(fitting, this.right - 4, 1, "right", "top", "muted");
     }
 
-    // An arrow above each stack that is cut, and how high the highest is.
+    // An arrow where something is cut, above or below, and how far it goes.
     markCut() {
-      const pen = this.pen, sums = this.drawn.at(-1);
+      const pen = this.pen, lines = this.spec.kind === "stack" ? [this.drawn.at(-1)] : this.drawn, unit = this.spec.y.unit;
       pen.fillStyle = this.ink("bad");
-      let free = -Infinity;
-      sums.x.forEach((value, at) => {
-        const x = this.toPixel(value);
-        if (!(sums.y[at] > this.range[1]) || x < free) return;
-        free = x + 3;
-        pen.beginPath();
-        pen.moveTo(x - 4, this.top);
-        pen.lineTo(x + 4, this.top);
-        pen.lineTo(x, this.top - 6);
-        pen.fill();
-      });
-      this.text(`cut: the longest takes ${spoken(this.cut, this.spec.y.unit, 3)}`, this.right - 4, 1, "right", "top", "bad");
+      const arrows = (isCut, from, to) => {
+        for (const line of lines) {
+          const [first, last] = this.span(line);
+          let free = -Infinity;
+          for (let at = first; at <= last; at++) {
+            const x = this.toPixel(line.x[at]);
+            if (!isCut(line.y[at]) || x < free || x < this.left || x > this.right) continue;
+            free = x + 3;
+            pen.beginPath();
+            pen.moveTo(x - 4, from);
+            pen.lineTo(x + 4, from);
+            pen.lineTo(x, to);
+            pen.fill();
+          }
+        }
+      };
+      arrows((y) => y > this.range[1], this.top, this.top - 6);
+      arrows((y) => y < this.range[0], this.bottom - 6, this.bottom);
+      const ends = [this.cut[0] < this.range[0] ? spoken(this.cut[0], unit, 3) : "", this.cut[1] > this.range[1] ? spoken(this.cut[1], unit, 3) : ""].filter(Boolean);
+      const words = [`cut; goes to ${ends.join(" and ")}`, `to ${ends.join(", ")}`], room = this.right - this.left - pen.measureText(this.axisName()).width - 12;
+      const fitting = words.find((text) => pen.measureText(text).width <= room);
+      if (fitting) this.text(fitting, this.right - 4, 1, "right", "top", "bad");
     }
 
     axisName() {
@@ -586,6 +625,43 @@
     }
   }
 
+  // ---- the robot --------------------------------------------------------------------------------------------
+
+  // As the plots of its joints have it at the time that was pointed at last, else in the middle of what they show.
+  class Robot {
+    constructor(figure) {
+      const { skeleton, attitude } = JSON.parse(figure.querySelector("script").textContent);
+      this.figure = figure;
+      this.group = groupOf("time");
+      this.attitude = attitude.length === 4 ? attitude.map(readLine) : null;
+      this.skeleton = Skeleton.from(skeleton);
+      const joint = (name) => this.group.plots.find(({ spec }) => spec.title === name && spec.y.label === "position");
+      this.lines = new Map(this.skeleton?.servos.map((name) => [name, joint(name)?.lines]));
+      // Where the log lacks a joint there is nothing to draw.
+      figure.hidden = !this.skeleton || [...this.lines.values()].some((lines) => !lines);
+      if (figure.hidden) return;
+      this.skeleton.changed = () => this.draw();
+      const area = element("div", "area");
+      area.append(this.skeleton.canvas);
+      figure.append(area);
+      this.group.robots.push(this);
+    }
+
+    get time() {
+      const [view, { pointed }] = [this.group.view ?? extentOf(this.group), this.group];
+      return pointed >= view[0] && pointed <= view[1] && pointed !== null ? pointed : (view[0] + view[1]) / 2;
+    }
+
+    draw() {
+      if (this.figure.hidden) return;
+      const style = getComputedStyle(document.documentElement), { time } = this;
+      const at = (line) => line ? line.y[nearest(line.x, time)] ?? NaN : NaN;
+      const angle = (which) => (joint) => at(this.lines.get(joint).find(({ name }) => name === which));
+      this.skeleton.draw(angle("measured"), angle("commanded"), this.attitude?.map(at), (name) => style.getPropertyValue(`--${name}`).trim());
+      this.figure.querySelector(".at").textContent = `at ${time.toFixed(3)} s; point at a plot for another time, drag to turn`;
+    }
+  }
+
   // ---- the page ---------------------------------------------------------------------------------------------
 
   // What is folded is read and drawn once it is opened.
@@ -594,9 +670,11 @@
     const figures = [...root.querySelectorAll("figure.plot")].filter((figure) => !figure.closest("details:not([open])") && !figure.querySelector("canvas"));
     plots.push(...figures.map((figure) => new Plot(figure)));
   };
-  const drawAll = () => plots.forEach((plot) => plot.draw());
+  const robots = [];
+  const drawAll = () => [...plots, ...robots].forEach((drawn) => drawn.draw());
   for (const fold of document.querySelectorAll("details.fold")) fold.addEventListener("toggle", () => { build(fold); drawAll(); });
   build(document);
+  robots.push(...[...document.querySelectorAll("figure.robot")].map((figure) => new Robot(figure)));
   new ResizeObserver(drawAll).observe(document.querySelector("main"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   // Paper is white, whatever the screen is.

@@ -3,10 +3,12 @@
 mod found;
 mod mjcf;
 pub mod model;
+mod skeleton;
 pub mod urdf;
 
 pub use found::of_found;
 pub use mjcf::mjcf;
+pub use skeleton::skeleton;
 
 use crate::config::{QUADRUPED, identifier};
 use khz_settings::suggestion;

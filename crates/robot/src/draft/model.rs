@@ -208,12 +208,12 @@ fn imu<'a>(root: Node<'a, '_>) -> Option<&'a str> {
 }
 
 /// All elements of this name within another.
-fn all<'a, 'i>(node: Node<'a, 'i>, name: &'static str) -> impl Iterator<Item = Node<'a, 'i>> {
+pub(super) fn all<'a, 'i>(node: Node<'a, 'i>, name: &'static str) -> impl Iterator<Item = Node<'a, 'i>> {
     node.descendants().filter(move |within| within.has_tag_name(name))
 }
 
 /// An element's own, or that of its class, of what its class derives from, and so on.
-fn attribute<'a>(node: Node<'a, '_>, key: &str) -> Option<&'a str> {
+pub(super) fn attribute<'a>(node: Node<'a, '_>, key: &str) -> Option<&'a str> {
     let inherited = || {
         let class = node.attribute("class");
         let class = class.or_else(|| node.ancestors().find_map(|body| body.attribute("childclass")));
@@ -239,7 +239,7 @@ fn range(node: Node<'_, '_>, key: &str, limited: &str) -> Option<[f64; 2]> {
     <[f64; 2]>::try_from(ends).ok().filter(|[low, high]| low < high)
 }
 
-fn numbers(text: &str) -> Vec<f64> {
+pub(super) fn numbers(text: &str) -> Vec<f64> {
     text.split_whitespace()
         .filter_map(|word| word.parse().ok())
         .filter(|number: &f64| number.is_finite())

@@ -213,7 +213,7 @@
       host.pointing = us === null ? null : plot;
       dirty = true;
     },
-    clock: (us) => `${((us - host.origin()) / 1e6).toFixed(4)} s`,
+    clock: (us, digits = 4) => `${((us - host.origin()) / 1e6).toFixed(digits)} s`,
   };
 
   const isOver = () => news !== null && (run.is_log ? news.share_read === 1 : news.is_over);
@@ -225,7 +225,10 @@
     by("follow").textContent = live ? (host.isFollowing() ? "Freeze" : "Follow") : time.playing ? "Pause" : "Play";
     by("follow").setAttribute("aria-pressed", String(live ? !host.isFollowing() : Boolean(time.playing)));
     const [from, to] = host.view();
-    by("shown").textContent = news?.extent_us ? `${host.clock(Math.max(from, host.origin()))} to ${host.clock(to)}${whole ? ", everything" : ""}` : "";
+    // No more digits than can be read while they count up.
+    const span = (to - from) / 1e6, digits = span >= 5 ? 1 : Math.min(4, 3 - Math.floor(Math.log10(span)));
+    const text = news?.extent_us ? `${host.clock(Math.max(from, host.origin()), digits)} to ${host.clock(to, digits)}${whole ? ", everything" : ""}` : "";
+    if (by("shown").textContent !== text) by("shown").textContent = text;
     dirty = true;
   };
 
@@ -390,7 +393,7 @@
     by("phase").className = `badge ${run?.is_log ? "note" : level}`;
     by("rate").textContent = rate && isLive() ? `${rate.toFixed(rate < 100 ? 2 : 1)} Hz` : "";
     by("verdict").className = verdict.level;
-    if (by("verdict").textContent !== verdict.text) by("verdict").textContent = verdict.text;
+    if (by("verdict").textContent !== verdict.text) by("verdict").textContent = by("verdict").title = verdict.text;
     if (now() - slowAt > 250) { slowAt = now(); showFigures(); showLosses(); }
   };
 
@@ -430,7 +433,9 @@
       const names = [...signalOf.keys()].filter((name) => name.startsWith("servo.") && name.endsWith(suffix));
       const values = names.map((name) => [host.history.valueAt(signalOf.get(name).id, last, level), name.slice(6, -suffix.length)]);
       const known = values.filter(([value]) => Number.isFinite(value)).sort((a, b) => worst * (b[0] - a[0]));
-      if (known.length) all.push(figure(`${worst > 0 ? "hottest" : "lowest"}: ${known[0][1]}`, `${known[0][0].toFixed(digits)} ${unit}`));
+      // Its place is kept until there is a value: nothing moves under the mouse.
+      const [value, joint] = known[0] ?? [NaN, ""];
+      if (names.length) all.push(figure(`${worst > 0 ? "hottest" : "lowest"} now${joint && ": "}${joint}`, known.length ? `${value.toFixed(digits)} ${unit}` : "–"));
     };
     extreme(".temperature", 1, "°C", 0);
     extreme(".voltage", -1, "V", 1);
@@ -457,6 +462,8 @@
   };
 
   const line = (name, signal, colour, dashed = false) => ({ name, signal, colour, dashed });
+  // Which line is which, once for all plots of a section.
+  const legend = (lines) => keysOf(lines.map(([name, , colour, dashed]) => ({ name, colour, dashed })));
   const plotsOf = new Map();
 
   // Replaces the plots of a place.
@@ -479,10 +486,13 @@
     figures = element("div", "figures");
     const hands = element("div");
     hands.id = "hands";
-    by("main").append(figures, hands);
+    const since = element("p", "hint", run.is_log ? "Counts of the whole log." : "Counts since the start of the run. The sentence above and the rate are of the last 10 s.");
+    since.id = "since";
+    by("main").append(since, figures, hands);
     always = [];
     buildDrive();
     if (!run.is_log) buildParameters(hands);
+    buildRobot();
     buildServos();
     buildTiming();
     buildImu();
@@ -490,8 +500,9 @@
     // Of a log they are only what they were in the end.
     if (run.is_log) buildParameters(by("main"));
     buildMore();
+    always = [...new Set(always)];
     for (const [name, { id }] of signalOf) if (/^servo\..*\.(temperature|voltage)$/.test(name)) always.push(id);
-    always = always.slice(0, 128);
+    always = always.slice(0, 192);
     const first = [...signalOf.values()].find(({ kind }) => kind === "number");
     overview.signal = (signalOf.get("tick.wake_latency_ns") ?? first)?.id ?? null;
     isShown.observe(by("overview"));
@@ -525,17 +536,47 @@
   };
   const chosen = { quantity: "position", hidden: new Set() };
 
+  // ---- the robot as its joints hold it
+
+  let robot = null;
+  const buildRobot = () => {
+    const skeleton = Skeleton.from(run.robot?.skeleton), of = (path) => signalOf.get(path)?.id;
+    robot = null;
+    if (!skeleton || !skeleton.servos.every((joint) => of(`servo.${joint}.position`) !== undefined)) return;
+    const joints = new Map(skeleton.servos.map((joint) => [joint, [`servo.${joint}.position`, `command.${joint}.position`].map(of)]));
+    const quaternion = [0, 1, 2, 3].map((i) => of(`imu.attitude.${i}`));
+    robot = { skeleton, joints, quaternion: quaternion.every((id) => id !== undefined) ? quaternion : null };
+    skeleton.changed = () => { dirty = true; };
+    always.push(...[...joints.values()].flat().filter((id) => id !== undefined), ...(robot.quaternion ?? []));
+    const made = section("Robot", "robot"), box = element("div", "robot");
+    box.append(skeleton.canvas);
+    made.firstChild.append(...legend([["measured", "", 0], ["command", "", 1, true]]), element("span", "hint", "at the pointer's time, else the newest; drag to turn"));
+    made.append(box);
+    isShown.observe(skeleton.canvas);
+  };
+
+  const drawRobot = () => {
+    if (!robot) return;
+    const at = host.pointed ?? host.view()[1], level = host.level();
+    const value = (id) => id === undefined ? NaN : host.history.valueAt(id, at, level);
+    const [measured, commanded] = [0, 1].map((which) => (joint) => value(robot.joints.get(joint)[which]));
+    robot.skeleton.draw(measured, commanded, robot.quaternion?.map(value), (name) => inks[name]);
+  };
+
   const buildServos = () => {
     const joints = [...new Set([...signalOf.keys()].map((name) => /^servo\.(.+)\.position$/s.exec(name)?.[1]).filter((joint) => joint !== undefined))];
     if (!joints.length) return;
     const made = section("Servos", "servos"), grid = element("div", "grid"), quantities = element("div", "chips"), chips = element("div", "chips");
+    const keys = element("div", "keys");
     const fill = () => {
       const { unit, of } = QUANTITIES[chosen.quantity];
+      keys.replaceChildren(...legend(of(joints[0]).filter(([, path]) => signalOf.has(path))));
       for (const chip of quantities.children) chip.setAttribute("aria-pressed", String(chip.textContent === chosen.quantity));
       for (const chip of chips.children) if (chip.dataset.joint !== undefined) chip.setAttribute("aria-pressed", String(!chosen.hidden.has(chip.dataset.joint)));
       place(grid, joints.filter((joint) => !chosen.hidden.has(joint)).map((joint) => ({
         title: joint,
         unit,
+        keyed: false,
         lines: of(joint).flatMap(([name, path, colour, dashed]) => signalOf.has(path) ? [line(name, signalOf.get(path).id, colour, dashed)] : []),
       })));
     };
@@ -552,7 +593,7 @@
     const joint_details = element("details");
     joint_details.append(element("summary", "", "joints"), chips);
     joint_details.open = joints.length <= 4 && joints.length > 1;
-    made.firstChild.append(quantities);
+    made.firstChild.append(quantities, keys);
     if (joints.length > 1) made.append(joint_details);
     made.append(grid);
     fill();
@@ -566,7 +607,8 @@
     const xyz = (record) => signals(["x", "y", "z"].map((axis, i) => [axis, `imu.${record}.${i}`]));
     attitude = null;
     const specs = [{ title: "rate", unit: "rad/s", lines: xyz("rate") }, { title: "acceleration", unit: "m/s²", lines: xyz("acceleration") }].filter(({ lines }) => lines.length);
-    const knows = quaternion.every((id) => id !== undefined);
+    // The robot that is drawn lies as the IMU says.
+    const knows = !robot?.skeleton.shape.floats && quaternion.every((id) => id !== undefined);
     if (!knows && !specs.length) return;
     const made = section("IMU", "imu"), all = element("div", "wide"), grid = element("div", "inside");
     if (knows) {
@@ -614,7 +656,14 @@
     tables.late = table(made, "Late ticks", "late", [["time", "n"], ["tick", "n"], ["response", "n"], ["more than usual", "n"], ["cause", ""]]);
     tables.events = table(made, "Events", "events", [["time", "n"], ["tick", "n"], ["phase", ""], ["cause", ""]]);
     tables.changes = table(made, "Parameter changes", "changes", [["time", "n"], ["tick", "n"], ["parameter", ""], ["value", "n"], ["by", ""]]);
-    for (const list of Object.keys(lists)) listed(list);
+    // Each has its room from the start, even if nothing comes.
+    tables.late.box.hidden = !signalOf.has("tick.wake_latency_ns");
+    tables.events.box.hidden = !run.records.includes("event");
+    tables.changes.box.hidden = !run.parameters.length;
+    for (const list of Object.keys(lists)) {
+      tables[list].box.addEventListener("pointerleave", () => { if (tables[list].waits) listed(list); });
+      listed(list);
+    }
   };
 
   const ROWS = {
@@ -635,10 +684,11 @@
     ];
     const shown = tables[list];
     if (!shown) return;
-    shown.box.hidden = !lists[list].length && list !== "late";
-    if (list === "late") shown.box.hidden = !signalOf.has("tick.wake_latency_ns");
     const count = news?.[list]?.count ?? lists[list].length;
     shown.count.textContent = !count ? "none" : `${grouped(count)}${count > MOST_ROWS ? `; the last ${MOST_ROWS} are here` : ""}`;
+    // Rows do not move under the mouse.
+    if (shown.box.matches(":hover") && shown.body.children.length) { shown.waits = true; return; }
+    shown.waits = false;
     shown.body.replaceChildren(...lists[list].slice(-MOST_ROWS).reverse().map((entry) => {
       const row = element("tr");
       cells(row, ROWS[list](entry));
@@ -770,12 +820,16 @@
       if (held) for (drive.zeros = ZEROS; news && drive.zeros > 0;) drive.send();
       drive.show();
     },
-    teleop() {
+    // What all hands say together, each axis from -1 to 1.
+    sum() {
       const sum = { forward: 0, left: 0, turn: 0 };
       for (const value of drive.hands.values()) for (const axis of Object.keys(sum)) sum[axis] += value[axis] ?? 0;
-      const unit = (value) => Math.max(-1, Math.min(1, value));
-      const { forward, turn } = drive.full;
-      return { forward: unit(sum.forward) * forward, left: unit(sum.left) * forward, turn: unit(sum.turn) * turn, ...drive.pose };
+      for (const axis of Object.keys(sum)) sum[axis] = Math.max(-1, Math.min(1, sum[axis]));
+      return sum;
+    },
+    teleop() {
+      const { forward, left, turn } = drive.sum(), { full } = drive;
+      return { forward: forward * full.forward, left: left * full.forward, turn: turn * full.turn, ...drive.pose };
     },
     send() {
       if (!news) return;
@@ -803,10 +857,14 @@
       let x = (event.clientX - box.left - box.width / 2) / reach, y = flat ? 0 : (event.clientY - box.top - box.height / 2) / reach;
       const length = Math.hypot(x, y);
       if (length > 1) { x /= length; y /= length; }
-      knob.style.transform = `translate(${x * reach}px, ${y * reach}px)`;
       drive.hold(name, toValue(x, y));
     };
-    const up = () => { finger = null; knob.style.transform = ""; made.classList.remove("held"); };
+    // The stick stands where all hands together have it: keys and gamepad move it, too.
+    const put = (x, y) => {
+      const reach = made.offsetWidth / 2 - 20, length = Math.max(1, Math.hypot(x, y));
+      knob.style.transform = x || y ? `translate(${x / length * reach}px, ${y / length * reach}px)` : "";
+    };
+    const up = () => { finger = null; made.classList.remove("held"); };
     made.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       event.preventDefault();
@@ -818,7 +876,7 @@
     made.addEventListener("pointermove", (event) => { if (event.pointerId === finger) move(event); });
     for (const end of ["pointerup", "pointercancel", "lostpointercapture"])
       made.addEventListener(end, (event) => { if (event.pointerId === finger) { up(); drive.letGo(name); } });
-    return { made, up };
+    return { made, up, put };
   };
 
   // An input that the robot has taken within so long is in force, ms; one takes a while there and back.
@@ -867,14 +925,17 @@
       slider("roll", "rad", -0.4, 0.4, pose.roll, (value) => { pose.roll = value; }),
       slider("pitch", "rad", -0.4, 0.4, pose.pitch, (value) => { pose.pitch = value; }),
     );
-    const state = element("span", "hint");
+    const state = element("p", "hint");
+    state.id = "driving";
     box.append(walk.made, more, turn.made);
-    made.firstChild.append(state);
-    made.append(box, element("p", "hint", "Or keys W, A, S, D, and Q, E to turn; or a gamepad. Sent only while you hold, with height, roll and pitch. Only controllers that read it move by it, such as walk."));
+    made.append(state, box, element("p", "hint", "Or keys W, A, S, D, and Q, E to turn; or a gamepad. Sent only while you hold, with height, roll and pitch. Only controllers that read it move by it, such as walk."));
     drive.padsUp = () => { walk.up(); turn.up(); };
     drive.show = () => {
       const text = told();
       if (state.textContent !== text) state.textContent = text;
+      const { forward, left, turn: by } = drive.sum();
+      walk.put(-left, -forward);
+      turn.put(-by, 0);
       made.classList.toggle("over", Boolean(news?.is_over));
     };
     drive.show();
@@ -1000,6 +1061,7 @@
     if (inkless) { readInks(); inkless = false; }
     for (const plot of plots) if (plot.visible) plot.draw();
     overview.draw();
+    drawRobot();
     if (attitude) {
       const at = host.pointed ?? host.view()[1], level = host.level();
       drawAttitude(attitude.canvas, attitude.quaternion.map((id) => host.history.valueAt(id, at, level)));

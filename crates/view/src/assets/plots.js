@@ -98,45 +98,25 @@ const readInks = () => {
     inks[name] = style.getPropertyValue(`--${name}`).trim();
 };
 
-// The sizes of canvases: to ask for them in every frame would have the page laid out in every frame.
-const sizes = new WeakMap();
-const isSized = new ResizeObserver((entries) => { for (const { target } of entries) sizes.delete(target); });
-const sizeOf = (canvas) => {
-  if (!sizes.has(canvas)) {
-    sizes.set(canvas, { width: canvas.clientWidth, height: canvas.clientHeight });
-    isSized.observe(canvas);
-  }
-  return sizes.get(canvas);
-};
-
-// Makes a canvas as sharp as the screen and returns what draws on it, or null while it has no size.
-const sized = (canvas) => {
-  const ratio = window.devicePixelRatio || 1, { width, height } = sizeOf(canvas);
-  if (!(width > 0 && height > 0)) return null;
-  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
-  const pen = canvas.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
-  return { pen, width, height };
-};
-
 // ---- one plot -------------------------------------------------------------------------------------------------
 
 const LEFT = 46, RIGHT = 8, TOP = 8, BOTTOM = 18;
 
+// Which line is which.
+const keysOf = (lines) => lines.map((line) => {
+  const key = element("span");
+  key.append(element("i", `c${line.colour}${line.dashed ? " dashed" : ""}`), line.name);
+  return key;
+});
+
 // Signals over time. `host` has the time shown, the history, and what the reader does with the time.
 class LivePlot {
-  constructor(host, { title, unit, lines, zero = false, names = null, onClose = null }) {
+  constructor(host, { title, unit, lines, zero = false, names = null, keyed = true, onClose = null }) {
     Object.assign(this, { host, title, unit, lines, zero, names, range: null, visible: false });
     this.figure = element("figure");
     const caption = element("figcaption");
     caption.append(element("b", "", title));
-    for (const line of lines) {
-      const key = element("span");
-      key.append(element("i", `c${line.colour}${line.dashed ? " dashed" : ""}`), line.name);
-      caption.append(key);
-    }
+    if (keyed) caption.append(...keysOf(lines));
     if (onClose) {
       const close = element("button", "", "remove");
       close.type = "button";
@@ -529,11 +509,6 @@ class Overview {
 const BODY = [1, 0.55, 0.22];
 const FACES = [[0, 1, "c1"], [0, -1, "c0"], [1, 1, "c0"], [1, -1, "c0"], [2, 1, "c5"], [2, -1, "c6"]];
 
-const turned = ([w, x, y, z], [a, b, c]) => {
-  const [tx, ty, tz] = [2 * (y * c - z * b), 2 * (z * a - x * c), 2 * (x * b - y * a)];
-  return [a + w * tx + y * tz - z * ty, b + w * ty + z * tx - x * tz, c + w * tz + x * ty - y * tx];
-};
-
 // As seen from behind, from the right and from above: right and up on the screen, and towards the eye.
 const seen = ([x, y, z]) => {
   const a = -0.6, e = 0.42;
@@ -557,8 +532,8 @@ const drawAttitude = (canvas, quaternion) => {
   pen.font = `12px ${inks.sans}`;
   pen.textAlign = "center";
   pen.fillStyle = inks.muted;
-  if (!quaternion.every(Number.isFinite)) { pen.fillText("no attitude", width / 2, height - 8); return; }
-  const norm = Math.hypot(...quaternion) || 1, q = quaternion.map((part) => part / norm);
+  const q = unitOf(quaternion);
+  if (!q) { pen.fillText("no attitude", width / 2, height - 8); return; }
   const faces = FACES.map(([axis, side, colour]) => {
     const [u, v] = [0, 1, 2].filter((other) => other !== axis);
     const corners = [[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([a, b]) => {
@@ -579,13 +554,6 @@ const drawAttitude = (canvas, quaternion) => {
     pen.lineWidth = 1.5;
     pen.stroke();
   }
-  const [w, x, y, z] = q;
-  const angles = [
-    ["roll", Math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))],
-    ["pitch", Math.asin(Math.max(-1, Math.min(1, 2 * (w * y - z * x))))],
-    ["yaw", Math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))],
-  ];
   pen.fillStyle = inks.ink;
-  const text = angles.map(([name, angle]) => `${name} ${(angle * 180 / Math.PI).toFixed(1).replace("-", "−")}°`).join("   ");
-  pen.fillText(text, width / 2, height - 8);
+  pen.fillText(anglesText(q), width / 2, height - 8);
 };

@@ -20,8 +20,10 @@ pub(super) fn run(hub: &Hub) -> Value {
     let session = hub.run().session;
     let store = hub.store();
     let signals: Vec<Value> = store.signals().iter().map(signal).collect();
-    let robot =
-        store.robot().map(|robot| json!({ "name": robot.name, "file": robot.file, "clock": robot.clock }));
+    let robot = store.robot().map(|robot| {
+        let skeleton = serde_json::from_str::<Value>(&robot.skeleton).ok();
+        json!({ "name": robot.name, "file": robot.file, "clock": robot.clock, "skeleton": skeleton })
+    });
     json!({
         "tell": "run",
         "signature": signature(session, &store),

@@ -247,7 +247,7 @@ fn a_late_tick_that_cost_nothing_is_counted_in_the_verdict() {
         store.sample(0, planned_ns / 1000, &tick.to_bytes());
     }
     let (held, newest) = ("Held 1000 Hz", "the newest: tick 200 by 295 µs in wake, preempted");
-    let live = format!("{held} (last 10 s); 1 late tick, {newest}");
+    let live = format!("last 10 s: {held}; 1 late tick, {newest}");
     assert_eq!(verdict::verdict(&store, false), ("good", live));
     let over = format!("the run has ended; {held}; 1 late tick");
     assert_eq!(verdict::verdict(&store, true), ("good", over));

@@ -24,7 +24,7 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
     let is_past = is_over || store.is_log();
     let (facts, counts, when) = match is_past {
         true => (ticks.facts(), ticks.counts(), String::new()),
-        false => (ticks.recent_facts(), ticks.recent(), format!(" (last {RECENT_S} s)")),
+        false => (ticks.recent_facts(), ticks.recent(), format!("last {RECENT_S} s: ")),
     };
     // Before it is armed and after it has come down, nothing has to hold a rate.
     let (level, what) = match facts.periods {
@@ -42,7 +42,7 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
     let newest = ticks.late().since(0).next_back().filter(|_| !is_past);
     let (late, warned) = (late(counts.all().late, newest), warned(store));
     let level = if warned.is_empty() || level == Level::Bad.word() { level } else { Level::Warning.word() };
-    (level, format!("{end}{what}{when}{late}{warned}"))
+    (level, format!("{end}{when}{what}{late}{warned}"))
 }
 
 /// What was warned of since the robot was put under control, the newest in words.

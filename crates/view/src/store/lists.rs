@@ -92,6 +92,8 @@ pub struct Robot {
     pub file: String,
     /// The clock the loop ran by: `real` or `virtual`.
     pub clock: String,
+    /// How its joints lie to each other, as JSON; empty if nothing tells its shape.
+    pub skeleton: String,
 }
 
 #[derive(Debug, Default)]
@@ -125,6 +127,7 @@ impl Lists {
                     name: text(value, "name", LONGEST),
                     file: text(value, "file", LONGEST_FILE),
                     clock: text(value, "clock", LONGEST),
+                    skeleton: text(value, "skeleton", LONGEST_FILE),
                 });
             }
         }

@@ -1,6 +1,6 @@
 //! `khz log info`: what a log holds.
 
-use super::shared::{Progress, calendar, conclude, open};
+use super::shared::{Progress, conclude, open};
 use crate::cmd::show;
 use crate::cmd::text::{name, shortened};
 use anyhow::Result;
@@ -146,7 +146,7 @@ fn table(path: &Path, size: u64, finished: bool, all: &[Count]) -> Result<String
     writeln!(out, "{}: {size} bytes, {end}", path.display())?;
     if let (Some(first), Some(last)) = span(all) {
         let seconds = (last - first) as f64 / 1e6;
-        writeln!(out, "{} to {}, {seconds:.3} s", calendar(first), calendar(last))?;
+        writeln!(out, "{} to {}, {seconds:.3} s", khz_page::calendar(first), khz_page::calendar(last))?;
     }
     let width = all.iter().map(|count| shortened(&count.name).chars().count()).max().unwrap_or(0).max(6);
     writeln!(

@@ -1,10 +1,10 @@
 //! `khz log plot`: fields over time, as a page.
 
 use super::shared::{Choice, Output, Progress, conclude, first_time, no_field, open, paths, record, spare};
-use crate::cmd::show;
+use crate::cmd::{show, view};
 use anyhow::{Context, Result, bail};
 use khz_export::{Kind, columns, scan};
-use khz_page::{Axis, Page, Plot, Section, Trace};
+use khz_page::{Axis, Page, Plot, Section, Stroke, Trace};
 use khz_tlog::{Reader, RecordInfo, Type, Value};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,13 +18,13 @@ const MAX_LINES: usize = 400;
 /// Plot fields over time to a self-contained HTML page
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  khz log plot run.tlog pan.position               of the servo and of its command
+  khz log plot run.tlog pan.position --open        of the servo and of its command, on the same axes
   khz log plot run.tlog servo.*.torque tick.cycle_ns -o torque.html")]
 pub struct Args {
     /// The log
     log: PathBuf,
-    /// What to plot, each a plot of its own: `record`, `record.field`, or `field` of every record that has it; `*` is any
-    /// name, such as `servo.*.position`. A field of fields is one line per number in it
+    /// What to plot: `record`, `record.field`, or `field` of every record that has it; `*` is any name, such as
+    /// `servo.*.position`. A field of fields is one line per number in it. What has the same unit is on the same axes
     #[arg(required = true)]
     what: Vec<String>,
     #[command(flatten)]
@@ -35,14 +35,40 @@ pub struct Args {
     /// Overwrite the page if it is there
     #[arg(long)]
     force: bool,
+    /// Open the page in the browser
+    #[arg(long)]
+    open: bool,
+}
+
+/// Lines of one unit on the same axes; what has no unit, only with what was asked for with it.
+#[derive(Debug, PartialEq)]
+struct Axes {
+    unit: Option<String>,
+    /// What was asked for.
+    what: Vec<String>,
+}
+
+/// The axes for a line, made if there are none yet.
+fn axes_for(axes: &mut Vec<Axes>, what: &str, unit: Option<&str>) -> usize {
+    let fits = |axes: &Axes| match unit {
+        Some(_) => axes.unit.as_deref() == unit,
+        None => axes.unit.is_none() && axes.what == [what],
+    };
+    let place = axes.iter().position(fits).unwrap_or_else(|| {
+        axes.push(Axes { unit: unit.map(str::to_owned), what: Vec::new() });
+        axes.len() - 1
+    });
+    if !axes[place].what.iter().any(|known| known == what) {
+        axes[place].what.push(what.to_owned());
+    }
+    place
 }
 
 /// One line: where its numbers come from.
 struct Line {
-    /// Which plot it is in.
+    /// Which axes it is on.
     plot: usize,
     path: String,
-    unit: Option<String>,
     trace: Trace,
 }
 
@@ -52,10 +78,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut log = open(&args.log)?;
     log.survey()?;
     let mut lines = BTreeMap::<String, Vec<Line>>::new();
-    for (plot, what) in args.what.iter().enumerate() {
+    let mut axes = Vec::new();
+    for what in &args.what {
         for (record, found) in resolve(&log, what)? {
-            let found = found.into_iter().map(|(path, unit)| Line { plot, path, unit, trace: Trace::new() });
-            lines.entry(record).or_default().extend(found);
+            let lines = lines.entry(record).or_default();
+            for (path, unit) in found {
+                let plot = axes_for(&mut axes, what, unit.as_deref());
+                if !lines.iter().any(|line| line.plot == plot && line.path == path) {
+                    lines.push(Line { plot, path, trace: Trace::new() });
+                }
+            }
         }
     }
     let count: usize = lines.values().map(Vec::len).sum();
@@ -82,11 +114,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         },
     )?;
     drop(progress);
-    let page = page(&args, &lines);
+    let page = page(&args, &axes, &lines);
     let mut out = Output::new(&args.output, args.force)?;
     write!(out, "{page}").context("writing the page")?;
     out.keep()?;
     show(&format!("{}\n", args.output.display()))?;
+    if args.open {
+        view::open_page(&args.output.to_string_lossy());
+    }
     Ok(conclude(&args.log, &damage))
 }
 
@@ -149,14 +184,6 @@ fn is_below(path: &str, field: &str) -> bool {
         || field.split('.').all(|wanted| names.next().is_some_and(|name| wanted == "*" || wanted == name))
 }
 
-/// The unit of a plot, if all its lines have the same.
-fn unit_of(lines: &BTreeMap<String, Vec<Line>>, plot: usize) -> &str {
-    let mut units =
-        lines.values().flatten().filter(|line| line.plot == plot).map(|line| line.unit.as_deref());
-    let first = units.next().flatten();
-    first.filter(|_| units.all(|unit| unit == first)).unwrap_or_default()
-}
-
 /// The field's path; with that of its record where the plot has lines of several.
 fn line_name(lines: &BTreeMap<String, Vec<Line>>, plot: usize, record: &str, path: &str) -> String {
     let records = lines.values().filter(|lines| lines.iter().any(|line| line.plot == plot)).count();
@@ -167,18 +194,40 @@ fn line_name(lines: &BTreeMap<String, Vec<Line>>, plot: usize, record: &str, pat
     }
 }
 
-fn page(args: &Args, lines: &BTreeMap<String, Vec<Line>>) -> Page {
+fn page(args: &Args, axes: &[Axes], lines: &BTreeMap<String, Vec<Line>>) -> Page {
     let mut section = Section::new("Fields over time");
-    for (index, what) in args.what.iter().enumerate() {
-        let mut plot = Plot::over_time(what.as_str(), Axis::new("", unit_of(lines, index)));
+    for (index, Axes { unit, what }) in axes.iter().enumerate() {
+        let mut plot = Plot::over_time(what.join(", "), Axis::new("", unit.as_deref().unwrap_or_default()));
         for (record, line) in
             lines.iter().flat_map(|(record, lines)| lines.iter().map(move |line| (record, line)))
         {
             if line.plot == index {
-                plot = plot.line(line_name(lines, index, record, &line.path), &line.trace);
+                let stroke = if record == "command" { Stroke::Dashed } else { Stroke::Solid };
+                plot = plot.stroke(line_name(lines, index, record, &line.path), &line.trace, stroke);
             }
         }
         section = section.with(plot);
     }
     Page::new(args.log.display().to_string()).section(section)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_the_same_unit_is_on_the_same_axes() {
+        let mut axes = Vec::new();
+        let asked = [
+            ("servo.pan.position", Some("rad")),
+            ("command.pan.position", Some("rad")),
+            ("tick", Some("ns")),
+            ("tick", None),
+            ("imu.attitude", None),
+            ("tick", None),
+        ];
+        let places = asked.map(|(what, unit)| axes_for(&mut axes, what, unit));
+        assert_eq!(places, [0, 0, 1, 2, 3, 2]);
+        assert_eq!(axes[0].what, ["servo.pan.position", "command.pan.position"]);
+    }
 }
