@@ -122,7 +122,17 @@ fn robstride_servos_behind_slcan_are_asked_by_a_classic_frame_set_up_and_drafted
     let set = khz(&[&["bus", "set", &link, "3"], &words[..]].concat()).output().unwrap();
     assert!(text(&set).contains("servo 3: parameter 0x7029 (`zero_sta`) = 1, mode reset, stored"), "{set:?}");
     let new = khz(&["new", "--from", &link, "--family", "robstride", &file("new.toml")]).output().unwrap();
-    assert!(new.status.success(), "{new:?}");
+    // The model is not known: the file is written, and refused until it is named.
+    assert_eq!(new.status.code(), Some(1), "{new:?}");
+    assert!(String::from_utf8_lossy(&new.stderr).contains("`?`"), "{new:?}");
     let draft = std::fs::read_to_string(file("new.toml")).unwrap();
-    assert!(draft.contains("model = \"RS00\", velocity_range = 33, torque_range = 14"), "{draft}");
+    assert!(
+        draft.contains(
+            "# The first of these is written: model = \"RS00\", velocity_range = 33, torque_range = 14"
+        ),
+        "{draft}"
+    );
+    let named = draft.replace("model = \"?\"", "model = \"RS00\", velocity_range = 33, torque_range = 14");
+    std::fs::write(file("new.toml"), named).unwrap();
+    assert!(khz(&["check", &file("new.toml"), "--json"]).output().unwrap().status.success());
 }

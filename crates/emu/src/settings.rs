@@ -9,6 +9,8 @@ words! {
     WireModel {
         /// CAN-FD: arbitration, stuffing, two bit rates.
         CanFd = "can_fd",
+        /// Classic CAN: up to 8 bytes in a frame, one bit rate.
+        Can = "can",
         /// RS485: half duplex, ten bits per byte.
         Rs485 = "rs485",
         /// No time: to measure the cost of the host alone.
@@ -21,7 +23,7 @@ section! {
     EmulatedLink {
         /// How long a frame occupies the wire.
         wire: WireModel = WireModel::CanFd, "";
-        /// Bit rate of arbitration, for `can_fd`.
+        /// Bit rate of arbitration, for `can_fd`; of the whole frame for `can`.
         nominal_bit_rate: u32 = 1_000_000, "bit/s", 10_000 => 1_000_000;
         /// Bit rate of the data phase, for `can_fd`.
         data_bit_rate: u32 = 5_000_000, "bit/s", 10_000 => 12_000_000;
@@ -78,6 +80,9 @@ impl EmulatedLink {
         let wire = match self.wire {
             WireModel::CanFd => {
                 WireKind::CanFd { nominal_bps: self.nominal_bit_rate, data_bps: self.data_bit_rate }
+            }
+            WireModel::Can => {
+                WireKind::CanFd { nominal_bps: self.nominal_bit_rate, data_bps: self.nominal_bit_rate }
             }
             WireModel::Rs485 => WireKind::Rs485 { baud: self.baud },
             WireModel::Instant => WireKind::Instant,

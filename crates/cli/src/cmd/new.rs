@@ -29,9 +29,9 @@ pub struct Args {
     /// Where to write the robot file; robot.toml without it
     #[arg(conflicts_with_all = ["rust", "python"])]
     file: Option<PathBuf>,
-    /// Of the servos that answer on a link: fdcanusb:/dev/ttyACM0, socketcan:can0, …
+    /// Of the servos that answer on a link: fdcanusb:/dev/ttyACM0, socketcan:can0, …; repeatable, for a robot of several adapters
     #[arg(long, value_name = "LINK")]
-    from: Option<String>,
+    from: Vec<String>,
     /// With --from, ask for servos of this family only
     #[arg(long, value_name = "moteus|damiao|robstride|cubemars", requires = "from")]
     family: Option<FamilyName>,
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else if let Some(folder) = &args.python {
         project::python(folder, text)
     } else {
-        let next = format!("khz check {0}\nkhz run {0} --duration 5s", path.display());
+        let next = next(&path.display().to_string(), !args.from.is_empty());
         (vec![(path, text)], next)
     };
     write(&files, args.force)?;
@@ -81,6 +81,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     show(&format!("{}next:\n{}\n", listed(&files), indented(&next)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to do with a new robot file; for a real one in the order of a bring-up.
+fn next(path: &str, is_real: bool) -> String {
+    let (check, run) = (format!("khz check {path}"), format!("khz run {path} --duration 5s"));
+    if !is_real {
+        return format!("{check}\n{run}");
+    }
+    format!(
+        "{check}\n# Name the joints. Then turn each by hand and compare its angle (docs/bring-up.md, step 4).\n\
+         # Then hold one joint with small limits (step 5), and then all:\n{run}"
+    )
 }
 
 /// Where the robot file goes.
@@ -120,8 +132,11 @@ fn robot(args: &Args) -> Result<String> {
         let called = seen_from(&robot_path(args), model)?;
         return draft::model::of_model(model, &called).with_context(|| model.display().to_string());
     }
-    let Some(link) = &args.from else { bail!("write --from, --template, --urdf or --mjcf") };
-    let mut desk = Desk::open(&[link]).map_err(|error| anyhow!(error))?;
+    let links = &args.from;
+    if links.is_empty() {
+        bail!("write --from, --template, --urdf or --mjcf");
+    }
+    let mut desk = Desk::open(links).map_err(|error| anyhow!(error))?;
     if let Some(family) = args.family {
         desk.expect(family);
     }
@@ -131,14 +146,14 @@ fn robot(args: &Args) -> Result<String> {
         found.extend(desk.scan(bus, &scan)?);
     }
     if found.is_empty() {
-        bail!("no servo answered on {link}: {}", scan::nobody(&[link]));
+        bail!("no servo answered on {}: {}", links.join(", "), scan::nobody(links));
     }
     for each in &found {
         let amiss = each.family.by_hand().amiss(&each.answer);
         amiss.map(|why| scan::amiss(each, &why)).iter().for_each(warn);
         each.twins().iter().for_each(|twins| warn(format_args!("{twins}: give each its own id")));
     }
-    draft::of_found(link, &found).map_err(|error| anyhow!(error))
+    draft::of_found(links, &desk.places(), &found).map_err(|error| anyhow!(error))
 }
 
 /// What a robot file calls a model: by its place from there if it is in the same folder or below, else by its whole path.

@@ -242,6 +242,11 @@ impl Desk {
         (&*self.links[link], channel)
     }
 
+    /// Of each bus its link, by its place among them, and its channel there.
+    pub fn places(&self) -> Vec<(usize, u8)> {
+        self.buses.iter().map(|bus| bus.place).collect()
+    }
+
     /// Only one query may be under way on this bus.
     pub fn is_half_duplex(&self, bus: usize) -> bool {
         let (link, channel) = self.link(bus);

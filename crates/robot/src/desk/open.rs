@@ -145,7 +145,7 @@ pub fn hat_spi(word: &str) -> Result<Box<dyn Spi>, String> {
 mod tests {
     use super::*;
     use crate::desk::{DeskError, Found, Scan};
-    use crate::draft::of_found;
+    use crate::draft;
     use khz_link::slcan::Slcan;
     use khz_servo::FamilyName;
     use std::io::Read;
@@ -157,6 +157,11 @@ mod tests {
         let mut desk = Desk { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
         desk.add_link("link", Box::new(world(&robot.world()).unwrap()), &[]);
         desk
+    }
+
+    /// The robot file of what was found on this one link.
+    fn of_found(word: &str, found: &[Found]) -> Result<String, String> {
+        draft::of_found(&[word.to_owned()], &[(0, 0)], found)
     }
 
     const EVERYBODY: Scan = Scan { last: u8::MAX, timeout_ns: 20_000_000, together: false };
@@ -270,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn robstride_found_make_a_robot_file_that_can_be_read() {
+    fn robstride_found_make_a_robot_file_that_is_refused_until_their_models_are_named() {
         let text = "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\nfamily = \"robstride\"\n\
                     [[servo]]\nname = \"a\"\nid = 1\nrobstride = { model = \"RS02\" }\n\
                     [[servo]]\nname = \"b\"\nid = 2\nrobstride = { model = \"RS00\", velocity_range = 33, torque_range = 14 }\n\
@@ -279,9 +284,13 @@ mod tests {
         desk.expect(FamilyName::Robstride);
         let found = desk.scan(0, &EVERYBODY).unwrap();
         let text = of_found("slcan:/dev/ttyACM0", &found).unwrap();
-        let robot = RobotConfig::parse(&text, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(text.matches("# NAME `model`").count(), 3, "{text}");
+        // A guess is not written as true: the file is refused until each model is named.
+        let refused = RobotConfig::parse(&text, "new.toml").unwrap_err().to_string();
+        assert_eq!(refused.matches("`?`").count(), 3, "{refused}");
+        let named = text.replace("model = \"?\"", "model = \"RS02\"");
+        let robot = RobotConfig::parse(&named, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(robot.servos.len(), 3);
-        assert!(text.matches("# CORRECT `model`").count() == 3, "{text}");
     }
 
     #[test]

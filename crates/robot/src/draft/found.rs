@@ -5,14 +5,20 @@ use crate::desk::Found;
 use crate::links::{LinkConfig, LinkKind};
 use khz_servo::Family;
 use std::collections::BTreeSet;
+use std::path::Path;
 
-/// The file of the servos found on the link that a command line names so.
+/// The file of the servos found on the links that a command line names so. `places`: of each bus its link, by its place among
+/// `words`, and its channel there. A serial device is named by what does not change between boots, where that is known.
 ///
 /// # Errors
-/// The word names no link of which a robot file could say where it is.
-pub fn of_found(word: &str, found: &[Found]) -> Result<String, String> {
-    let link = LinkConfig::by_hand(word)
-        .ok_or_else(|| format!("{word}: no link of a robot file; write {}", LinkKind::usages()))?;
+/// A word names no link of which a robot file could say where it is.
+pub fn of_found(words: &[String], places: &[(usize, u8)], found: &[Found]) -> Result<String, String> {
+    let words: Vec<String> = words.iter().map(|word| by_id(word, Path::new(BY_ID))).collect();
+    let links = words.iter().map(|word| {
+        let link = LinkConfig::by_hand(word);
+        link.ok_or_else(|| format!("{word}: no link of a robot file; write {}", LinkKind::usages()))
+    });
+    let links = links.collect::<Result<Vec<_>, _>>()?;
     let buses: BTreeSet<usize> = found.iter().map(|found| found.bus).collect();
     let is_alone = buses.len() == 1;
     let name = |bus: usize| if is_alone { "main".to_owned() } else { format!("bus_{}", bus + 1) };
@@ -37,14 +43,20 @@ pub fn of_found(word: &str, found: &[Found]) -> Result<String, String> {
         if found.iter().all(|found| found.family == Family::default()) { ", torque = 1.0" } else { "" };
     let draft = Draft {
         about: vec![
-            format!("The servos that answered on {word}."),
+            format!("The servos that answered on {}.", words.join(", ")),
             String::new(),
             "Give each its joint's name, its direction (`sign`) and its angle at the servo's zero (`offset`), and widen the".to_owned(),
             "limits once it moves as it should. Every key: docs/configuration.md.".to_owned(),
         ],
         name: "robot".to_owned(),
         rate_hz: 1000.0,
-        buses: buses.iter().map(|&bus| (name(bus), bus_keys(&link, word, bus))).collect(),
+        buses: buses
+            .iter()
+            .map(|&bus| {
+                let (link, channel) = places.get(bus).copied().unwrap_or_default();
+                (name(bus), bus_keys(&links[link], &words[link], channel.into()))
+            })
+            .collect(),
         defaults: vec![
             "# Narrow and slow on purpose. Positions in rad, velocities in rad/s, torques in N·m.".to_owned(),
             "# A joint that is found outside its limits is not armed.".to_owned(),
@@ -56,8 +68,24 @@ pub fn of_found(word: &str, found: &[Found]) -> Result<String, String> {
     Ok(draft.to_string())
 }
 
+/// Where the system names serial devices by their serial number.
+const BY_ID: &str = "/dev/serial/by-id";
+
+/// The word with the name in `folder` of its serial device, if it has one there: `/dev/ttyACM0` may be another adapter tomorrow.
+fn by_id(word: &str, folder: &Path) -> String {
+    let Some((kind, rest)) = word.split_once(':') else { return word.to_owned() };
+    let (path, keys) = rest.find(',').map_or((rest, ""), |at| rest.split_at(at));
+    let Some(device) = Path::new(path).canonicalize().ok().filter(|_| path.starts_with('/')) else {
+        return word.to_owned();
+    };
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let same = names.filter(|name| name.canonicalize().is_ok_and(|of| of == device));
+    // Of several the first by name, so that the file does not depend on the order of a folder.
+    same.min().map_or_else(|| word.to_owned(), |name| format!("{kind}:{}{keys}", name.display()))
+}
+
 /// The lines of a bus: the kind of its link and where it is.
-fn bus_keys(link: &LinkConfig, word: &str, bus: usize) -> Vec<String> {
+fn bus_keys(link: &LinkConfig, word: &str, channel: usize) -> Vec<String> {
     let mut lines = vec![format!("link = \"{}\"", link.kind())];
     let keys = serde_json::to_value(link).unwrap_or_default();
     let keys = keys.as_object().into_iter().flatten();
@@ -75,10 +103,52 @@ fn bus_keys(link: &LinkConfig, word: &str, bus: usize) -> Vec<String> {
             let rates = keys.into_iter().filter(|(key, _)| given(key));
             lines.extend(rates.map(|(key, value)| format!("{key} = {value}")));
         }
-        None if link.bus().shared(bus).is_some() && !link.is_emulated() => {
-            lines.push(format!("channel = {}", bus + 1));
+        None if link.bus().shared(channel).is_some() && !link.is_emulated() => {
+            lines.push(format!("channel = {}", channel + 1));
         }
         None => {}
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RobotConfig;
+    use crate::desk::Answer;
+
+    #[test]
+    fn a_serial_device_is_named_by_what_does_not_change_between_boots() {
+        let folder = tempfile::tempdir().unwrap();
+        let (device, names) = (folder.path().join("ttyACM0"), folder.path().join("by-id"));
+        std::fs::write(&device, "").unwrap();
+        std::fs::create_dir(&names).unwrap();
+        std::os::unix::fs::symlink("../ttyACM0", names.join("usb-mjbots_fdcanusb_1234-if00")).unwrap();
+        let word = format!("slcan:{},data=5000000", device.display());
+        let named = format!("slcan:{}/usb-mjbots_fdcanusb_1234-if00,data=5000000", names.display());
+        assert_eq!(by_id(&word, &names), named);
+        assert_eq!(by_id(&named, &names), named);
+        for other in ["socketcan:can0", "slcan:/dev/none", "emulated", "udp:10.0.0.1:7000"] {
+            assert_eq!(by_id(other, &names), other);
+        }
+    }
+
+    #[test]
+    fn servos_of_several_adapters_make_one_robot() {
+        let found = |bus, id| Found {
+            bus,
+            family: Family::default(),
+            answer: Answer { id, ..Answer::default() },
+            round_trip_ns: 0,
+            others: Vec::new(),
+        };
+        let words = ["fdcanusb:/dev/ttyACM0", "socketcan:can0"].map(str::to_owned);
+        let text = of_found(&words, &[(0, 0), (1, 0)], &[found(0, 1), found(1, 1), found(1, 2)]).unwrap();
+        let robot = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let ends: Vec<_> = robot.buses.iter().map(|bus| bus.link.endpoint()).collect();
+        assert_eq!(ends, ["/dev/ttyACM0", "can0"]);
+        let servos: Vec<_> = robot.servos.iter().map(|servo| (servo.name.as_str(), servo.bus)).collect();
+        assert_eq!(servos, [("servo_1_1", 0), ("servo_2_1", 1), ("servo_2_2", 1)]);
+        assert!(robot.servos.iter().all(|servo| servo.limits.position.is_some()), "{text}");
+    }
 }

@@ -186,6 +186,25 @@ mod tests {
     }
 
     #[test]
+    fn the_robstride_quadruped_is_on_classic_can_and_right_after_the_edits_that_its_comment_names() {
+        let text = template("quadruped_robstride").unwrap().text;
+        let robot = RobotConfig::parse(text, "classic.toml").unwrap();
+        assert!(robot.buses.iter().all(|bus| bus.link.bus().classic_only().is_some()));
+        let bus = "link = \"emulated\"\nwire = \"can\"\nturnaround_us = 50\n";
+        assert_eq!(text.matches(bus).count(), 4);
+        let real = (0..4).fold(text.to_owned(), |text, number| {
+            text.replacen(bus, &format!("link = \"socketcan\"\ninterface = \"can{number}\"\n"), 1)
+        });
+        let real = real.replace("[imu]\nlink = \"emulated\"\n", "");
+        let robot = RobotConfig::parse(&real, "real.toml").unwrap_or_else(|error| panic!("{error}"));
+        assert!(!robot.is_emulated());
+        let moteus = text.replacen("family = \"robstride\"\nrobstride", "# ", 1);
+        assert!(
+            RobotConfig::parse(&moteus, "moteus.toml").unwrap_err().to_string().contains("speaks CAN-FD")
+        );
+    }
+
+    #[test]
     fn an_unknown_template_names_the_nearest_and_lists_them() {
         let said = template("leg").unwrap_err();
         assert!(said.contains("did you mean `leg3`?") && said.contains("quadruped"), "{said}");

@@ -29,6 +29,10 @@ impl BusLink for EmulatedLink {
         Some(bus as u8)
     }
 
+    fn classic_only(&self) -> Option<&'static str> {
+        (self.wire == WireModel::Can).then_some("`wire = \"can\"` carries classic CAN frames only")
+    }
+
     fn moteus_only(&self) -> Option<&'static str> {
         (self.wire == WireModel::Rs485).then_some("a serial line")
     }

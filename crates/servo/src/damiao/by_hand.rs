@@ -1,6 +1,6 @@
 //! A Damiao by hand: a frame for each thing, and only one servo at a time can be asked.
 
-use super::{Model, Settings, ready, said};
+use super::{DamiaoSettings, Model, Settings, ready, said};
 use crate::Mounting;
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
 use crate::mit::{self, Say};
@@ -86,19 +86,22 @@ impl ByHand for Settings {
                 keys.push(format!("model = \"{model}\""));
                 Vec::new()
             }
-            [model, others @ ..] => {
-                keys.push(format!("model = \"{model}\""));
-                vec![format!("# By its ranges it may as well be a {}.", others.join(", "))]
+            // A guess is not written as true: the file cannot be used before its model is named.
+            [_, _, ..] => {
+                keys.push(format!("model = \"{}\"", mit::UNNAMED));
+                vec![format!("# NAME `model`: by its ranges it is {}.", models.join(" or "))]
             }
             [] => {
-                keys.push(format!("model = \"{}\"", Model::default().word()));
+                keys.push(format!("model = \"{}\"", mit::UNNAMED));
                 let names = ["position_range", "velocity_range", "torque_range"];
                 let known = names.into_iter().zip(ranges).filter(|(_, range)| range.is_finite());
                 keys.extend(known.map(|(name, range)| format!("{name} = {range}")));
-                vec!["# No known model has its ranges: correct `model`.".to_owned()]
+                vec!["# NAME `model`: no known one has its ranges.".to_owned()]
             }
         };
         keys.extend(self.can_fd.then(|| "can_fd = true".to_owned()));
+        let DamiaoSettings { kp, kd, damping, .. } = DamiaoSettings::default();
+        keys.push(mit::gains_in_file(kp, kd, damping));
         match number(register::MASTER_ID) {
             Some(0.0) => lines.extend(self.amiss(told).map(|amiss| format!("# CORRECT this: {amiss}."))),
             Some(master_id) if master_id != f64::from(told.id + 0x10) => {

@@ -41,6 +41,15 @@ pub(crate) mod queries;
 
 pub use drive::Drive;
 
+/// Stands in a new robot file where a servo does not say which model it is: no model is called so, and the file is refused until it is
+/// named.
+pub(crate) const UNNAMED: &str = "?";
+
+/// The gains of a command as keys of a robot file: one who brings up a robot is to see them.
+pub(crate) fn gains_in_file(kp: f64, kd: f64, damping: f64) -> String {
+    format!("kp = {kp}, kd = {kd}, damping = {damping}")
+}
+
 use crate::{Doubled, Fault, Mode, Plan, Request, ServoCommand, ServoState, Servos, Taken};
 use codec::Codec;
 use khz_wire::Frame;

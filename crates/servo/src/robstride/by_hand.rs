@@ -1,7 +1,7 @@
 //! A RobStride servo by hand: a frame for each thing, and only one servo at a time can be asked.
 
 use super::ready::{self, Mark};
-use super::{Model, Settings, said};
+use super::{Model, RobstrideSettings, Settings, said};
 use crate::Mounting;
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
 use crate::mit::{self, Say};
@@ -86,11 +86,17 @@ impl ByHand for Settings {
         let guess = if words.is_empty() { "no known model".to_owned() } else { words.join(" or ") };
         let (ranges, notes): (Vec<_>, Vec<_>) = disputed(model, limit).into_iter().unzip();
         let keys = [vec![format!("model = \"{model}\"")], ranges].concat().join(", ");
-        let mut lines = vec![format!(
-            "# CORRECT `model`: no servo reports it. By its torque limit of {limit} N·m this is {guess}."
-        )];
+        // A guess is not written as true: the file cannot be used before its model is named.
+        let mut lines = vec![
+            format!(
+                "# NAME `model`: no servo reports it. By its torque limit of {limit} N·m this is {guess}."
+            ),
+            format!("# The first of these is written: {keys}"),
+        ];
         lines.extend(notes);
-        lines.push(format!("robstride = {{ {keys} }}"));
+        let RobstrideSettings { kp, kd, damping, .. } = RobstrideSettings::default();
+        let gains = mit::gains_in_file(kp, kd, damping);
+        lines.push(format!("robstride = {{ model = \"{}\", {gains} }}", mit::UNNAMED));
         lines
     }
 
@@ -355,21 +361,23 @@ mod tests {
     }
 
     #[test]
-    fn a_new_robot_file_has_the_likeliest_model_and_the_ranges_on_which_sources_differ() {
+    fn a_new_robot_file_suggests_the_likeliest_model_with_its_ranges_and_names_none() {
         for (limit, keys) in [
-            (17.0, "{ model = \"RS01\" }"),
-            (14.0, "{ model = \"RS00\", velocity_range = 33, torque_range = 14 }"),
-            (60.0, "{ model = \"RS03\", velocity_range = 20 }"),
-            (36.0, "{ model = \"RS06\", velocity_range = 50, torque_range = 36 }"),
-            (99.0, "{ model = \"RS00\", velocity_range = 33, torque_range = 17 }"),
+            (17.0, "model = \"RS01\""),
+            (14.0, "model = \"RS00\", velocity_range = 33, torque_range = 14"),
+            (60.0, "model = \"RS03\", velocity_range = 20"),
+            (36.0, "model = \"RS06\", velocity_range = 50, torque_range = 36"),
+            (99.0, "model = \"RS00\", velocity_range = 33, torque_range = 17"),
         ] {
             let registers = [(parameter::TORQUE_LIMIT, limit)].into();
             let lines = settings(Model::Rs02).in_file(&Answer { registers, ..Answer::default() });
-            assert_eq!(lines.last().unwrap(), &format!("robstride = {keys}"));
-            let notes = lines[1..lines.len() - 1].iter();
+            let written = "robstride = { model = \"?\", kp = 20, kd = 0.5, damping = 1 }";
+            assert_eq!(lines.last().unwrap(), written);
+            assert!(lines[1].ends_with(keys), "{lines:?}");
+            let notes = lines[2..lines.len() - 1].iter();
             assert!(notes.clone().all(|note| note.starts_with("# `") && note.contains("by its manual")));
             assert_eq!(notes.count(), keys.matches("_range").count());
-            assert!(lines[0].starts_with("# CORRECT `model`"), "{lines:?}");
+            assert!(lines[0].starts_with("# NAME `model`"), "{lines:?}");
             assert_eq!(lines[0].contains("this is RS00 or RS02."), limit == 14.0, "{lines:?}");
         }
     }
