@@ -124,7 +124,10 @@ fn robstride_servos_behind_slcan_are_asked_by_a_classic_frame_set_up_and_drafted
     let new = khz(&["new", "--from", &link, "--family", "robstride", &file("new.toml")]).output().unwrap();
     // The model is not known: the file is written, and refused until it is named.
     assert_eq!(new.status.code(), Some(1), "{new:?}");
-    assert!(String::from_utf8_lossy(&new.stderr).contains("`?`"), "{new:?}");
+    assert!(
+        String::from_utf8_lossy(&new.stderr).contains("`servo[0].robstride.model` must be one of"),
+        "{new:?}"
+    );
     let draft = std::fs::read_to_string(file("new.toml")).unwrap();
     assert!(
         draft.contains(

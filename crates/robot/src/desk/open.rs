@@ -164,6 +164,19 @@ mod tests {
         draft::of_found(&[word.to_owned()], &[(0, 0)], found)
     }
 
+    /// The file with the first model that is suggested in place of each that has to be named.
+    fn named(text: &str) -> String {
+        let mut suggested = "";
+        let mut lines = Vec::new();
+        for each in text.lines() {
+            if let Some((_, models)) = each.split_once("by its ranges it is ") {
+                suggested = models.split(' ').next().unwrap();
+            }
+            lines.push(each.replace("\"?\"", &format!("\"{suggested}\"")));
+        }
+        lines.join("\n")
+    }
+
     const EVERYBODY: Scan = Scan { last: u8::MAX, timeout_ns: 20_000_000, together: false };
 
     fn damiao(can_fd: bool) -> String {
@@ -178,6 +191,12 @@ mod tests {
             let ids: Vec<_> = found.iter().map(|found| (found.family.name(), found.answer.id)).collect();
             assert_eq!(ids, (1..=7).map(|id| (FamilyName::Damiao, id)).collect::<Vec<_>>());
             let text = of_found("socketcan:can0", &found).unwrap();
+            // A 4340 and a 4340P have the same ranges: which it is has to be written.
+            assert!(
+                RobotConfig::parse(&text, "new.toml").is_err() && text.contains("is 4340 or 4340P"),
+                "{text}"
+            );
+            let text = named(&text);
             let robot =
                 RobotConfig::parse(&text, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
             let models: Vec<_> = robot.servos.iter().filter_map(|servo| servo.damiao.model).collect();
@@ -287,7 +306,7 @@ mod tests {
         assert_eq!(text.matches("# NAME `model`").count(), 3, "{text}");
         // A guess is not written as true: the file is refused until each model is named.
         let refused = RobotConfig::parse(&text, "new.toml").unwrap_err().to_string();
-        assert_eq!(refused.matches("`?`").count(), 3, "{refused}");
+        assert_eq!(refused.matches("robstride = { model = \"?\"").count(), 3, "{refused}");
         let named = text.replace("model = \"?\"", "model = \"RS02\"");
         let robot = RobotConfig::parse(&named, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(robot.servos.len(), 3);
