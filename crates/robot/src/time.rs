@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 const MOST_LINKS: usize = 16;
 
 /// What a last look at clock and links takes at most, with frames to decode and an interrupt of the kernel, ns: so long
-/// before the bus deadline replies no longer count.
+/// before the bus deadline replies no longer count in real time.
 pub const LAST_LOOK_NS: i64 = 20_000;
 
 /// What waking up takes; so long before something is due nobody goes to sleep.
@@ -35,10 +35,10 @@ pub trait Time {
         self.pass(until_ns, links);
     }
 
-    /// How long before the bus deadline the bus cycle stops, so that it has ended by then. In virtual time a look at the links takes
-    /// none, but what is late there has to be late by the computer's clock, too.
+    /// How long before the bus deadline the bus cycle stops, so that it has ended by then. In virtual time a look at
+    /// the links takes none.
     fn reserve_ns(&self) -> i64 {
-        LAST_LOOK_NS
+        0
     }
 
     /// Told right after the wait for a tick, so that the tick's disturbances can be watched: when it woke, how late that
@@ -153,6 +153,10 @@ impl Time for RealTime {
             }
             Receive::Poll => std::hint::spin_loop(),
         }
+    }
+
+    fn reserve_ns(&self) -> i64 {
+        LAST_LOOK_NS
     }
 
     fn rest(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {

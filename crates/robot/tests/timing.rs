@@ -112,18 +112,6 @@ fn the_deadline_is_when_a_cycle_has_ended_at_the_latest() {
     assert!(waited > 100, "only {waited} cycles waited for the silent servo");
 }
 
-/// It was the whole deadline: what was late by the computer's clock was in time here, and no prediction agreed.
-#[test]
-fn in_virtual_time_replies_count_for_as_long_as_by_the_computers_clock() {
-    let silence =
-        "[bus.rear_left.faults]\nevents = [{ at_s = 0.5, for_s = 0.1, kind = \"silence\", id = 7 }]";
-    let config = RobotConfig::parse(&format!("{QUADRUPED}\n{silence}"), "test").unwrap();
-    let mut machine = assemble::machine(&config, assemble::controller(&config.controller)).unwrap();
-    let mut cycles = Cycles::default();
-    run(&mut machine, &mut VirtualTime::default(), &options(1, None), &mut [&mut cycles]);
-    assert_eq!(cycles.0.iter().max(), Some(&(config.timing.bus_deadline_ns() - 20_000)));
-}
-
 /// Holds, but takes long in one tick.
 struct Slow {
     hold: Hold,
