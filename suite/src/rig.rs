@@ -46,11 +46,11 @@ pub const STRANGER: u8 = 99;
 
 /// A stand, the cycle over it, and virtual time.
 pub struct Rig {
+    /// Servos and link.
+    pub stand: Box<dyn Stand>,
     /// The link, also for frames outside the cycle.
     pub link: Share<Box<dyn Link>>,
     links: Vec<Box<dyn Link>>,
-    /// Servos and link. Dropped after the link, which claims the server's port: another test may be given that port as soon as it is free.
-    pub stand: Box<dyn Stand>,
     cycle: Cycle,
     /// As of the last cycle.
     pub state: RobotState,

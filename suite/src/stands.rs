@@ -239,10 +239,9 @@ pub fn socketcan(n: u8) -> Box<dyn Stand> {
 
 /// A real link, and a server at the other end of its wire.
 struct Served {
-    /// Dropped before the server, whose port it claims.
-    link: Option<Box<dyn Link>>,
     server: Far,
     serve: Box<dyn Fn() -> Server>,
+    link: Option<Box<dyn Link>>,
     heap_used: Arc<AtomicBool>,
     downs: u64,
     refuse: Refuse,
