@@ -518,7 +518,10 @@ fn info_shows_units_and_plots_have_them_at_their_axis() {
         std::fs::read_to_string(page).unwrap()
     };
     let has_unit = |page: String| page.contains("\"unit\":\"rad\"");
-    assert!(has_unit(plot("legs.left.angle")) && !has_unit(plot("legs.left")));
+    // Seconds are on axes of their own.
+    assert!(
+        has_unit(plot("legs.left.angle")) && has_unit(plot("legs.left")) && !has_unit(plot("legs.left.t_s"))
+    );
 }
 
 /// PlotJuggler stops at an integer that no float64 holds exactly.

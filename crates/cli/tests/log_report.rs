@@ -36,7 +36,7 @@ fn a_whole_log_gives_the_page_of_its_run() {
     );
     let page = read(folder.path(), "run.html");
     for part in
-        ["held 1000 Hz", "pan_tilt: 2 servos at 1000 Hz", "virtual time", "Events", "Round trips", "tilt"]
+        ["Held 1000 Hz", "pan_tilt: 2 servos at 1000 Hz", "virtual time", "Events", "Round trips", "tilt"]
     {
         assert!(page.contains(part), "{part}");
     }

@@ -23,13 +23,20 @@ pub(super) fn claim(reach: &Reach) -> Result<Vec<Claim>, OpenError> {
         Reach::Unicast(peers) => peers.iter().map(|peer| peer.address).collect(),
         Reach::All(address) => vec![*address],
     };
+    // Each is looked up once: while others open and close sockets the kernel's list may lack one, and what is one device by its
+    // first look and every address by its second would be claimed twice.
+    distinct(&mut addresses);
     addresses.iter_mut().for_each(|address| *address = device_at(*address, bound_at));
-    addresses.sort_unstable();
-    addresses.dedup();
+    distinct(&mut addresses);
     let claims = addresses.iter().map(|address| Claim::new(Role::Host, KIND, &address.to_string()));
     let claims: Vec<_> = claims.filter_map(Result::transpose).collect::<Result<_, _>>()?;
     addresses.iter().try_for_each(|&address| refuse_overlap(address))?;
     Ok(claims)
+}
+
+fn distinct(addresses: &mut Vec<SocketAddr>) {
+    addresses.sort_unstable();
+    addresses.dedup();
 }
 
 /// A broadcast commands the devices of others, too. Of two programs that begin at once both may be refused.

@@ -219,7 +219,7 @@ fn the_verdict_names_the_newest_warning() {
     };
     let [(level, live), (level_over, over)] = warn(100, "hot", "knee");
     assert_eq!((level, level_over), ("warning", "warning"));
-    assert_eq!(live, "Held 1000 Hz (last 10 s); warned in tick 100 of: hot (knee)");
+    assert_eq!(live, "last 10 s: Held 1000 Hz; warned in tick 100 of: hot (knee)");
     assert_eq!(over, "the run has ended; Held 1000 Hz; warned in tick 100 of: hot (knee)");
     let [(_, live), _] = warn(200, "the log is incomplete: it was removed", "");
     assert!(
