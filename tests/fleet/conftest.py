@@ -236,7 +236,7 @@ def in_time(what: Callable[[], T], text: Callable[[T], object]) -> T:
     """Asks for a change, as long as the answer is that it, or the answer to it, came too late: this computer may be busy."""
 
     def late(answer: T) -> bool:
-        return any(sign in str(text(answer)) for sign in ("ask again", "unreachable"))
+        return any(sign in str(text(answer)) for sign in ("ask again", "unreachable", "no reply in time"))
 
     return wait_for(lambda: not late(answer := what()) and answer, "a change comes in time")
 

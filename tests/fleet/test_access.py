@@ -67,7 +67,8 @@ def test_three_roles(world: World) -> None:
     assert robot.process.poll() is None
 
     def change(value: str) -> str:
-        return in_time(lambda: run("operator", "param", "leg", "kp_scale", value), lambda done: done.stderr).stdout
+        done = in_time(lambda: run("operator", "param", "leg", "kp_scale", value), lambda done: done.stderr)
+        return done.stdout + done.stderr
 
     assert "taken by tick" in change("0.5")
     # On a busy computer an answer may take longer than the command waits.

@@ -222,7 +222,7 @@ OTHER: dict[str, Make] = {
         sensor(2.0, range(300, 350)), loop=PACED, truth=true("warning", None, None, counts={"without frame": 50})
     ),
     "two replies are missed at start-up": of(
-        (silence, 1, 2, 6), bus=CAN, truth=true("warning", "", "scan", servo="pan", counts={"missed": 2})
+        (silence, 1, 2, 10), bus=CAN, truth=true("warning", "", "scan", servo="pan", counts={"missed": 2})
     ),
     "a hold-up while it comes down": of((late_freeze,), truth=true("warning", None, None)),
 }
