@@ -183,7 +183,7 @@ impl Usage {
             interrupts: counter(&stat, "intr").unwrap_or(0),
             major_faults: counter(&faults, "pgmajfault").unwrap_or(0),
             smi: smi(root),
-            throttled_ns: of_group(root, "cpu.stat", "throttled_usec"),
+            throttled_ns: of_group(root, "cpu.stat", "throttled_usec").max(throttled_of_old_group(root)),
             frozen_ns: of_group(root, "cgroup.stat.local", "frozen_usec"),
             has_old_freezer: root
                 .read("/proc/self/cgroup")
@@ -239,6 +239,23 @@ fn of_group(root: &Root, file: &str, time: &str) -> i64 {
         let stat =
             root.read(&format!("/sys/fs/cgroup{}/{file}", group.display().to_string().trim_end_matches('/')));
         counter(&stat.unwrap_or_default(), time).unwrap_or(0) * 1000
+    };
+    std::path::Path::new(path).ancestors().map(of).max().unwrap_or(0)
+}
+
+/// As [`of_group`], of the CPU quota where control groups of version 1 have it: in ns, and mounted by the names of the controllers.
+fn throttled_of_old_group(root: &Root) -> i64 {
+    let groups = root.read("/proc/self/cgroup").unwrap_or_default();
+    let cpu = groups.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|controller| controller == "cpu").then_some((controllers, path))
+    });
+    let Some((controllers, path)) = cpu else { return 0 };
+    let of = |group: &std::path::Path| {
+        let group = group.display().to_string();
+        let stat =
+            root.read(&format!("/sys/fs/cgroup/{controllers}{}/cpu.stat", group.trim_end_matches('/')));
+        counter(&stat.unwrap_or_default(), "throttled_time").unwrap_or(0)
     };
     std::path::Path::new(path).ancestors().map(of).max().unwrap_or(0)
 }
@@ -329,6 +346,18 @@ mod tests {
             ("/proc/self/cgroup", "1:name=systemd:/old\n0::/robots/quadruped\n"),
             ("/sys/fs/cgroup/robots/cpu.stat", "usage_usec 9\nnr_throttled 3\nthrottled_usec 1500\n"),
             ("/sys/fs/cgroup/robots/quadruped/cpu.stat", "usage_usec 9\nthrottled_usec 20\n"),
+        ]);
+        assert_eq!(Usage::of(&root).throttled_ns, 1_500_000);
+    }
+
+    #[test]
+    fn a_quota_of_control_groups_of_version_1_counts() {
+        let (_keep, root) = machine(&[
+            ("/proc/self/cgroup", "3:cpuset:/\n2:cpu,cpuacct:/robots/quadruped\n0::/\n"),
+            (
+                "/sys/fs/cgroup/cpu,cpuacct/robots/cpu.stat",
+                "nr_periods 9\nnr_throttled 3\nthrottled_time 1500000\n",
+            ),
         ]);
         assert_eq!(Usage::of(&root).throttled_ns, 1_500_000);
     }
