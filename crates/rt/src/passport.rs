@@ -177,17 +177,17 @@ impl Usage {
     pub fn of(root: &Root) -> Usage {
         let stat = root.read("/proc/stat").unwrap_or_default();
         let faults = root.read("/proc/vmstat").unwrap_or_default();
+        let groups = root.read("/proc/self/cgroup").unwrap_or_default();
         Usage {
             steal_ns: steal(&stat),
             switches: counter(&stat, "ctxt").unwrap_or(0),
             interrupts: counter(&stat, "intr").unwrap_or(0),
             major_faults: counter(&faults, "pgmajfault").unwrap_or(0),
             smi: smi(root),
-            throttled_ns: of_group(root, "cpu.stat", "throttled_usec").max(throttled_of_old_group(root)),
-            frozen_ns: of_group(root, "cgroup.stat.local", "frozen_usec"),
-            has_old_freezer: root
-                .read("/proc/self/cgroup")
-                .is_some_and(|groups| groups.contains(":freezer:")),
+            throttled_ns: of_group(root, &groups, "cpu.stat", "throttled_usec")
+                .max(throttled_of_old_group(root, &groups)),
+            frozen_ns: of_group(root, &groups, "cgroup.stat.local", "frozen_usec"),
+            has_old_freezer: groups.contains(":freezer:"),
         }
     }
 
@@ -231,31 +231,28 @@ impl Usage {
     }
 }
 
-/// A time that a control group counts in µs: the most of this process's and those above it. Control groups of version 2.
-fn of_group(root: &Root, file: &str, time: &str) -> i64 {
-    let groups = root.read("/proc/self/cgroup").unwrap_or_default();
+/// A time that control groups of version 2 count in µs.
+fn of_group(root: &Root, groups: &str, file: &str, time: &str) -> i64 {
     let Some(path) = groups.lines().find_map(|line| line.strip_prefix("0::")) else { return 0 };
-    let of = |group: &std::path::Path| {
-        let stat =
-            root.read(&format!("/sys/fs/cgroup{}/{file}", group.display().to_string().trim_end_matches('/')));
-        counter(&stat.unwrap_or_default(), time).unwrap_or(0) * 1000
-    };
-    std::path::Path::new(path).ancestors().map(of).max().unwrap_or(0)
+    most_of_groups(root, "/sys/fs/cgroup", path, file, time) * 1000
 }
 
-/// As [`of_group`], of the CPU quota where control groups of version 1 have it: in ns, and mounted by the names of the controllers.
-fn throttled_of_old_group(root: &Root) -> i64 {
-    let groups = root.read("/proc/self/cgroup").unwrap_or_default();
+/// The time for which the CPU quota of version 1 throttled: in ns, and mounted by the names of the controllers.
+fn throttled_of_old_group(root: &Root, groups: &str) -> i64 {
     let cpu = groups.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         controllers.split(',').any(|controller| controller == "cpu").then_some((controllers, path))
     });
     let Some((controllers, path)) = cpu else { return 0 };
+    most_of_groups(root, &format!("/sys/fs/cgroup/{controllers}"), path, "cpu.stat", "throttled_time")
+}
+
+/// What a control group counts: the most of this process's and those above it.
+fn most_of_groups(root: &Root, mount: &str, path: &str, file: &str, name: &str) -> i64 {
     let of = |group: &std::path::Path| {
         let group = group.display().to_string();
-        let stat =
-            root.read(&format!("/sys/fs/cgroup/{controllers}{}/cpu.stat", group.trim_end_matches('/')));
-        counter(&stat.unwrap_or_default(), "throttled_time").unwrap_or(0)
+        let counted = root.read(&format!("{mount}{}/{file}", group.trim_end_matches('/')));
+        counter(&counted.unwrap_or_default(), name).unwrap_or(0)
     };
     std::path::Path::new(path).ancestors().map(of).max().unwrap_or(0)
 }
