@@ -33,9 +33,7 @@ impl Verdict {
         self.text = capitalised(&format!("{what}{cause}{remedy}."));
         self
     }
-}
 
-impl Verdict {
     /// The sentence begins with what the badge would say.
     pub(super) fn says_its_headline(&self) -> bool {
         self.text.to_lowercase().starts_with(&self.headline.to_lowercase())
