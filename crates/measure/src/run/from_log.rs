@@ -1,7 +1,7 @@
 //! The page of a run from its log alone. Of a damaged log it shows what is sound, and says what is missing.
 
 use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, ending, facts};
-use super::over_time::OverTime;
+use super::over_time::{OverTime, text};
 use super::page::{Device, RunData};
 use super::page_data::{computer, count_tiles, late_counts, page_event, subtitle, time_tile};
 use super::{EventSummary, Ticks, late_ticks, pace};
@@ -78,8 +78,6 @@ struct Replay {
     name: String,
     /// The robot file's text, and what it says if this version understands it.
     text: String,
-    /// How the joints lie to each other.
-    skeleton: String,
     config: Option<RobotConfig>,
     passport: Option<Passport>,
     clock: Clock,
@@ -157,7 +155,6 @@ impl Replay {
         Self {
             name: String::new(),
             text: String::new(),
-            skeleton: String::new(),
             config: None,
             passport: None,
             clock: Clock::Real,
@@ -225,7 +222,7 @@ impl Replay {
         match record {
             "robot" => {
                 (self.name, self.text) = (text(value, "name"), text(value, "file"));
-                self.skeleton = text(value, "skeleton");
+                self.over_time.robot(value);
                 let config = RobotConfig::parse(&self.text, &self.name);
                 let file = match text(value, "path") {
                     path if !path.is_empty() => RobotFile::At(path),
@@ -371,7 +368,7 @@ impl Replay {
                 cpu: Measured::new(over_time.cpu, values(&self.tally.times.loop_compute)),
                 phases: over_time.phases,
                 joints: over_time.joints,
-                skeleton: self.skeleton,
+                skeleton: over_time.skeleton,
                 attitude: over_time.attitude,
                 details: over_time.details.finish(),
                 changes: over_time.changes,
@@ -505,13 +502,6 @@ fn number(value: &Value<'_>, field: &str) -> i64 {
 
 fn is(value: &Value<'_>, field: &str) -> bool {
     matches!(value.at(field), Some(Value::Bool(true)))
-}
-
-fn text(value: &Value<'_>, field: &str) -> String {
-    match value.at(field) {
-        Some(Value::String(text)) => text.to_owned(),
-        _ => String::new(),
-    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,14 @@ fn change(time_s: f64, value: &Value<'_>) -> Option<ParameterChange> {
     Some(ParameterChange { time_s, name, before: number("before")?, value: number("value")?, by })
 }
 
+/// A field with text; empty if there is none.
+pub(super) fn text(value: &Value<'_>, field: &str) -> String {
+    match value.at(field) {
+        Some(Value::String(text)) => text.to_owned(),
+        _ => String::new(),
+    }
+}
+
 /// What the log says over time. Bounded memory, however long the run.
 #[derive(Default)]
 pub(super) struct OverTime {
@@ -41,6 +49,8 @@ pub(super) struct OverTime {
     pub details: Details,
     /// Of the body: w, x, y, z.
     pub attitude: Vec<Trace>,
+    /// How the joints lie to each other, as the log's `robot` record has it; empty if nothing tells.
+    pub skeleton: String,
     /// The first changes of parameters, and how many more there are.
     pub changes: Vec<ParameterChange>,
     pub changes_left_out: u64,
@@ -96,15 +106,25 @@ impl OverTime {
 
     fn add(&mut self, path: &Path) -> Result<(), Box<dyn Error>> {
         let mut reader = Reader::open(File::open(path)?)?;
-        reader.select(["tick", "servo", "command", "imu", "parameter"]);
+        reader.select(["robot", "tick", "servo", "command", "imu", "parameter"]);
         while let Some(item) = reader.next()? {
+            if item.record.name() == "robot" {
+                // Damaged, it costs the drawing alone.
+                item.value().iter().for_each(|value| self.robot(value));
+                continue;
+            }
             let Some(time_us) = item.time_us else { continue };
             self.sample(item.record.name(), time_us, &item.value()?);
         }
         Ok(())
     }
 
-    /// Takes a sample of a record.
+    /// Takes the sample of the `robot` record, which begins every file.
+    pub(super) fn robot(&mut self, value: &Value<'_>) {
+        self.skeleton = text(value, "skeleton");
+    }
+
+    /// Takes a sample of another record.
     pub(super) fn sample(&mut self, record: &str, time_us: i64, value: &Value<'_>) {
         let time_s = self.seconds(time_us);
         match record {

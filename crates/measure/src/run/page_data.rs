@@ -42,7 +42,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         late: summary.late.worst.clone(),
         late_counts: late_counts(&summary.late),
         joints: over_time.joints,
-        skeleton: khz_robot::draft::skeleton(config),
+        skeleton: over_time.skeleton,
         attitude: over_time.attitude,
         details: over_time.details.finish(),
         events: summary.events.iter().map(page_event).collect(),
