@@ -5,6 +5,7 @@ mod math;
 mod quadruped;
 
 pub use ground::Ground;
+pub use math::{Rotation, Vec3, add, norm};
 pub use quadruped::{BodyConfig, Quadruped, QuadrupedConfig};
 
 use crate::config::JointConfig;

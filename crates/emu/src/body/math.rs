@@ -3,6 +3,7 @@
 /// x, y, z.
 pub type Vec3 = [f64; 3];
 
+/// The sum.
 pub fn add(a: Vec3, b: Vec3) -> Vec3 {
     [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
 }
@@ -23,6 +24,7 @@ pub fn cross(a: Vec3, b: Vec3) -> Vec3 {
     [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 }
 
+/// The length.
 pub fn norm(a: Vec3) -> f64 {
     dot(a, a).sqrt()
 }
@@ -32,8 +34,10 @@ pub fn norm(a: Vec3) -> f64 {
 pub struct Rotation(pub [f64; 4]);
 
 impl Rotation {
+    /// None.
     pub const IDENTITY: Self = Self([1.0, 0.0, 0.0, 0.0]);
 
+    /// A vector of the body in the world.
     #[inline]
     pub fn to_world(self, v: Vec3) -> Vec3 {
         let [w, x, y, z] = self.0;
@@ -42,6 +46,7 @@ impl Rotation {
         add(add(v, scale(twice, w)), cross(axis, twice))
     }
 
+    /// A vector of the world in the body.
     #[inline]
     pub fn to_body(self, v: Vec3) -> Vec3 {
         let [w, x, y, z] = self.0;

@@ -8,7 +8,7 @@ pub mod urdf;
 
 pub use found::of_found;
 pub use mjcf::mjcf;
-pub use skeleton::skeleton;
+pub(crate) use skeleton::skeleton;
 
 use crate::config::{QUADRUPED, identifier};
 use khz_settings::suggestion;

@@ -7,6 +7,7 @@
 use super::mjcf;
 use super::model::{all, attribute, numbers};
 use crate::config::{RobotBody, RobotConfig};
+use khz_emu::body::{Rotation, Vec3, add as added, norm};
 use roxmltree::{Document, Node};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -15,8 +16,6 @@ use std::path::Path;
 const MOST_BYTES: usize = 32 << 10;
 /// Shorter than this nothing is to be seen, m.
 const LEAST_M: f64 = 1e-3;
-
-type Vec3 = [f64; 3];
 
 /// What a page needs to draw the robot; empty if nothing tells its shape.
 pub fn skeleton(config: &RobotConfig) -> String {
@@ -54,7 +53,7 @@ fn add<'a>(
     let place = found.len();
     // Where a floating body is nobody measures; its attitude is the IMU's.
     let is_fixed = parent.is_some() || !is_floating(body);
-    let (at, quat) = if is_fixed { frame(body) } else { ([0.0; 3], [1.0, 0.0, 0.0, 0.0]) };
+    let (at, quat) = if is_fixed { frame(body) } else { ([0.0; 3], Rotation::IDENTITY) };
     let joints: Vec<Value> = children(body, "joint").filter_map(|joint| turn(joint, servo)).collect();
     let mut lines: Vec<Value> = children(body, "geom").flat_map(shape).map(line).collect();
     let hung: Vec<_> = bodies(body).collect();
@@ -65,7 +64,7 @@ fn add<'a>(
     let bones: Vec<_> = ends.chain(middle).filter(|end| norm(*end) > LEAST_M).collect();
     lines.extend(bones.into_iter().map(|end| line(([0.0; 3], end, 0.0))));
     found.push(
-        json!({ "parent": parent, "at": short(at), "quat": short(quat), "joints": joints, "lines": lines }),
+        json!({ "parent": parent, "at": short(at), "quat": short(quat.0), "joints": joints, "lines": lines }),
     );
     hung.into_iter().for_each(|hung| add(hung, Some(place), servo, found));
 }
@@ -89,7 +88,7 @@ fn shape(geom: Node<'_, '_>) -> Vec<(Vec3, Vec3, f64)> {
     let is_mesh = attribute(geom, "mesh").is_some();
     match attribute(geom, "type").unwrap_or(if is_mesh { "mesh" } else { "sphere" }) {
         "capsule" | "cylinder" => {
-            let along = rotated(quat, [0.0, 0.0, size(1)]);
+            let along = quat.to_world([0.0, 0.0, size(1)]);
             let ends = match from_to {
                 Some([a, b, c, x, y, z]) => ([a, b, c], [x, y, z]),
                 None => (added(at, along.map(|part| -part)), added(at, along)),
@@ -98,7 +97,7 @@ fn shape(geom: Node<'_, '_>) -> Vec<(Vec3, Vec3, f64)> {
         }
         "sphere" | "ellipsoid" => vec![(at, at, size(0))],
         "box" => box_edges([size(0), size(1), size(2)])
-            .map(|(from, to)| (added(at, rotated(quat, from)), added(at, rotated(quat, to)), 0.0))
+            .map(|(from, to)| (added(at, quat.to_world(from)), added(at, quat.to_world(to)), 0.0))
             .collect(),
         _ => Vec::new(),
     }
@@ -127,29 +126,14 @@ fn children<'a, 'i>(node: Node<'a, 'i>, name: &'static str) -> impl Iterator<Ite
     node.children().filter(move |child| child.has_tag_name(name))
 }
 
-fn frame(node: Node<'_, '_>) -> (Vec3, [f64; 4]) {
+fn frame(node: Node<'_, '_>) -> (Vec3, Rotation) {
     let quat = attribute(node, "quat").map(numbers).and_then(|quat| <[f64; 4]>::try_from(quat).ok());
-    (vector(node, "pos", [0.0; 3]), quat.unwrap_or([1.0, 0.0, 0.0, 0.0]))
+    (vector(node, "pos", [0.0; 3]), quat.map_or(Rotation::IDENTITY, Rotation))
 }
 
 fn vector(node: Node<'_, '_>, key: &str, otherwise: Vec3) -> Vec3 {
     let found = attribute(node, key).map(numbers).and_then(|parts| <Vec3>::try_from(parts).ok());
     found.unwrap_or(otherwise)
-}
-
-fn added(a: Vec3, b: Vec3) -> Vec3 {
-    std::array::from_fn(|axis| a[axis] + b[axis])
-}
-
-fn norm(v: Vec3) -> f64 {
-    v.iter().map(|part| part * part).sum::<f64>().sqrt()
-}
-
-fn rotated([w, x, y, z]: [f64; 4], v: Vec3) -> Vec3 {
-    let cross =
-        |a: Vec3, b: Vec3| [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
-    let twice = cross([x, y, z], v).map(|part| 2.0 * part);
-    added(added(v, twice.map(|part| part * w)), cross([x, y, z], twice))
 }
 
 fn line((from, to, radius): (Vec3, Vec3, f64)) -> Value {
