@@ -138,25 +138,11 @@ macro_rules! counts {
         }
 
         /// Every count that has a key.
-        pub const COUNTS: &[Count] = &[$(Count {
-            key: stringify!($key),
-            label: $label,
-            definition: concat!($($line),+),
-            of: Of::$of,
-            shown: Shown::$shown,
-            required: counts!(@required $($required)?),
-            needs: counts!(@needs $($needs)?),
-            within: |stretch| stretch.$key,
-        },)+ $(Count {
-            key: stringify!($most_key),
-            label: $most_label,
-            definition: concat!($($most_line),+),
-            of: Of::$most_of,
-            shown: Shown::$most_shown,
-            required: counts!(@required $($most_required)?),
-            needs: counts!(@needs $($most_needs)?),
-            within: |stretch| stretch.$most_key,
-        }),+];
+        pub const COUNTS: &[Count] = &[$(
+            counts!(@count $key $label $of $shown [$($line),+] [$($required)?] [$($needs)?]),
+        )+ $(
+            counts!(@count $most_key $most_label $most_of $most_shown [$($most_line),+] [$($most_required)?] [$($most_needs)?])
+        ),+];
 
         impl AddAssign for Stretch {
             fn add_assign(&mut self, more: Self) {
@@ -200,6 +186,19 @@ macro_rules! counts {
                     ..Self::default()
                 }
             }
+        }
+    };
+    (@count $key:ident $label:literal $of:ident $shown:ident
+        [$($line:literal),+] [$($required:literal)?] [$($needs:ident)?]) => {
+        Count {
+            key: stringify!($key),
+            label: $label,
+            definition: concat!($($line),+),
+            of: Of::$of,
+            shown: Shown::$shown,
+            required: counts!(@required $($required)?),
+            needs: counts!(@needs $($needs)?),
+            within: |stretch| stretch.$key,
         }
     };
     (@required) => { None };
