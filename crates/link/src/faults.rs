@@ -63,7 +63,7 @@ pub enum Kind {
     Duplicate,
     /// One random bit of the payload is flipped, and no checksum catches it.
     Corrupt,
-    /// The same where a checksum does: whoever was to receive the frame drops it. This computer counts its own as [`Counters::corrupt`].
+    /// The same where a checksum does: the receiver drops the frame. This computer counts its own as [`Counters::corrupt`].
     Damage,
     /// The frame arrives after the next one of its direction, or after `within_ns` if none comes.
     Reorder {
@@ -582,7 +582,7 @@ mod tests {
         };
         assert_eq!(run(Direction::FromDevices, Kind::Damage), (0, 20, 20));
         assert_eq!(run(Direction::ToDevices, Kind::Damage), (0, 0, 20));
-        assert_eq!(run(Direction::FromDevices, Kind::Corrupt), (20, 0, 20), "nobody knows of it");
+        assert_eq!(run(Direction::FromDevices, Kind::Corrupt), (20, 0, 20), "not noticed");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn refuse_overlap(address: SocketAddr) -> Result<(), OpenError> {
 }
 
 /// One of two addresses is everybody on a network in which the other is, or every address of this computer, and the other one of
-/// them. A broadcast reaches whoever has every address of this computer, too: the kernel hands it to its own sockets.
+/// them. A broadcast also reaches a device that has every address of this computer: the kernel hands it to its own sockets.
 fn reaches_the_same(one: SocketAddr, other: SocketAddr) -> bool {
     if one.port() != other.port() {
         return false;

@@ -194,7 +194,7 @@ pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<Stri
     (format!("{never}; {end}"), false)
 }
 
-/// How the end of a run ends that somebody stopped during start-up: by Ctrl-C, another signal, or from a page.
+/// How the end of a run ends that was stopped during start-up: by Ctrl-C, another signal, or from a page.
 pub(super) const TOO_EARLY: &str = "before it was under control";
 
 /// How the end of a run begins that did not come under control, if nothing says why.

@@ -135,7 +135,7 @@ impl Late {
         if self.fitting == 0 { self.others } else { 0 }
     }
 
-    /// All, where nobody can tell which of them are late: some may be, and more than one in ten fits no reply that was missed.
+    /// All, where the log does not tell which of them are late: some may be, and more than one in ten fits no reply that was missed.
     fn untold(&self) -> u64 {
         let may_be_late = self.fitting > 0;
         if may_be_late && self.others * 10 > self.fitting { self.others + self.fitting } else { 0 }

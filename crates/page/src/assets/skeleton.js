@@ -141,7 +141,7 @@ class Skeleton {
     const placed = (pose) => pose && pose.map((line) => ({ ...line, from: turned(tilt ?? LEVEL, line.from), to: turned(tilt ?? LEVEL, line.to) }));
     const real = placed(this.pose(measured)), wanted = placed(this.pose(commanded));
     const lowest = (pose) => Math.min(...pose.flatMap(({ from, to, radius }) => [from[2] - radius, to[2] - radius]));
-    // Where a robot that walks about is nobody measures: the ground is below what is lowest, and stays where it is on the screen.
+    // The position of a robot that walks about is not measured: the ground is below what is lowest, and stays where it is on the screen.
     const ground = floats ? (real ? lowest(real) : -this.reach) : Math.min(0, lowest(this.pose(() => 0)));
     const aim = floats ? [0, 0, ground + this.reach * 0.42] : this.middle;
     const camera = this.camera(width, height, aim);

@@ -51,7 +51,7 @@ fn add<'a>(
     found: &mut Vec<Value>,
 ) {
     let place = found.len();
-    // Where a floating body is nobody measures; its attitude is the IMU's.
+    // The position of a floating body is not measured; its attitude is the IMU's.
     let is_fixed = parent.is_some() || !is_floating(body);
     let (at, quat) = if is_fixed { frame(body) } else { ([0.0; 3], Rotation::IDENTITY) };
     let joints: Vec<Value> = children(body, "joint").filter_map(|joint| turn(joint, servo)).collect();
@@ -140,7 +140,7 @@ fn line((from, to, radius): (Vec3, Vec3, f64)) -> Value {
     json!(short([from[0], from[1], from[2], to[0], to[1], to[2], radius]))
 }
 
-/// In tenths of a millimetre: nobody sees more.
+/// In tenths of a millimetre: finer than a drawing shows.
 fn short<const N: usize>(numbers: [f64; N]) -> Vec<f64> {
     numbers.iter().map(|number| (number * 1e4).round() / 1e4 + 0.0).collect()
 }

@@ -125,7 +125,7 @@ pub trait BusLink {
         true
     }
 
-    /// A frame with a flipped bit is refused by whoever receives it, and arrives nowhere.
+    /// A frame with a flipped bit is refused by its receivers, and arrives nowhere.
     fn has_checksum(&self) -> bool {
         true
     }
