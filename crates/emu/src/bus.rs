@@ -266,7 +266,6 @@ impl Bus {
             return None;
         }
         let host = self.next_of_host();
-        // No reply of a servo is ready before those it has queued earlier, so the first of all is a first of its servo.
         let mut first_ns = host.map_or(i64::MAX, |t| t.start_ns);
         for t in &self.replies {
             first_ns = first_ns.min(t.start_ns);
@@ -277,9 +276,9 @@ impl Bus {
         let at_ns = first_ns.max(self.free_ns);
         let rank = |t: &Transmission| (arbitration_rank(&t.frame), t.start_ns);
         let mut winner = host.filter(|t| t.start_ns <= at_ns).map(|t| (rank(t), Waiting::Host));
+        // That holds for the replies of one servo, too: they wait in the mailboxes of its controller, one beside the other.
         for (index, t) in self.replies.iter().enumerate() {
-            let may_win = t.start_ns <= at_ns && winner.is_none_or(|(best, _)| rank(t) < best);
-            if may_win && self.is_oldest(index) {
+            if t.start_ns <= at_ns && winner.is_none_or(|(best, _)| rank(t) < best) {
                 winner = Some((rank(t), Waiting::Reply(index)));
             }
         }

@@ -142,6 +142,8 @@ pub struct RobstrideMotor {
     pub reports: bool,
     /// Share of its replies that come up to 5 ms late, at random, 0 to 1.
     pub late: f64,
+    /// Of its firmware: each recorded model has one of its own.
+    pub version: [u8; 4],
 }
 
 /// How a CubeMars motor was set up with its maker's tool.
@@ -171,6 +173,7 @@ impl Default for RobstrideMotor {
             centred: false,
             reports: false,
             late: 0.0,
+            version: [0, 2, 3, 34],
         }
     }
 }

@@ -4,7 +4,8 @@
 //! they say nothing the assumption is the one that is harder for a host: a servo that is enabled carries out the last command it
 //! got, also one of before; parameters are written while it runs, too, and act at once; every request for it feeds its watchdog,
 //! which goes on while it is deaf after "set zero"; a question for its version stops it; after power-up it sends to host 0xFD
-//! until another has asked it something.
+//! until another has asked it something. Of what it has to say the lowest identifier goes first, as in the mailboxes of its CAN
+//! controller, so states overtake the value of a parameter while the bus is full.
 
 use crate::body::{Drive, JointState};
 use crate::config::{RobstrideMotor, ServoConfig, WireKind};
@@ -63,8 +64,6 @@ const TABLE: [(u16, bool); 35] = [
 const POSITION: u16 = 0x7019;
 const VELOCITY: u16 = 0x701b;
 
-/// The version of its firmware: that of the drives that were recorded.
-const VERSION: [u8; 4] = [0, 3, 1, 42];
 /// Where it sends to before any host has asked it something.
 const FIRST_HOST: u8 = 0xfd;
 /// A request to store sets a CyberGear's bit rate: these, by its first byte from 1.
@@ -83,7 +82,8 @@ const GEAR: f64 = 9.0;
 const ENABLE_NS: [f64; 2] = [1_180_000.0, 1_460_000.0];
 /// A late reply is no later than this, ns.
 const LATE_NS: f64 = 5_000_000.0;
-/// From "set zero" to when it hears and says nothing for a while, and that while, at least and at most, ns.
+/// From "set zero" to when it hears and says nothing for a while, and that while, at least and at most, ns. Two drives were recorded
+/// that were off then; of five that had been enabled before, 46 ms after "set zero", none missed a command.
 const BLACKOUT_AFTER_NS: [f64; 2] = [500_000_000.0, 625_000_000.0];
 const BLACKOUT_NS: [f64; 2] = [40_000_000.0, 67_000_000.0];
 
@@ -265,7 +265,7 @@ impl Servo {
             Request::Version if cybergear => self.stop(false),
             Request::Version => {
                 self.stop(false);
-                return Some(Reply::Version { id: self.id, host: self.host, version: VERSION });
+                return Some(Reply::Version { id: self.id, host: self.host, version: self.motor.version });
             }
             Request::SetZero => self.set_zero(),
             Request::SetId(new) => {
@@ -403,7 +403,8 @@ impl Servo {
     /// It has power, and the bus's bit rate, and is not in the blackout after "set zero".
     fn is_on_bus(&self) -> bool {
         let [from_ns, until_ns] = self.blackout_ns;
-        !self.injected.unpowered && !self.is_deaf && !(from_ns..until_ns).contains(&self.now_ns)
+        let is_dark = self.mode == mode::RESET && (from_ns..until_ns).contains(&self.now_ns);
+        !self.injected.unpowered && !self.is_deaf && !is_dark
     }
 
     /// What it has to say unasked.

@@ -21,6 +21,11 @@ impl Trouble {
     pub const NAMES: &str = "silent, lying, stuck, asleep, stays_on, frozen, twice, unmeasured (0 ends them), fault, mode, mode_mostly \
         (numbers), slow (µs), altered (percent), jump (rad), reboot, supply (V), imu_gone, imu_frozen";
 
+    /// The fault of this name says nothing without its size.
+    pub fn has_size(name: &str) -> bool {
+        ["fault", "mode", "mode_mostly", "slow", "altered", "jump", "supply"].contains(&name)
+    }
+
     /// The fault of this name; `value` is its size, or whether it begins.
     pub fn named(name: &str, servo: usize, value: f64) -> Option<Self> {
         let on = value != 0.0;

@@ -1,9 +1,6 @@
 //! The text console, through frames.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Bench, hex};
+use crate::common::{Bench, hex};
 
 /// Sends a line and reads everything the console then has, by plain polls.
 fn type_in(bench: &mut Bench, line: &str) -> String {

@@ -1,17 +1,11 @@
 //! What always holds: the same inputs give the same bytes, no input does harm, no call touches the heap.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Bench, MS};
+use crate::common::{Bench, MS};
 use khz_emu::{BusConfig, ImuConfig, ServoConfig, World, WorldConfig};
 use khz_link::Link;
-use khz_rt::alloc_trap::{CountingAllocator, forbid};
+use khz_rt::alloc_trap::forbid;
 use khz_wire::{Address, Frame, Subframe, Subframes};
 use proptest::prelude::*;
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Four CAN-FD buses of three servos, and an IMU.
 fn quadruped(seed: u64) -> World {
@@ -23,7 +17,7 @@ fn quadruped(seed: u64) -> World {
 
 /// One cycle: every servo commanded and queried, the IMU read; everything that came, as text.
 fn cycle(world: &mut World, start_ns: i64, told: &mut Vec<String>) {
-    let payload = common::bytes("01000a 0e20 0000803e 0000803f 11001f01130d");
+    let payload = crate::common::bytes("01000a 0e20 0000803e 0000803f 11001f01130d");
     for id in 1..=12 {
         let mut frame = Frame::new(Address::to(id, true).id(), &payload).unwrap();
         frame.pad();
@@ -75,7 +69,7 @@ fn how_often_it_is_called_makes_no_difference() {
 #[test]
 fn the_tick_does_not_touch_the_heap() {
     let mut world = quadruped(1);
-    let payload = common::bytes("01000a 0e20 0000803e 0000803f 11001f01130d");
+    let payload = crate::common::bytes("01000a 0e20 0000803e 0000803f 11001f01130d");
     let frames: Vec<Frame> =
         (1..=12).map(|id| Frame::new(Address::to(id, true).id(), &payload).unwrap()).collect();
     let (replies, heap) = forbid(|| {
@@ -102,9 +96,9 @@ fn the_console_does_not_touch_the_heap_either() {
     for line in
         ["tel schema servo_stats\n", "conf enumerate\n", "tel get servo_stats\n", "conf schema servo\n"]
     {
-        let write = format!("4001{:02x}{}", line.len(), common::hex(line.as_bytes()));
-        let write = Frame::new(Address::to(1, false).id(), &common::bytes(&write)).unwrap();
-        let poll = Frame::new(Address::to(1, true).id(), &common::bytes("42013d")).unwrap();
+        let write = format!("4001{:02x}{}", line.len(), crate::common::hex(line.as_bytes()));
+        let write = Frame::new(Address::to(1, false).id(), &crate::common::bytes(&write)).unwrap();
+        let poll = Frame::new(Address::to(1, true).id(), &crate::common::bytes("42013d")).unwrap();
         let now_ns = bench.now_ns;
         let world = &mut bench.world;
         let (bytes, heap) = forbid(|| {
@@ -227,7 +221,7 @@ proptest! {
         bench.next();
         bench.send(1, true, "1100");
         let reply = bench.next();
-        prop_assert_eq!(reply.map(|r| common::hex(&r.frame.payload()[..3])), Some("210000".into()));
+        prop_assert_eq!(reply.map(|r| crate::common::hex(&r.frame.payload()[..3])), Some("210000".into()));
         let joint = bench.world.body().joints()[0];
         prop_assert!(joint.position.is_finite() && joint.velocity.is_finite());
     }

@@ -1,5 +1,4 @@
 //! The emulated CubeMars servo against frames of an original client.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::{
     BusConfig, CubemarsMotor, FamilyConfig, Injection, JointConfig, ServoConfig, World, WorldConfig,

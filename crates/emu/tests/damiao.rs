@@ -1,5 +1,4 @@
 //! The emulated Damiao servo against frames of an original client, and against the host's side of the family.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::{
     BusConfig, DamiaoMotor, FamilyConfig, Injection, JointConfig, ServoConfig, World, WorldConfig,

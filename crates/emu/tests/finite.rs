@@ -1,9 +1,6 @@
 //! No command and no setting makes a servo's position, velocity or temperature anything but a number.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Bench, hex, varuint};
+use crate::common::{Bench, hex, varuint};
 use khz_emu::{BusConfig, Injection, ServoConfig};
 use proptest::prelude::*;
 use proptest::sample::select;

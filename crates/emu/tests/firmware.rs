@@ -1,10 +1,7 @@
 //! The emulated servo against the firmware's own control code: the same settings, joint and commands, and what
 //! the firmware's registers say on the way (`vectors/servo.json` names the origin).
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Bench, bytes};
+use crate::common::{Bench, bytes};
 use khz_emu::{BusConfig, JointConfig, ServoConfig};
 use serde_json::Value as Json;
 
@@ -102,7 +99,7 @@ fn frame(command: &Json) -> String {
     for (name, value) in values {
         let (_, register, unit) = COMMANDS.iter().find(|(known, ..)| known == name).unwrap();
         let value = (number(value) * unit) as f32;
-        hex += &format!(" 0d{register:02x}{}", common::hex(&value.to_le_bytes()));
+        hex += &format!(" 0d{register:02x}{}", crate::common::hex(&value.to_le_bytes()));
     }
     assert!(bytes(&hex).len() <= 64, "one frame holds the command");
     hex
@@ -135,7 +132,7 @@ fn run(vector: &Json) -> Vec<String> {
     let mut commands = vector["commands"].as_array().unwrap().iter().peekable();
     let mut differences_found = vec![];
     for sample in vector["samples"].as_array().unwrap() {
-        let at_ns = |event: &Json| start_ns + event["at_ms"].as_i64().unwrap() * common::MS;
+        let at_ns = |event: &Json| start_ns + event["at_ms"].as_i64().unwrap() * crate::common::MS;
         while let Some(command) = commands.next_if(|command| at_ns(command) < at_ns(sample)) {
             bench.world.advance(at_ns(command));
             bench.now_ns = at_ns(command);

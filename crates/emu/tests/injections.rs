@@ -1,9 +1,6 @@
 //! Faults put into servos from outside, and what a probe sees of them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{Bench, MS};
+use crate::common::{Bench, MS};
 use khz_emu::injection::Refused;
 use khz_emu::{Injection, JointState, Probe, Twin};
 use khz_wire::{Frame, Mode};

@@ -1,8 +1,6 @@
 //! Modes, faults, watchdog: what leads where.
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 use khz_emu::{BusConfig, Injection, JointConfig, ServoConfig};
 
 const STOP: &str = "010000";

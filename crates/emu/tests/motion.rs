@@ -1,8 +1,6 @@
 //! How a commanded joint moves.
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 use khz_emu::{BusConfig, JointConfig, ServoConfig};
 
 /// A stiff, well damped servo on a free joint.
@@ -13,7 +11,7 @@ fn stiff(settings: &[(&str, &str)]) -> Bench {
 }
 
 fn float(value: f32) -> String {
-    common::hex(&value.to_le_bytes())
+    crate::common::hex(&value.to_le_bytes())
 }
 
 /// Position, velocity, and watchdog off.

@@ -1,8 +1,6 @@
 //! Frames in, frames out: every register and encoding, as tables of payloads in hex.
 
-mod common;
-
-use common::{Bench, bytes};
+use crate::common::{Bench, bytes};
 use khz_emu::BusConfig;
 use khz_link::Link;
 use khz_wire::register::{Access, MAP};
@@ -135,8 +133,8 @@ fn every_register_of_the_map_answers_as_it_should() {
     for entry in MAP {
         for number in entry.first.0..=entry.last.0 {
             for (kind, size) in [(0x11, 1), (0x15, 2), (0x19, 4), (0x1d, 4)] {
-                let payload: Vec<u8> = std::iter::once(kind).chain(common::varuint(number)).collect();
-                let reply = bench.ask(&common::hex(&payload));
+                let payload: Vec<u8> = std::iter::once(kind).chain(crate::common::varuint(number)).collect();
+                let reply = bench.ask(&crate::common::hex(&payload));
                 let readable = !matches!(entry.access, Access::Write | Access::Reserved)
                     && (entry.class != Class::Word || kind == 0x19);
                 let head = if readable { kind + 0x10 } else { 0x31 };

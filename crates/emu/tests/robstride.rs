@@ -1,21 +1,17 @@
 //! The emulated RobStride servo against frames of original clients, and what it does by itself.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::{
     BusConfig, FamilyConfig, Injection, JointConfig, ReceiveBuffers, RobstrideMotor, ServoConfig, WireKind,
     World, WorldConfig,
 };
 use khz_link::{Link, Received};
-use khz_rt::alloc_trap::{CountingAllocator, forbid};
+use khz_rt::alloc_trap::forbid;
 use khz_servo::Doing;
 use khz_wire::Frame;
 use khz_wire::mit::Codes;
 use khz_wire::robstride::{POSITION_RANGE, Reply, Request, State, kind, mode, parameter, parts, scale};
 use serde_json::Value;
 use std::f64::consts::{PI, TAU};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const MS: i64 = 1_000_000;
 const HOST: u8 = 0xfd;
@@ -43,6 +39,7 @@ const RS02: RobstrideMotor = RobstrideMotor {
     centred: false,
     reports: false,
     late: 0.0,
+    version: [0, 2, 3, 34],
 };
 const RS03: RobstrideMotor = RobstrideMotor {
     velocity: 50.0,
@@ -253,6 +250,7 @@ fn without_a_watchdog_the_last_command_stays_in_force() {
     assert!(bench.doing() == Doing::Following && (bench.position() - 0.3).abs() < 0.01);
 }
 
+/// When it is off, as two drives were that were recorded.
 #[test]
 fn half_a_second_after_set_zero_it_hears_and_says_nothing_for_a_while() {
     let mut silences = Vec::new();
@@ -263,7 +261,7 @@ fn half_a_second_after_set_zero_it_hears_and_says_nothing_for_a_while() {
         bench.send(Request::SetZero);
         let mut missing = Vec::new();
         for ms in 0..800 {
-            bench.send(Request::Enable);
+            bench.send(Request::Stop { clear: false });
             let received = bench.wait(1);
             let has_answered = received.iter().any(|r| parts(&r.frame).unwrap().0 == kind::STATE);
             if !has_answered && ms > 2 {
@@ -278,6 +276,21 @@ fn half_a_second_after_set_zero_it_hears_and_says_nothing_for_a_while() {
     }
     silences.dedup();
     assert!(silences.len() > 10, "each servo has its own");
+}
+
+/// As five drives that were recorded: enabled 46 ms after "set zero", and commanded every 5 ms from then on.
+#[test]
+fn one_that_is_enabled_after_set_zero_misses_nothing() {
+    for seed in 0..20 {
+        let mut bench = Bench::of(CAN, vec![servo(1, RS02, JointConfig::default())], seed);
+        bench.state(Request::SetZero);
+        bench.wait(42);
+        bench.state(Request::Enable);
+        for _ in 0..150 {
+            bench.send(Request::Command(NEUTRAL));
+            assert_eq!(bench.wait(5).len(), 1, "{seed}: {} ms", bench.now_ns / MS);
+        }
+    }
 }
 
 #[test]
@@ -479,6 +492,62 @@ fn late_replies_are_late_and_in_order() {
     }
 }
 
+/// The frames of the host and of the drives that were recorded on a bus, and when each ended, ns.
+fn recorded() -> [Vec<(i64, Frame)>; 2] {
+    let json: Value = serde_json::from_str(include_str!("../../../vectors/robstride_bus.json")).unwrap();
+    let frame = |vector: &Value| {
+        let digits = vector["frame"].as_str().unwrap().replace(' ', "");
+        let number = u128::from_str_radix(&digits, 16).unwrap();
+        let frame = Frame::extended((number >> 64) as u32, (number as u64).to_be_bytes());
+        (1000 * vector["at_us"].as_i64().unwrap(), frame)
+    };
+    // A value looks like a request to the drive with the host's id.
+    let is_request = |(_, frame): &(i64, Frame)| Request::parse(frame).is_some_and(|(_, id, _)| id <= 5);
+    let (requests, replies) = json["vectors"].as_array().unwrap().iter().map(frame).partition(is_request);
+    [requests, replies]
+}
+
+/// What drive 1 answers, in order, with the time: the values of parameters by number, states by 0.
+fn of_the_first(frames: impl IntoIterator<Item = (i64, Frame)>) -> Vec<(i64, u16)> {
+    let of = |(at_ns, frame): (i64, Frame)| match Reply::parse(&frame)? {
+        Reply::State(State { id: 1, .. }) => Some((at_ns, 0)),
+        Reply::Value { id: 1, parameter, .. } => Some((at_ns, parameter)),
+        _ => None,
+    };
+    frames.into_iter().filter_map(of).collect()
+}
+
+/// What the real host sent to five real drives, to five emulated ones. Each of its frames waits in its adapter when the one before
+/// it ends, as the recording shows.
+#[test]
+fn replies_overtake_each_other_as_they_were_recorded() {
+    let [requests, replies] = recorded();
+    for seed in 0..20 {
+        let models = [RS03, RS03, RS02, RS02, RS02];
+        let servos = (1..).zip(models).map(|(id, motor)| servo(id, motor, FIXED)).collect();
+        let mut bench = Bench::of(CAN, servos, seed);
+        let mut heard = Vec::new();
+        let mut hear = |bench: &mut Bench, until_ns| {
+            bench.now_ns = until_ns;
+            while let Some(received) = bench.world.receive(until_ns).unwrap() {
+                heard.push((received.at_ns, received.frame));
+            }
+        };
+        for (end_ns, frame) in &requests {
+            hear(&mut bench, MS + end_ns - 300_000);
+            bench.world.send(0, frame, bench.now_ns).unwrap();
+        }
+        hear(&mut bench, 20 * MS);
+        assert_eq!(heard.len(), replies.len());
+        let (real, twin) = (of_the_first(replies.clone()), of_the_first(heard));
+        let kinds = |of: &[(i64, u16)]| of.iter().map(|(_, kind)| *kind).collect::<Vec<_>>();
+        assert_eq!(kinds(&twin), kinds(&real), "seed {seed}");
+        let value_ns = |of: &[(i64, u16)]| of.iter().find(|(_, kind)| *kind == 0x7019).unwrap().0;
+        let apart_ns = value_ns(&twin) - MS - value_ns(&real);
+        assert!(apart_ns.abs() < 500_000, "seed {seed}: {apart_ns} ns");
+    }
+}
+
 fn read_of(frame: &Frame) -> u16 {
     let Some(Reply::Value { parameter, .. }) = Reply::parse(frame) else { panic!() };
     parameter
@@ -564,7 +633,7 @@ fn a_question_for_the_version_is_answered_and_stops_it() {
     let mut bench = Bench::one(RS02);
     bench.state(Request::Enable);
     let reply = bench.ask(Request::Version).unwrap();
-    assert_eq!((Reply::version(&reply), bench.doing()), (Some((1, [0, 3, 1, 42])), Doing::Off));
+    assert_eq!((Reply::version(&reply), bench.doing()), (Some((1, [0, 2, 3, 34])), Doing::Off));
 }
 
 #[test]

@@ -1,5 +1,4 @@
 //! Pseudo terminals, with a client on the other side.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::serve::Server;
 use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};

@@ -1,8 +1,6 @@
 //! When replies arrive, on each kind of wire.
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 use khz_emu::{BusConfig, WireKind};
 use khz_link::{Link, LinkError};
 use khz_wire::time::{CanBits, CanFormat, CanRate, Stuffing, UartRate};
@@ -15,7 +13,7 @@ fn a_can_reply_is_there_exactly_when_its_last_bit_is() {
     let mut bench = Bench::new(BusConfig::CAN_FD, 1);
     let sent_ns = bench.now_ns;
     bench.send(1, true, QUERY);
-    let mut request = Frame::new(Address::to(1, true).id(), &common::bytes(QUERY)).unwrap();
+    let mut request = Frame::new(Address::to(1, true).id(), &crate::common::bytes(QUERY)).unwrap();
     request.pad();
     let received = bench.next().unwrap();
     let rate = CanRate::MOTEUS;
@@ -57,7 +55,7 @@ fn a_reply_with_a_lower_identifier_overtakes_queued_requests() {
 fn serial_frames_take_ten_bits_a_byte_and_carry_no_padding() {
     let mut bench = Bench::new(BusConfig::RS485, 1);
     let sent_ns = bench.now_ns;
-    let request = Frame::new(Address::to(1, true).id(), &common::bytes(QUERY)).unwrap();
+    let request = Frame::new(Address::to(1, true).id(), &crate::common::bytes(QUERY)).unwrap();
     bench.world.send(0, &request, bench.now_ns).unwrap();
     let received = bench.next().unwrap();
     let line = UartRate::eight_n_one(3_000_000);
@@ -158,7 +156,7 @@ fn who_sleeps_until_the_next_event_wakes_up_at_most_twice_for_a_reply() {
 
 #[test]
 fn classic_frames_of_servos_have_their_bits() {
-    let hex = |hex: &str| -> [u8; 8] { common::bytes(hex).try_into().unwrap() };
+    let hex = |hex: &str| -> [u8; 8] { crate::common::bytes(hex).try_into().unwrap() };
     let short = |id, payload| Frame::classic(id, &hex(payload)).unwrap();
     let long = |id, payload| Frame::extended(id, hex(payload));
     // With intermission, stuff bits and CRC computed by another program.

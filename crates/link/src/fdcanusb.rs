@@ -13,6 +13,7 @@ use khz_wire::fdcanusb::host::{FromAdapter, MAX_INPUT, parse, write_send};
 use khz_wire::fdcanusb::{Dialect, MAX_LINE};
 use khz_wire::text::Lines;
 use khz_wire::{Frame, Request};
+use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -87,6 +88,23 @@ impl Fdcanusb {
         self.stream.speech.dialect
     }
 
+    /// The adapter's answers to commands, so many lines at most. Frames that come meanwhile are dropped.
+    fn asked(&self, commands: &[u8], count: usize) -> Result<Vec<String>, LinkError> {
+        let fd = self.stream.fd().ok_or(LinkError::Down { errno: 0 })?;
+        let down = |errno: Errno| LinkError::Down { errno: errno.raw_os_error() };
+        let is_answer = |line: &&[u8]| !line.is_empty() && !line.starts_with(b"rcv ");
+        let whole = |answers: &[u8]| answers.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = |answers: &[u8]| -> Vec<String> {
+            let lines =
+                answers[..whole(answers)].split(|byte| matches!(byte, b'\r' | b'\n')).filter(is_answer);
+            lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
+        };
+        rustix::io::write(fd, commands).map_err(down)?;
+        let answers =
+            slcan::heard(fd, slcan::ANSWER, |answers| lines(answers).len() >= count).map_err(down)?;
+        Ok(lines(&answers))
+    }
+
     /// What the serial driver granted.
     pub fn granted(&self) -> Granted {
         self.stream.line.granted()
@@ -127,19 +145,43 @@ impl Link for Fdcanusb {
         self.stream.fd()
     }
 
-    /// Of an adapter that has answered nothing, what it speaks instead, if it does. An slcan adapter is asked for that.
+    /// The bit rates and the state of the bus, or what the adapter speaks instead.
     fn about(&mut self) -> Result<Vec<String>, LinkError> {
-        let Some(fd) = self.stream.fd() else { return Err(LinkError::Down { errno: 0 }) };
+        if self.dialect() == Dialect::Adapter {
+            let answers = self.asked(b"conf get can.bitrate\nconf get can.fd_bitrate\ncan status\n", 3)?;
+            if let [nominal, data, status] = &answers[..] {
+                let rates = format!("fdcanusb: bit rate {nominal} bit/s, data phase {data} bit/s");
+                return Ok(vec![rates, format!("fdcanusb: status {}", state(status))]);
+            }
+        }
+        Ok(self.misnamed().into_iter().collect())
+    }
+
+    /// An slcan adapter is asked for its version.
+    fn misnamed(&mut self) -> Option<String> {
         let says = || "the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`".to_owned();
-        let is_silent = self.stream.speech.is_silent;
-        Ok((is_silent && slcan::answers(fd)).then(says).into_iter().collect())
+        (self.stream.speech.is_silent && slcan::answers(self.stream.fd()?)).then(says)
+    }
+
+    /// In the adapter's memory, and not where it keeps its settings.
+    fn set_bit_rate(&mut self, bits_per_second: Option<u32>) -> Result<(), LinkError> {
+        if self.dialect() != Dialect::Adapter {
+            // Behind a servo's own serial port there is no adapter.
+            return Err(LinkError::Unsupported);
+        }
+        let setting = bits_per_second.map_or("load".to_owned(), |rate| format!("set can.bitrate {rate}"));
+        let answers = self.asked(format!("can off\nconf {setting}\ncan on\n").as_bytes(), 3)?;
+        self.stream.speech.start_over();
+        // The first is refused by a bus that is off.
+        let is_set = answers.len() == 3 && answers[1..].iter().all(|answer| answer == "OK");
+        if is_set { Ok(()) } else { Err(LinkError::Unsupported) }
     }
 
     fn close(&mut self, _: i64) -> Vec<String> {
         let mut told = self.stream.close();
         // What was asked of it was not understood.
         if self.stream.counters().sent > 0 {
-            told.extend(self.about().into_iter().flatten());
+            told.extend(self.misnamed());
         }
         told
     }
@@ -147,6 +189,20 @@ impl Link for Fdcanusb {
     fn counters(&self, _: u8) -> Counters {
         self.stream.counters()
     }
+}
+
+/// The answer to `can status` in words.
+fn state(status: &str) -> String {
+    let flags = [("busoff=1", "bus off"), ("err=1", "error passive"), ("warn=1", "error warning")];
+    let has = |flag: &str| {
+        status.split(' ').any(|word| word == flag)
+            || flag == "busoff=1" && status.starts_with("ERR not in BusOn")
+    };
+    let names: Vec<_> = flags.iter().filter(|(flag, _)| has(flag)).map(|(_, name)| *name).collect();
+    if names.is_empty() {
+        return "no errors".to_owned();
+    }
+    format!("{}; check the bit rate, the termination and the wires", names.join(", "))
 }
 
 /// The adapter's lines of text.
@@ -360,9 +416,41 @@ mod tests {
         assert_eq!(link.receive(0), Ok(None));
         heard(&mut wire);
         // An adapter that has answered is not asked.
-        assert_eq!((link.about(), link.close(0)), (Ok(vec![]), vec![]));
+        assert_eq!((link.misnamed(), link.close(0)), (None, vec![]));
         wire.set_nonblocking(true).unwrap();
         assert!(wire.read(&mut [0]).is_err());
+    }
+
+    /// An adapter with these answers, in their order; what it was asked.
+    fn with_answers<T>(answers: &'static [u8], ask: impl FnOnce(&mut Fdcanusb) -> T) -> (T, String) {
+        let (mut link, mut wire) = wired(Dialect::Adapter);
+        wire.write_all(answers).unwrap();
+        let told = ask(&mut link);
+        (told, heard(&mut wire))
+    }
+
+    #[test]
+    fn bit_rates_and_state_of_the_bus_are_asked_for() {
+        let answers = b"1000000\r\nrcv 0100 21 E B F r x-1\r\n5000000\r\nlec=2 dlec=7 err=1 warn=1 busoff=0 pexc=0 tdc=0\r\n";
+        let (told, asked) = with_answers(answers, |link| link.about().unwrap());
+        let status = "fdcanusb: status error passive, error warning; check the bit rate, the termination and the wires";
+        assert_eq!(told, ["fdcanusb: bit rate 1000000 bit/s, data phase 5000000 bit/s", status]);
+        assert_eq!(asked, "conf get can.bitrate\nconf get can.fd_bitrate\ncan status\n");
+        assert_eq!(state("ERR not in BusOn"), "bus off; check the bit rate, the termination and the wires");
+        assert_eq!(state("lec=0 dlec=0 err=0 warn=0 busoff=0 pexc=0 tdc=0"), "no errors");
+    }
+
+    #[test]
+    fn another_bit_rate_is_set_in_memory_and_the_stored_one_loaded_again() {
+        let set = |answers, rate| with_answers(answers, |link| link.set_bit_rate(rate));
+        let commands = "can off\nconf set can.bitrate 500000\ncan on\n".to_owned();
+        assert_eq!(set(b"OK\r\nOK\r\nOK\r\n", Some(500_000)), (Ok(()), commands.clone()));
+        let refused = b"ERR already in BusOff\r\nERR error setting\r\nOK\r\n";
+        assert_eq!(set(refused, Some(500_000)), (Err(LinkError::Unsupported), commands));
+        let stored = b"ERR already in BusOff\r\nOK\r\nOK\r\n";
+        assert_eq!(set(stored, None), (Ok(()), "can off\nconf load\ncan on\n".to_owned()));
+        // A servo's own serial port.
+        assert_eq!(wired(Dialect::Uart).0.set_bit_rate(Some(500_000)), Err(LinkError::Unsupported));
     }
 
     #[test]

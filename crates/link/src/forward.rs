@@ -11,7 +11,7 @@
 ///
 /// impl<L: Link> Link for Counting<L> {
 ///     khz_link::forward_link!(it => it.0; capabilities, half_duplex, begin_cycle, flush, receive, next_event_ns, fd, imu,
-///         about, close, counters);
+///         about, misnamed, set_bit_rate, close, counters);
 ///
 ///     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
 ///         self.1 += 1;
@@ -87,6 +87,18 @@ macro_rules! forward_link {
         fn about(&mut self) -> Result<Vec<String>, $crate::LinkError> {
             let $it = self;
             $crate::Link::about(&mut $link)
+        }
+    };
+    (@misnamed $it:ident => $link:expr) => {
+        fn misnamed(&mut self) -> Option<String> {
+            let $it = self;
+            $crate::Link::misnamed(&mut $link)
+        }
+    };
+    (@set_bit_rate $it:ident => $link:expr) => {
+        fn set_bit_rate(&mut self, bits_per_second: Option<u32>) -> Result<(), $crate::LinkError> {
+            let $it = self;
+            $crate::Link::set_bit_rate(&mut $link, bits_per_second)
         }
     };
     (@close $it:ident => $link:expr) => {

@@ -130,6 +130,22 @@ pub trait Link: Send {
         Ok(Vec::new())
     }
 
+    /// That the adapter speaks something else than this kind of link does, and what to write, if nothing has come from it that is
+    /// understood. Not for the loop: asks it.
+    fn misnamed(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Sets the bit rate of its bus (of CAN-FD, of arbitration), to look for devices at another one; `None`: as it was opened. Not for
+    /// the loop: waits for the adapter.
+    ///
+    /// # Errors
+    /// [`LinkError::Unsupported`] if this link cannot, or has no such rate; [`LinkError::Down`] if it cannot be asked.
+    fn set_bit_rate(&mut self, bits_per_second: Option<u32>) -> Result<(), LinkError> {
+        let _ = bits_per_second;
+        Err(LinkError::Unsupported)
+    }
+
     /// The host has no more to send: drops what was not handed over, and tells in lines for people what was and may
     /// still reach the devices. Not for the loop: allocates, and may wait some milliseconds.
     fn close(&mut self, now_ns: i64) -> Vec<String> {
@@ -142,7 +158,8 @@ pub trait Link: Send {
 }
 
 impl<L: Link + ?Sized> Link for Box<L> {
-    forward_link!(it => **it; capabilities, half_duplex, begin_cycle, send, flush, receive, next_event_ns, fd, imu, about, close, counters);
+    forward_link!(it => **it; capabilities, half_duplex, begin_cycle, send, flush, receive, next_event_ns, fd, imu, about,
+        misnamed, set_bit_rate, close, counters);
 }
 
 /// A frame and when it came.
@@ -187,7 +204,9 @@ pub enum LinkError {
         errno: i32,
     },
     /// The frame cannot be carried by this kind of link.
-    #[error("this link cannot carry the frame: CAN-FD on classic CAN, or too long")]
+    #[error(
+        "this link cannot carry the frame (CAN-FD on classic CAN, or too long); set adapter and `link` up for CAN-FD, or use shorter formats"
+    )]
     Unsupported,
 }
 
@@ -269,4 +288,19 @@ pub struct ImuSample {
     pub rate: [f64; 3],
     /// Acceleration without gravity, m/s².
     pub acceleration: [f64; 3],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a frame that a link does not carry nothing was said but that.
+    #[test]
+    fn every_error_says_what_to_do() {
+        for error in [LinkError::Full, LinkError::Down { errno: 19 }, LinkError::Unsupported] {
+            let told = error.to_string();
+            let verbs = ["; check ", "; set ", ": plug "];
+            assert!(verbs.iter().any(|verb| told.contains(verb)), "{told}");
+        }
+    }
 }

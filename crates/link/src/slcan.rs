@@ -32,7 +32,10 @@ const FLUSH: [u8; 201] = {
 };
 
 /// How long an adapter takes to answer, at most: 200 bytes at 9600 bit/s, and some more.
-const ANSWER: Duration = Duration::from_millis(400);
+pub(crate) const ANSWER: Duration = Duration::from_millis(400);
+
+/// How long an answer is waited for that not every adapter gives.
+const TOLD: Duration = Duration::from_millis(60);
 
 section! {
     /// A bus with `link = "slcan"`: a CANable, or another adapter that speaks lines of text.
@@ -81,7 +84,9 @@ impl SlcanLink {
 /// one `read` (and a `write` while the kernel did not take all of a burst).
 pub struct Slcan {
     stream: Stream<Port, Text>,
-    has_fd: bool,
+    /// As it was opened, and the bit rate that it has now.
+    link: SlcanLink,
+    bit_rate: u32,
 }
 
 impl Slcan {
@@ -94,19 +99,29 @@ impl Slcan {
         let greeting = link.greeting().map_err(|(what, rates)| OpenError::new(&link.path, &what, rates))?;
         let settings = Settings { baud: link.baud, direction: Direction::Adapter };
         let port = Port::open_and_greet(Path::new(&link.path), settings, move |fd| greet(fd, &greeting))?;
-        Ok(Self::on(port, link.data_bit_rate.is_some()))
+        Ok(Self::on(port, link.clone()))
     }
 
     /// Speaks over a descriptor that is already set up and non-blocking, to an adapter whose channel is open. When it dies, so does
     /// the link.
     pub fn from_fd(fd: OwnedFd, has_fd: bool) -> Self {
-        Self::on(Port::from_fd(fd), has_fd)
+        let link = SlcanLink { data_bit_rate: has_fd.then_some(5_000_000), ..SlcanLink::default() };
+        Self::on(Port::from_fd(fd), link)
     }
 
-    fn on(port: Port, has_fd: bool) -> Self {
+    fn on(port: Port, link: SlcanLink) -> Self {
         let text = Text { lines: Lines::new() };
-        Self { stream: Stream::new(port, text, (BURST, MAX_LINE), 8192), has_fd }
+        let bit_rate = link.nominal_bit_rate;
+        Self { stream: Stream::new(port, text, (BURST, MAX_LINE), 8192), link, bit_rate }
     }
+
+    fn line(&self) -> Result<BorrowedFd<'_>, LinkError> {
+        self.stream.fd().ok_or(down(Errno::NODEV))
+    }
+}
+
+fn down(errno: Errno) -> LinkError {
+    LinkError::Down { errno: errno.raw_os_error() }
 }
 
 /// Brings the adapter into a known state: what another program left in its buffer is dropped, its channel is closed, its bit rates are
@@ -132,19 +147,63 @@ fn ask(fd: BorrowedFd<'_>, commands: &[u8]) -> io::Result<Vec<u8>> {
     if rustix::io::write(fd, &commands)? < commands.len() {
         return Err(io::Error::new(io::ErrorKind::WouldBlock, "it takes no bytes"));
     }
+    let has_version =
+        |answers: &[u8]| answers.ends_with(b"\r") && answers.split(|byte| is_end(*byte)).any(is_version);
+    Ok(heard(fd, ANSWER, has_version)?)
+}
+
+/// What comes until it is all, or for so long.
+pub(crate) fn heard(
+    fd: BorrowedFd<'_>,
+    most: Duration,
+    is_all: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<u8>, Errno> {
     let mut answers = Vec::new();
-    for _ in 0..ANSWER.as_millis() {
+    for _ in 0..most.as_millis() {
         let mut bytes = [0; 1024];
         match rustix::io::read(fd, &mut bytes) {
             Ok(len) => answers.extend(&bytes[..len]),
             Err(Errno::AGAIN | Errno::INTR) => std::thread::sleep(Duration::from_millis(1)),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
-        if answers.ends_with(b"\r") && answers.split(|byte| is_end(*byte)).any(is_version) {
+        if is_all(&answers) {
             break;
         }
     }
     Ok(answers)
+}
+
+/// What the adapter answers to one command, within [`TOLD`]; many answer none.
+fn told(fd: BorrowedFd<'_>, command: &[u8]) -> Result<String, Errno> {
+    rustix::io::write(fd, command)?;
+    let answer = heard(fd, TOLD, |_| false)?;
+    // Frames may come meanwhile.
+    let said = lines(&answer).find(|line| line.len() > 1 && !matches!(parse(line), Ok(Line::Frame(_))));
+    Ok(said.map(|line| String::from_utf8_lossy(line).trim().to_owned()).unwrap_or_default())
+}
+
+/// The status flags of Lawicel's command `F`, by their bits.
+const FLAGS: [(u8, &str); 7] = [
+    (0, "receive queue full"),
+    (1, "transmit queue full"),
+    (2, "error warning"),
+    (3, "data overrun"),
+    (5, "error passive"),
+    (6, "arbitration lost"),
+    (7, "bus error"),
+];
+
+/// Flags that a wrong bit rate raises, and a bus without another device or without termination.
+const OF_THE_BUS: u8 = 1 << 2 | 1 << 5 | 1 << 7;
+
+/// The answer to `F` in words.
+fn status(answer: &str) -> Option<String> {
+    let flags = u8::from_str_radix(answer.strip_prefix('F')?, 16).ok()?;
+    let names: Vec<_> =
+        FLAGS.iter().filter(|(bit, _)| flags & 1 << bit != 0).map(|(_, name)| *name).collect();
+    let advice = "; check the bit rate, the termination and the wires";
+    let advice = if flags & OF_THE_BUS == 0 { "" } else { advice };
+    Some(if names.is_empty() { "no errors".to_owned() } else { names.join(", ") + advice })
 }
 
 /// Whether what is at the other end answers as an adapter of this kind, whatever was written to it before. Waits for the answer, 0.4 s at most.
@@ -176,7 +235,7 @@ impl Link for Slcan {
     }
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
-        if channel != 0 || request.frame.fd && !self.has_fd {
+        if channel != 0 || request.frame.fd && self.link.data_bit_rate.is_none() {
             return Err(LinkError::Unsupported);
         }
         let mut frame = *request.frame;
@@ -201,6 +260,18 @@ impl Link for Slcan {
         self.stream.fd()
     }
 
+    fn set_bit_rate(&mut self, bits_per_second: Option<u32>) -> Result<(), LinkError> {
+        let bit_rate = bits_per_second.unwrap_or(self.link.nominal_bit_rate);
+        let link = SlcanLink { nominal_bit_rate: bit_rate, ..self.link.clone() };
+        let greeting = link.greeting().map_err(|_| LinkError::Unsupported)?;
+        let refused = |error: io::Error| {
+            error.raw_os_error().map_or(LinkError::Unsupported, |errno| LinkError::Down { errno })
+        };
+        greet(self.line()?, &greeting).map_err(refused)?;
+        self.bit_rate = bit_rate;
+        Ok(())
+    }
+
     /// Closes the adapter's channel, too.
     fn close(&mut self, now_ns: i64) -> Vec<String> {
         let told = self.stream.close();
@@ -212,6 +283,30 @@ impl Link for Slcan {
 
     fn counters(&self, _: u8) -> Counters {
         self.stream.counters()
+    }
+
+    fn about(&mut self) -> Result<Vec<String>, LinkError> {
+        let fd = self.line()?;
+        let data = self.link.data_bit_rate.map(|rate| format!(", data phase {rate} bit/s"));
+        let opened = format!("slcan: opened at {} bit/s{}", self.bit_rate, data.unwrap_or_default());
+        let asked = |command: &[u8]| told(fd, command).map_err(down);
+        // What was begun is dropped, with what it leaves in the adapter's buffer.
+        let _ = asked(&FLUSH)?;
+        let firmware = asked(b"V\r")?;
+        let (serial, flags, errors) = (asked(b"N\r")?, asked(b"F\r")?, asked(b"E\r")?);
+        let serial = serial.strip_prefix('N').filter(|serial| !serial.is_empty()).map(str::to_owned);
+        let errors =
+            errors.rsplit_once("Register: ").map(|(_, register)| format!("error register {register}"));
+        let firmware = if firmware.is_empty() { None } else { Some(firmware) };
+        let said = |what: &str, told: Option<String>| {
+            format!("slcan: {what} {}", told.as_deref().unwrap_or("not reported by this adapter"))
+        };
+        Ok(vec![
+            opened,
+            said("firmware", firmware),
+            said("serial number", serial),
+            said("status", status(&flags).or(errors)),
+        ])
     }
 }
 
@@ -282,6 +377,46 @@ mod tests {
         }
         link.flush(0).unwrap();
         assert_eq!(sent(&mut wire), "t0018FFFFFFFFFFFFFFFC\rB00008001311001F\r");
+    }
+
+    /// What an adapter says of itself that answers each of these commands so.
+    fn about(answers: &'static [(&'static str, &'static str)]) -> Vec<String> {
+        let (mut link, mut wire) = wired();
+        let adapter = std::thread::spawn(move || {
+            let mut line = String::new();
+            let mut byte = [0];
+            while wire.read(&mut byte).is_ok_and(|len| len == 1) {
+                line.push(char::from(byte[0]));
+                if byte[0] == b'\r' {
+                    let answer = answers.iter().find(|(command, _)| *command == line.trim_end());
+                    wire.write_all(answer.map_or("\x07", |(_, answer)| answer).as_bytes()).unwrap();
+                    line.clear();
+                }
+            }
+        });
+        let said = link.about().unwrap();
+        drop(link);
+        adapter.join().unwrap();
+        said
+    }
+
+    /// It was not asked at all.
+    #[test]
+    fn firmware_serial_number_and_errors_are_told() {
+        let lawicel = about(&[("V", "V1013\r"), ("N", "t0010\rNA123\r"), ("F", "F84\r")]);
+        let wrong =
+            "slcan: status error warning, bus error; check the bit rate, the termination and the wires";
+        let opened = "slcan: opened at 1000000 bit/s, data phase 5000000 bit/s";
+        assert_eq!(lawicel, [opened, "slcan: firmware V1013", "slcan: serial number A123", wrong]);
+        let canable = about(&[("V", "CANable2 b158aa7 github.com\r"), ("E", "CANable Error Register: 1F")]);
+        let said = [
+            "opened at 1000000 bit/s, data phase 5000000 bit/s",
+            "firmware CANable2 b158aa7 github.com",
+            "serial number not reported by this adapter",
+            "status error register 1F",
+        ];
+        assert_eq!(canable, said.map(|line| format!("slcan: {line}")));
+        assert_eq!(status("F00").as_deref(), Some("no errors"));
     }
 
     #[test]
@@ -359,6 +494,24 @@ mod tests {
             answers(answering(version(b"V1013\r")).as_fd())
                 && answers(answering(version(b"b158aa7\r")).as_fd())
         );
+    }
+
+    #[test]
+    fn another_bit_rate_is_set_and_the_one_of_the_file_again() {
+        let (said, heard) = std::sync::mpsc::channel();
+        let fd = answering(move |line| {
+            let _ = said.send(String::from_utf8_lossy(line).into_owned());
+            if line == b"V" { b"V1013\r" } else { b"\r" }
+        });
+        let mut link = Slcan::from_fd(fd, false);
+        let mut set = |rate| {
+            let set = link.set_bit_rate(rate);
+            let commands = heard.try_iter().filter(|line| !line.starts_with('#') && line != "V");
+            (set, commands.collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(set(Some(500_000)), (Ok(()), "C S6 O".to_owned()));
+        assert_eq!(set(None), (Ok(()), "C S8 O".to_owned()));
+        assert_eq!(set(Some(800_000)), (Err(LinkError::Unsupported), String::new()));
     }
 
     #[test]

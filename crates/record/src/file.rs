@@ -2,6 +2,7 @@
 
 use crate::disk::{Disk, Gone, Output};
 use crate::error::RecorderError;
+use crate::marks::Marks;
 use crate::plan::{Plan, Sync};
 use crate::records::{Counts, Declared, RecordId};
 use crate::settings::LogConfig;
@@ -77,6 +78,8 @@ pub(super) struct LogFile<D> {
     in_hand: Vec<u64>,
     /// Samples written to this file.
     in_file: Vec<u64>,
+    /// Places in this file, and how many samples of each record lie before them.
+    marks: Marks,
     /// Samples that came out of the rings and are not in a file.
     lost: u64,
     paths: Vec<PathBuf>,
@@ -134,6 +137,7 @@ impl<D: Disk> LogFile<D> {
             finished_bytes: 0,
             in_hand: vec![0; records.len()],
             in_file: vec![0; records.len()],
+            marks: Marks::default(),
             written: vec![0; records.len()],
             records,
             lost: 0,
@@ -293,6 +297,7 @@ impl<D: Disk> LogFile<D> {
         log.flush()?;
         self.store = Store::Open(Box::new(log));
         self.in_file.fill(0);
+        self.marks.clear();
         self.opened_ns = self.by_samples(now_ns);
         Ok(())
     }
@@ -331,10 +336,30 @@ impl<D: Disk> LogFile<D> {
 
     /// What was in hand is written.
     fn settle(&mut self) {
+        self.mark();
         let files = self.written.iter_mut().zip(&mut self.in_file);
         for ((written, in_file), in_hand) in files.zip(&mut self.in_hand) {
             *in_file += *in_hand;
             *written += std::mem::take(in_hand);
+        }
+    }
+
+    /// Keeps how many samples lie before this place in the file.
+    fn mark(&mut self) {
+        let Store::Open(log) = &self.store else { return };
+        let within = self.in_file.iter().zip(&self.in_hand).map(|(in_file, in_hand)| in_file + in_hand);
+        self.marks.add(log.position(), within.collect());
+    }
+
+    /// The file was cut to so many bytes: what was written behind is lost, and so is what was written since the last mark before.
+    fn cut(&mut self, len: u64) {
+        let left = self.marks.within(len).unwrap_or_default().iter().chain(std::iter::repeat(&0));
+        let files = self.written.iter_mut().zip(self.in_file.iter_mut().zip(&mut self.in_hand));
+        for ((written, (in_file, in_hand)), left) in files.zip(left) {
+            let lost = in_file.saturating_sub(*left);
+            *written -= lost;
+            *in_hand += lost;
+            *in_file -= lost;
         }
     }
 
@@ -374,6 +399,9 @@ impl<D: Disk> LogFile<D> {
             _ if gone.is_some() => Store::Gone,
             _ => Store::Failed,
         };
+        if let Some(Gone::Cut { len, .. }) = gone {
+            self.cut(len);
+        }
         self.give_up(store, &error.to_string(), gone == Some(Gone::Removed));
     }
 

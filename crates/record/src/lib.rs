@@ -75,6 +75,7 @@ mod disk;
 mod error;
 mod file;
 mod lane;
+mod marks;
 mod plan;
 mod plotjuggler;
 mod receive;

@@ -1,6 +1,6 @@
 //! What a family can tell of a servo, and where a servo is.
 
-use crate::{Carries, Exchange, Mounting, Servos};
+use crate::{Carries, Doing, Exchange, Mounting, Servos};
 use khz_wire::Frame;
 
 /// When an exchange takes place. Its frames differ, and so does what they cost on the bus.
@@ -49,6 +49,18 @@ pub trait FamilySettings {
 
     /// What the servo does when it has received nothing for its watchdog time, in words for people.
     fn cut_off(&self) -> &'static str;
+
+    /// What a servo says of itself once its watchdog has expired, with the code of its fault, if nothing else can be meant by it and it
+    /// may be switched on again within a run. `None`: it may not.
+    fn timed_out_as(&self) -> Option<(Doing, u32)> {
+        None
+    }
+
+    /// How far from its joint, rad, a target makes the servo exert this torque by its position gain; `None` if the gain is its own.
+    fn reach_of(&self, torque: f64) -> Option<f64> {
+        let _ = torque;
+        None
+    }
 
     /// What is said to the servo of this id before it may be driven, in order; its watchdog is to wait so long, s. `mark` is a number
     /// of this run, [`crate::exchange::MARKS`], for a family that has to know a servo again. None, as a rule.

@@ -78,6 +78,11 @@ pub trait Servos: Debug + Send {
     /// cycles' requests.
     fn unanswered(&mut self) {}
 
+    /// The next stop of this servo, if it is sent in the next cycle, may clear what its watchdog has left, and nothing else.
+    fn clear_timeout(&mut self, servo: usize) {
+        let _ = servo;
+    }
+
     /// A cycle begins: makes its requests.
     fn begin(&mut self, commands: &[ServoCommand]);
 
@@ -128,6 +133,14 @@ pub enum Taken {
         /// From which servo.
         servo: usize,
         /// When the request was sent.
+        sent_ns: i64,
+    },
+    /// To this cycle's request, or to one before that was missed: nobody can tell, so that its state is not used. Nothing was late, so
+    /// that the request is taken for answered.
+    Unclear {
+        /// From which servo.
+        servo: usize,
+        /// When this cycle's request was sent.
         sent_ns: i64,
     },
     /// A reply to an older request, which tells nothing new.

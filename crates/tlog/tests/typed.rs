@@ -1,5 +1,4 @@
 //! Rust types in logs.
-#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use khz_tlog::{
     Bytes, Columns, Duration, Input, Options, Reader, Record, Slice, Timestamp, Type, Value, Width, Writer,

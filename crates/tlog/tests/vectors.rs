@@ -1,7 +1,5 @@
 //! The worked logs of the format, read and written, and what becomes of damaged ones.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
-
 use khz_tlog::{
     Compression, Error, Field, Options, Reader, RecordId, Sink, Symbol, Type, Value, Width, Writer,
 };

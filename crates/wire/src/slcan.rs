@@ -144,6 +144,8 @@ pub struct Adapter {
     nominal: u32,
     data: Option<u32>,
     channel: Channel,
+    /// A frame went out at another bit rate than that of the bus, since the channel was opened.
+    has_failed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +159,7 @@ impl Adapter {
     /// One on a bus of these bit rates (arbitration and data phase), closed.
     pub const fn new(nominal_bps: u32, data_bps: u32, answers: Answers) -> Self {
         let bus = (nominal_bps, data_bps);
-        Self { answers, bus, nominal: 125_000, data: None, channel: Channel::Closed }
+        Self { answers, bus, nominal: 125_000, data: None, channel: Channel::Closed, has_failed: false }
     }
 
     /// Takes a line of the host: the frame that goes to the bus, if one does, and the answer.
@@ -174,7 +176,9 @@ impl Adapter {
             Answers::None if line == b"V" => b"emulated CANable\r",
             Answers::None => b"",
         };
-        (frame.filter(|frame| self.carries(frame)), answer)
+        let carried = frame.filter(|frame| self.carries(frame));
+        self.has_failed |= frame.is_some() && carried.is_none();
+        (carried, answer)
     }
 
     /// Writes a frame of the bus for the host; nothing if the adapter does not receive it.
@@ -203,10 +207,11 @@ impl Adapter {
             },
             [b'O'] if closed => self.channel = Channel::Open,
             [b'L'] if closed => self.channel = Channel::ListenOnly,
-            [b'C'] if !closed => (self.channel, self.data) = (Channel::Closed, None),
+            [b'C'] if !closed => (self.channel, self.data, self.has_failed) = (Channel::Closed, None, false),
             [b'V'] => return b"V1013\r",
             [b'N'] => return b"NA123\r",
-            [b'F'] if !closed => return b"F00\r",
+            // Error warning and bus error.
+            [b'F'] if !closed => return if self.has_failed { b"F84\r" } else { b"F00\r" },
             _ => return &[BELL],
         }
         b"\r"
@@ -304,7 +309,9 @@ mod tests {
             assert_eq!(adapter.hear(command), (None, &b"\r"[..]));
         }
         // Queued, and never on the bus.
+        assert_eq!(adapter.hear(b"F"), (None, &b"F00\r"[..]));
         assert_eq!(adapter.hear(enable), (None, &b"z\r"[..]));
+        assert_eq!(adapter.hear(b"F"), (None, &b"F84\r"[..]));
         for command in [&b"C"[..], b"S8", b"Y5", b"O"] {
             assert_eq!(adapter.hear(command), (None, &b"\r"[..]));
         }

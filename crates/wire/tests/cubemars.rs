@@ -1,9 +1,6 @@
 //! The frames of CubeMars servos as `TMotorCANControl` sends and reads them.
-#![allow(clippy::unwrap_used, reason = "a vector that cannot be read fails the test")]
 
-mod common;
-
-use common::{bytes, number, small, text, vectors};
+use crate::common::{bytes, number, small, text, vectors};
 use khz_wire::cubemars::{KD, KP, State};
 use khz_wire::mit::{Codes, Scale, Special};
 use serde_json::Value as Json;

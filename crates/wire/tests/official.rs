@@ -1,5 +1,4 @@
 //! The official Rust crate `moteus-protocol` as judge: same bytes out, same numbers in.
-#![allow(clippy::unwrap_used, reason = "a vector that cannot be read fails the test")]
 
 use khz_wire::{
     Address, Command, CommandTemplate, Format, Frame, Position, Register, ReplyLayout, Resolution, Writer,

@@ -1,11 +1,7 @@
 //! The fuzz targets without a fuzzer: every vector, every truncation and one-byte change of it, and random
 //! bytes from a fixed seed, through every parser.
-#![allow(clippy::unwrap_used, reason = "a vector that cannot be read fails the test")]
 
-mod common;
-mod entry_points;
-
-use common::{bytes, text, vectors};
+use crate::common::{bytes, text, vectors};
 
 /// All byte strings and lines in the vectors.
 fn seeds() -> Vec<Vec<u8>> {
@@ -40,7 +36,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn everywhere(bytes: &[u8]) {
-    for (_, entry_point) in entry_points::ALL {
+    for (_, entry_point) in crate::entry_points::ALL {
         entry_point(bytes);
     }
 }

@@ -1,9 +1,6 @@
 //! The frames of RobStride servos as their clients send and read them.
-#![allow(clippy::unwrap_used, reason = "a vector that cannot be read fails the test")]
 
-mod common;
-
-use common::{bytes, hex_number, number, small, text, vectors};
+use crate::common::{bytes, hex_number, number, small, text, vectors};
 use khz_wire::mit::{Codes, Scale};
 use khz_wire::robstride::{POSITION_RANGE, Reply, Request, State, kind, mode, parameter, parts, scale};
 use khz_wire::{Frame, robstride};
@@ -56,6 +53,7 @@ fn requests_say_what_the_programs_meant() {
             "read" => Request::Read(numbered(asks)),
             "write" => Request::Write(numbered(asks), value(asks)),
             "report" => Request::Report(flag("on")),
+            "version" => Request::Version,
             other => panic!("{other}"),
         };
         assert_eq!(request, expected, "{vector}");
@@ -108,6 +106,15 @@ fn replies_say_what_the_programs_read() {
                 parameter: numbered(says),
                 value: (!says["value"].is_null()).then(|| bytes(&vector["reply"])[8..].try_into().unwrap()),
             },
+            "version" => {
+                let numbers: Vec<u8> =
+                    text(&says["version"]).split('.').map(|of| of.parse().unwrap()).collect();
+                let version = numbers.try_into().unwrap();
+                assert_eq!(Reply::version(&sent), Some((id, version)), "{vector}");
+                let written = Reply::Version { id, host: small(&says["host"]), version };
+                assert_eq!(written.to_frame(), sent, "{vector}");
+                continue;
+            }
             other => panic!("{other}"),
         };
         if let (Reply::State(state), "report") = (expected, text(&says["what"])) {
@@ -120,6 +127,38 @@ fn replies_say_what_the_programs_read() {
             assert!((parameter::number(parameter, value) - number(&says["value"])).abs() < 1e-9, "{vector}");
         }
     }
+}
+
+/// What was recorded on one bus: the requests, and of each drive how it answered.
+#[test]
+fn every_request_that_was_recorded_has_one_reply() {
+    let mut open = [const { Vec::new() }; 6];
+    let mut hosts = [0xfd; 6];
+    for vector in vectors("robstride_bus.json") {
+        let frame = frame(&vector["frame"]);
+        // A value looks like a request to the drive with the host's id.
+        if let Some((request, id, host)) = Request::parse(&frame).filter(|&(_, id, _)| id <= 5) {
+            assert_eq!(request.to_frame(id, host.unwrap_or_default()), frame);
+            hosts[usize::from(id)] = host.unwrap_or(hosts[usize::from(id)]);
+            open[usize::from(id)].push(request);
+            continue;
+        }
+        let reply = Reply::parse(&frame).unwrap();
+        assert_eq!(reply.to_frame(), frame);
+        let (id, host, parameter) = match reply {
+            Reply::State(state) => (state.id, state.host, None),
+            Reply::Value { id, host, parameter, .. } => (id, host, Some(parameter)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(host, hosts[usize::from(id)], "it answers whoever asked last: {vector}");
+        let open = &mut open[usize::from(id)];
+        let is_its = |request: &Request| match request {
+            Request::Read(number) => parameter == Some(*number),
+            _ => parameter.is_none(),
+        };
+        open.remove(open.iter().position(is_its).unwrap());
+    }
+    assert_eq!(open, [const { Vec::new() }; 6]);
 }
 
 #[test]

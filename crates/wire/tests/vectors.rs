@@ -1,9 +1,6 @@
 //! Our codecs against the bytes of other people's code.
-#![allow(clippy::unwrap_used, reason = "a vector that cannot be read fails the test")]
 
-mod common;
-
-use common::{bytes, hex_number, number, small, text, vectors};
+use crate::common::{bytes, hex_number, number, small, text, vectors};
 use khz_wire::command::{Action, Current, Position, StayWithin, VoltageFoc, ZeroVelocity, write_uuid_mask};
 use khz_wire::device::{Refusal, RegisterFile, Server};
 use khz_wire::fdcanusb::{Dialect, device, host};

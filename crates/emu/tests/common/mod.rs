@@ -1,5 +1,4 @@
 //! A machine on the bench, in virtual time.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};
 use khz_link::{Link, Received};

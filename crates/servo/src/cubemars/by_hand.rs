@@ -1,6 +1,6 @@
 //! A CubeMars by hand: nothing can be read but the state, and only one servo at a time can be asked.
 
-use super::{Settings, said};
+use super::{CubemarsSettings, Settings, said};
 use crate::Mounting;
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted};
 use crate::mit::{self, Say};
@@ -41,7 +41,7 @@ impl ByHand for Settings {
         let ask = |say: Say| self.ask(id, mounting, say);
         let Some(order) = order else {
             return Err(
-                "a CubeMars tells its state only when it is commanded: give it a command, for example `stop`"
+                "a CubeMars reports its state only when it is commanded: give it a command, for example `stop`"
                     .to_owned(),
             );
         };
@@ -66,6 +66,17 @@ impl ByHand for Settings {
     fn set_zero(&self, _: u8) -> Result<Vec<Ask>, String> {
         Err("a CubeMars does not tell whether its output is on: set its zero with its maker's tool"
             .to_owned())
+    }
+
+    fn in_file(&self, _: &Answer) -> Vec<String> {
+        let CubemarsSettings { kp, kd, damping, .. } = CubemarsSettings::default();
+        let gains = mit::gains_in_file(kp, kd, damping);
+        // No guess is written as true, nor a promise that only a person can give.
+        vec![
+            "# NAME `model`: no servo reports it. Set its watchdog with its maker's tool (\"CAN timeout\"), then write `unwatched = true`."
+                .to_owned(),
+            format!("cubemars = {{ model = \"{}\", {gains} }}", mit::UNNAMED),
+        ]
     }
 
     fn register(&self, _: &str) -> Option<u16> {

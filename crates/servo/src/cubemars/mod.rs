@@ -61,7 +61,7 @@ impl Settings {
             Say::Command(codes) => codes.beside_special_codes().to_bytes(),
             Say::Enable => Special::Enable.to_bytes(),
             // It has no registers, so no mark is ever sent.
-            Say::Disable | Say::Ask | Say::Mark(_) => Special::Disable.to_bytes(),
+            Say::Disable | Say::Clear | Say::Ask | Say::Mark(_) => Special::Disable.to_bytes(),
         };
         cubemars::frame(id.into(), payload)
     }

@@ -15,7 +15,7 @@ pub use settings::{DamiaoSettings, Model};
 use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Heard, Output, Said, Say};
-use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan};
+use crate::{Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, RegisterReply, Special, State, celsius, register, status};
 
@@ -58,6 +58,7 @@ impl Settings {
             Say::Command(codes) => (id.into(), codes.beside_special_codes().to_bytes()),
             Say::Enable => (id.into(), Special::Enable.to_bytes()),
             Say::Disable => (id.into(), Special::Disable.to_bytes()),
+            Say::Clear => (id.into(), Special::Clear.to_bytes()),
             Say::Ask => (damiao::REGISTERS, Access::Refresh.to_bytes(id)),
             Say::Mark(mark) => (damiao::REGISTERS, Access::Read(MARKS[mark]).to_bytes(id)),
         };
@@ -102,6 +103,14 @@ impl FamilySettings for Settings {
 
     fn cut_off(&self) -> &'static str {
         "goes limp: its watchdog switches the output off"
+    }
+
+    fn timed_out_as(&self) -> Option<(Doing, u32)> {
+        Some((Doing::Faulted, status::LOST_COMMUNICATION.into()))
+    }
+
+    fn reach_of(&self, torque: f64) -> Option<f64> {
+        Some(self.drive.reach_of(torque))
     }
 
     fn modes(&self) -> Vec<(u64, &'static str)> {
@@ -218,11 +227,14 @@ fn said(state: &State) -> Said {
     let output = match state.status {
         status::DISABLED => Output::Off,
         status::ENABLED => Output::On,
+        status::LOST_COMMUNICATION => Output::TimedOut,
         fault if status::ALL.contains(&fault) => Output::Faulted,
         _ => Output::Astray,
     };
     let fault = match output {
-        Output::Faulted | Output::Astray => Fault { code: state.status.into(), text: name },
+        Output::TimedOut | Output::Faulted | Output::Astray => {
+            Fault { code: state.status.into(), text: name }
+        }
         _ => Fault::NONE,
     };
     Said {
@@ -240,7 +252,7 @@ fn said(state: &State) -> Said {
 mod tests {
     use super::*;
     use crate::mit::codec::Codec;
-    use crate::{Doing, PositionCommand, ServoState};
+    use crate::{PositionCommand, ServoState};
     use khz_wire::mit::Codes;
 
     fn settings(kp: f64, kd: f64) -> Settings {

@@ -63,6 +63,8 @@ pub struct Codec {
     enables: u8,
     /// The last frame told it to switch on, or nothing has been said since the stop.
     damp_next: bool,
+    /// The next stop may clear what its watchdog has left.
+    may_clear: bool,
     /// It was commanded to damp.
     damps: bool,
     /// It was told to follow.
@@ -92,6 +94,7 @@ impl Codec {
             may_enable: true,
             enables: 0,
             damp_next: true,
+            may_clear: false,
             damps: false,
             follows: false,
             above: false,
@@ -128,7 +131,7 @@ impl Codec {
             ServoCommand::Stop => self.switch_off(),
             _ if self.is_deaf => self.switch_off(),
             ServoCommand::Damp => {
-                self.may_enable = false;
+                (self.may_enable, self.may_clear) = (false, false);
                 self.damp_or_ask()
             }
             ServoCommand::Position(_) if self.is_broken() => self.damp_or_ask(),
@@ -151,7 +154,8 @@ impl Codec {
     }
 
     fn is_broken(&self) -> bool {
-        self.changed.is_some() || matches!(self.output, Some(Output::Faulted | Output::Astray))
+        self.changed.is_some()
+            || matches!(self.output, Some(Output::TimedOut | Output::Faulted | Output::Astray))
     }
 
     /// What only asks would keep the last command of one that is on alive.
@@ -162,12 +166,15 @@ impl Codec {
 
     fn switch_off(&mut self) -> Say {
         (self.may_enable, self.enables, self.damp_next) = (true, 0, true);
-        Say::Disable
+        let clears =
+            std::mem::take(&mut self.may_clear) && self.output == Some(Output::TimedOut) && self.is_sound();
+        if clears { Say::Clear } else { Say::Disable }
     }
 
     /// No document says whether a servo that is switched on follows an old command. So it is commanded to damp before, and after as
     /// well: it may be on and its answer lost.
     fn switch_on(&mut self) -> Say {
+        self.may_clear = false;
         let damp = self.damp_next || self.enables == ENABLES;
         self.damp_next = !damp;
         if damp {
@@ -209,6 +216,12 @@ impl Codec {
     /// It is not what it was before the first tick, and is not driven until it has been made ready again.
     pub fn has_changed(&mut self, why: Fault) {
         self.changed.get_or_insert(why);
+    }
+
+    /// The next stop, if it is the next command, may clear what its watchdog has left: no other fault, and of no servo that is not driven
+    /// any more.
+    pub fn may_clear_timeout(&mut self) {
+        self.may_clear = true;
     }
 
     /// Nor does it take commands any more.
@@ -375,6 +388,52 @@ mod tests {
         assert!(damps(codec.encode(&hold(0.5), true)), "its output may be on");
         assert_eq!(codec.encode(&ServoCommand::Stop, true), Say::Disable);
         assert_eq!(codec.encode(&hold(0.5), true), Say::Ask);
+    }
+
+    #[test]
+    fn a_stop_clears_what_a_watchdog_has_left_if_it_may_and_nothing_else() {
+        let said = |output, may_clear: bool, commands: &[ServoCommand]| {
+            let mut codec = running();
+            codec.heard(output, true);
+            if may_clear {
+                codec.may_clear_timeout();
+            }
+            commands.iter().map(|command| codec.encode(command, true)).last()
+        };
+        let stop = [ServoCommand::Stop];
+        assert_eq!(said(Output::TimedOut, true, &stop), Some(Say::Clear));
+        assert_eq!(said(Output::TimedOut, true, &[ServoCommand::Stop; 2]), Some(Say::Disable), "once");
+        assert_eq!(said(Output::TimedOut, false, &stop), Some(Say::Disable));
+        assert_eq!(
+            said(Output::TimedOut, true, &[ServoCommand::Damp, ServoCommand::Stop]),
+            Some(Say::Disable)
+        );
+        for output in [Output::Faulted, Output::Astray, Output::On, Output::Off] {
+            assert_eq!(said(output, true, &stop), Some(Say::Disable), "{output:?}");
+        }
+        let mut changed = running();
+        changed.heard(Output::TimedOut, true);
+        changed.has_changed(CHANGED);
+        changed.may_clear_timeout();
+        assert_eq!(changed.encode(&ServoCommand::Stop, true), Say::Disable);
+    }
+
+    #[test]
+    fn one_whose_watchdog_was_cleared_is_damped_before_and_after_it_is_switched_on() {
+        let mut codec = running();
+        codec.heard(Output::TimedOut, true);
+        assert!(damps(codec.encode(&ServoCommand::Damp, true)));
+        codec.may_clear_timeout();
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Say::Clear);
+        codec.heard(Output::Off, true);
+        assert_eq!(
+            codec.encode(&hold(0.5), false),
+            Say::Ask,
+            "not before it is known to have kept its power"
+        );
+        assert!(damps(codec.encode(&hold(0.5), true)));
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+        assert!(damps(codec.encode(&hold(0.5), true)));
     }
 
     #[test]

@@ -46,6 +46,11 @@ impl Drive {
         Scale::new(0.0, self.most[1], self.bits)
     }
 
+    /// See [`crate::FamilySettings::reach_of`].
+    pub fn reach_of(&self, torque: f64) -> f64 {
+        torque.min(self.ranges[2]) / self.kp
+    }
+
     /// What can be sent and received; see [`crate::FamilySettings::carries`].
     pub fn carries(&self, mounting: &Mounting) -> Carries {
         let [position, velocity, torque] = self.ranges;

@@ -7,7 +7,7 @@
 //! - The position and velocity gains travel with every command, so the robot file has them.
 //! - Their watchdog switches the output off: a joint that is cut off goes limp. Damping exists only while commands come.
 //! - No greatest torque travels.
-//! - A fault is cleared before the first tick only, never by the loop.
+//! - A fault is cleared before the first tick only, never by the loop; but for that of the watchdog, where `supervisor.recover` allows it.
 //! - The output has to be enabled by a frame of its own. That is done after each [`ServoCommand::Stop`]: a servo that is
 //!   found off in between has lost its power or was switched off by somebody, and is left alone. One that is found on after a
 //!   stop is switched off before it is driven.
@@ -20,11 +20,17 @@
 //! - A reply carries nothing that names its request; see below.
 //!
 //! # Which request does a reply answer?
-//! Each request has exactly one reply, and a servo keeps the order. While every command is answered within its cycle, the
+//! Each request has exactly one reply, and states come in the order of their commands. The value of a register comes behind all
+//! states before it, but not always before those after it: its identifier is higher, and while a bus is full it waits (a RobStride
+//! servo was recorded whose value came 3.6 ms after it was asked for, behind two later states). So what a value shows is of the past: a
+//! state that comes after it is dated to the first command behind the value, and its data may look older than they are, never newer.
+//!
+//! While every command is answered within its cycle, the
 //! next state answers this cycle's. After a miss the servo is out of step: in the next cycle a register is read instead of a
 //! command, and its value, which cannot be mistaken, shows that nothing older is to come. As long as it does not come,
 //! commands and registers take turns; so a bus carries no more than it does otherwise, and a servo that nobody hears is still told
-//! to stop. Thirteen registers take turns.
+//! to stop. A state that comes in the cycle of such a command is not used, but is no miss either, as long as nothing came late.
+//! Thirteen registers take turns.
 //!
 //! Where no register can be read, nothing is sent for 5 ms after a miss: what has not come by then never will, as far
 //! as anybody knows. Then comes a command, and if that is missed, too, quiet again.
@@ -110,6 +116,8 @@ pub enum Say {
     Enable,
     /// Output off.
     Disable,
+    /// Clear what its watchdog has left: said only to a servo that reports [`Output::TimedOut`]. Its output stays off.
+    Clear,
     /// Tell your state, and change nothing. It may be sent as [`Say::Disable`]: the output is off.
     Ask,
     /// Tell the register of this mark.
@@ -164,6 +172,8 @@ pub enum Output {
     Off,
     /// It carries out commands.
     On,
+    /// Its watchdog has switched it off, which it reports as a fault of its own, and nothing else is wrong with it.
+    TimedOut,
     /// It has switched itself off.
     Faulted,
     /// It is on, or may be, for something that is no command: it tells of a fault at the same time, calibrates, or says what nobody
@@ -296,6 +306,7 @@ impl<P: Protocol> Servo<P> {
         }
         match marked {
             Marked::Alone { sent_ns } => Taken::Answer { servo, sent_ns },
+            Marked::Late => Taken::Late { servo },
             Marked::Yes => Taken::Aside,
             Marked::No => Taken::Unexpected,
         }
@@ -334,6 +345,7 @@ impl<P: Protocol> Servo<P> {
                 self.was_asked_by_another();
                 Taken::Duplicate { servo }
             }
+            Answer::Unclear { sent_ns } => Taken::Unclear { servo, sent_ns },
             Answer::Unknown if self.switching > 0 => Taken::Aside,
             Answer::Unknown => Taken::Late { servo },
         }
@@ -347,6 +359,11 @@ impl<P: Protocol> Servos for Bus<P> {
 
     fn turns(&self) -> usize {
         self.servos.len()
+    }
+
+    fn clear_timeout(&mut self, servo: usize) {
+        let of = self.servos.iter_mut().filter(|of| of.number == servo);
+        of.for_each(|servo| servo.codec.may_clear_timeout());
     }
 
     fn servos(&self, turn: usize) -> &[usize] {

@@ -9,10 +9,18 @@ pub const QUIET_NS: i64 = 5_000_000;
 /// With so many commands missed in a row, each after that quiet, a servo may have lost its power.
 const SILENT: u32 = 4;
 
+/// No reply is on its way for longer, in cycles.
+const OPEN: u64 = 20;
+
+/// So many states may be [`Answer::Unclear`] before a register has to come.
+const UNCLEAR: u8 = 2 * SPACING as u8;
+
 /// With so many marks on their way …
 const DENSE: usize = 6;
 /// … there is one more only in every so many pairs of cycles.
 const SPACING: u64 = 16;
+/// So the first of them is taken again after about so many cycles.
+const REUSED: u64 = 2 * (DENSE as u64 + (MARKS - DENSE) as u64 * SPACING);
 
 /// What a state that came is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +29,8 @@ pub enum Answer {
     News { sent_ns: i64, newest: bool },
     /// A further one, to a command already answered.
     Duplicate,
+    /// To the command sent then, this cycle's, or to one before it that was missed: nobody can tell, but nothing was late.
+    Unclear { sent_ns: i64 },
     /// Nobody can tell.
     Unknown,
 }
@@ -30,10 +40,12 @@ pub enum Answer {
 pub enum Marked {
     /// None of ours.
     No,
-    /// A mark.
+    /// A mark that was sent beside a command.
     Yes,
-    /// The mark that was sent then, and is all that this cycle asks of a servo in step.
+    /// The mark that was sent then, and is all that this cycle asks of a servo.
     Alone { sent_ns: i64 },
+    /// All that an earlier cycle asked of it.
+    Late,
 }
 
 /// What is sent in a cycle, in this order.
@@ -80,11 +92,16 @@ pub struct Queries {
     awaited: Option<Sent>,
     /// By mark.
     marks: [Option<Mark>; MARKS],
+    /// Commands missed of late whose replies have not come, and the cycle after the last of them.
+    open: u8,
+    missed_in: u64,
+    /// Since it was in step: states that were [`Answer::Unclear`]; [`UNCLEAR`] if anything was late.
+    unclear: u8,
     /// A reply was missed, and the first mark has not come since: the servo may have lost its power.
     doubtful: bool,
     /// Where nothing can be read: cycles without a request, so far.
     quiet: u32,
-    /// The same: commands missed in a row.
+    /// The same: commands in a row after which nothing came, not even late.
     missed: u32,
     /// The same: from one command to that of the next cycle, ns.
     period_ns: i64,
@@ -104,6 +121,9 @@ impl Queries {
             in_step: false,
             awaited: None,
             marks: [None; MARKS],
+            open: 0,
+            missed_in: 0,
+            unclear: 0,
             doubtful: false,
             quiet: 0,
             missed: 0,
@@ -123,7 +143,7 @@ impl Queries {
         let missed = self.newest.is_some() && !self.in_step;
         self.doubtful |= (missed || verify) && self.readable > 0;
         if missed {
-            self.look_again();
+            self.miss();
         }
         self.turn = if self.readable == 0 {
             Turn { mark: None, command: !missed || self.has_been_quiet() }
@@ -131,8 +151,11 @@ impl Queries {
             // In place of a command, every other cycle: a full bus carries no more.
             Turn { mark: Some(self.unread.trailing_zeros() as usize), command: false }
         } else if !missed {
-            let mark = if self.doubtful { self.free_mark() } else { None };
-            Turn { mark, command: !verify || mark.is_none() }
+            // In place of the command, if that may wait, and then only every other cycle.
+            let in_place = verify || may_look;
+            let is_due = verify || !may_look || self.turn.command;
+            let mark = if self.doubtful && is_due { self.free_mark() } else { None };
+            Turn { mark, command: !in_place || mark.is_none() }
         } else if let Some(mark) = self.free_mark().filter(|_| self.turn.command) {
             Turn { mark: Some(mark), command: false }
         } else {
@@ -140,6 +163,16 @@ impl Queries {
         };
         self.awaited = None;
         self.turn
+    }
+
+    /// The last cycle's command, or one before, was not answered.
+    #[cold]
+    fn miss(&mut self) {
+        if self.turn.command {
+            self.open = if self.cycle - self.missed_in > OPEN { 1 } else { self.open.saturating_add(1) };
+            self.missed_in = self.cycle;
+        }
+        self.look_again();
     }
 
     /// Something came that nobody had asked for: another host may have changed the servo.
@@ -168,12 +201,13 @@ impl Queries {
     /// the oldest is taken again: a reply has to be very late to be mistaken.
     fn free_mark(&self) -> Option<usize> {
         let open = self.marks.iter().flatten().count();
-        if open >= DENSE && !(self.cycle / 2).is_multiple_of(SPACING) {
-            return None;
-        }
-        let free = self.marks.iter().position(Option::is_none);
-        let oldest = || (0..MARKS).min_by_key(|&mark| self.marks[mark].map(|mark| mark.sent.cycle));
-        free.or_else(oldest)
+        // One that is not on its way comes before all others.
+        let mark = (0..MARKS).min_by_key(|&mark| self.marks[mark].map(|mark| mark.sent.cycle))?;
+        let age = self.marks[mark].map_or(u64::MAX, |mark| self.cycle - mark.sent.cycle);
+        // What comes first after a silence does not wait for its turn.
+        let is_heard_again = self.unclear == 1 && age >= REUSED;
+        let is_due = open < DENSE || (self.cycle / 2).is_multiple_of(SPACING);
+        (is_due || is_heard_again).then_some(mark)
     }
 
     /// The cycle's mark was sent.
@@ -222,24 +256,28 @@ impl Queries {
             self.doubtful = false;
         }
         self.unread &= !(1 << mark);
-        // Replies keep their order: marks from before it were lost.
+        // Values keep their order: marks from before it were lost.
         for earlier in &mut self.marks {
             *earlier = earlier.filter(|earlier| earlier.sent.cycle > came.sent.cycle);
         }
-        if self.in_step {
-            let is_all = came.sent.cycle == self.cycle && !self.turn.command;
-            return if is_all { Marked::Alone { sent_ns: came.sent.at_ns } } else { Marked::Yes };
-        }
         // One that was sent beside a command in step says nothing of the order.
         let is_alone = came.next.is_none_or(|next| next.cycle != came.sent.cycle);
-        if is_alone {
-            // Whatever was sent before it has been answered, or never will be.
+        if !self.in_step && is_alone {
+            // Whatever was sent before it has been answered, or never will be. What was sent after it may have been, too: a state can
+            // overtake a value.
             match came.next {
-                None => self.in_step = true,
+                None => (self.in_step, self.unclear) = (true, 0),
                 next => self.awaited = next,
             }
         }
-        Marked::Yes
+        match came.sent.cycle == self.cycle {
+            true if !self.turn.command => Marked::Alone { sent_ns: came.sent.at_ns },
+            false if is_alone => {
+                self.unclear = UNCLEAR;
+                Marked::Late
+            }
+            _ => Marked::Yes,
+        }
     }
 
     /// A state came.
@@ -248,11 +286,31 @@ impl Queries {
             Some(sent) => {
                 self.in_step = Some(sent) == self.newest;
                 self.missed = 0;
+                if self.in_step {
+                    self.unclear = 0;
+                }
                 Answer::News { sent_ns: sent.at_ns, newest: sent.cycle == self.cycle }
             }
-            None if self.in_step => Answer::Duplicate,
-            None => Answer::Unknown,
+            // Frames that were delayed or reordered: it is the reply that was missed, and comes after the mark.
+            None if self.in_step && (self.open == 0 || self.cycle - self.missed_in > OPEN) => {
+                Answer::Duplicate
+            }
+            None => self.answered_out_of_step(),
         }
+    }
+
+    #[cold]
+    fn answered_out_of_step(&mut self) -> Answer {
+        self.open = self.open.saturating_sub(1);
+        // Late is not silent.
+        self.missed = 0;
+        let asked = self.newest.filter(|sent| sent.cycle == self.cycle && !self.in_step);
+        let Some(sent) = asked.filter(|_| self.unclear < UNCLEAR) else {
+            self.unclear = UNCLEAR;
+            return Answer::Unknown;
+        };
+        self.unclear += 1;
+        Answer::Unclear { sent_ns: sent.at_ns }
     }
 }
 
@@ -297,7 +355,11 @@ mod tests {
         let turn = send(&mut queries, 1);
         assert_eq!(turn, Turn { mark: Some(0), command: false });
         assert!(queries.is_doubtful());
-        assert_eq!(queries.marked(0), Marked::Yes, "the miss is not made good");
+        assert_eq!(
+            queries.marked(0),
+            Marked::Alone { sent_ns: 1 },
+            "nothing more is missed than what was lost"
+        );
         assert!(!queries.is_doubtful());
         assert_eq!(send(&mut queries, 2), COMMAND);
         assert_eq!(queries.answered(), fresh(2));
@@ -310,10 +372,57 @@ mod tests {
         let turn = send(&mut queries, 1);
         // The reply to 0 comes before the mark.
         assert_eq!(queries.answered(), Answer::Unknown);
-        assert_eq!(queries.marked(turn.mark.unwrap()), Marked::Yes);
+        assert_eq!(queries.marked(turn.mark.unwrap()), Marked::Alone { sent_ns: 1 });
         send(&mut queries, 2);
         assert_eq!(queries.answered(), fresh(2));
         assert_eq!(queries.answered(), Answer::Duplicate);
+    }
+
+    #[test]
+    fn a_reply_that_a_mark_overtakes_is_no_duplicate() {
+        let mut queries = Queries::new(MARKS, 1);
+        send(&mut queries, 0);
+        let turn = send(&mut queries, 1);
+        assert_eq!(queries.marked(turn.mark.unwrap()), Marked::Alone { sent_ns: 1 });
+        assert_eq!([queries.answered(), queries.answered()], [Answer::Unknown, Answer::Duplicate]);
+        // Nor is one for ever.
+        send(&mut queries, 2);
+        send(&mut queries, 3);
+        for tick in 4..40 {
+            let turn = send(&mut queries, tick);
+            turn.mark.into_iter().for_each(|mark| _ = queries.marked(mark));
+            if turn.command {
+                queries.answered();
+            }
+        }
+        assert_eq!(queries.answered(), Answer::Duplicate);
+    }
+
+    #[test]
+    fn after_two_misses_the_mark_that_is_still_wanted_takes_the_place_of_a_command() {
+        let mut queries = Queries::new(MARKS, 1);
+        // The command and the first mark are lost; the next command's reply may be older.
+        (0..2).for_each(|tick| _ = send(&mut queries, tick));
+        let answer = (send(&mut queries, 2), queries.answered());
+        assert_eq!(answer, (COMMAND, Answer::Unclear { sent_ns: 2 }), "neither missed nor late");
+        assert_eq!(send(&mut queries, 3), Turn { mark: Some(1), command: false });
+        assert_eq!(queries.marked(1), Marked::Alone { sent_ns: 3 });
+        // No cycle carries more than one request.
+        assert_eq!((send(&mut queries, 4), queries.answered()), (COMMAND, fresh(4)));
+        assert!(queries.is_doubtful());
+        assert_eq!(send(&mut queries, 5), Turn { mark: Some(0), command: false });
+        assert_eq!(queries.marked(0), Marked::Alone { sent_ns: 5 });
+        assert!(!queries.is_doubtful());
+    }
+
+    #[test]
+    fn a_mark_that_comes_after_its_cycle_is_a_late_reply() {
+        let mut queries = Queries::new(MARKS, 1);
+        send(&mut queries, 0);
+        let turn = send(&mut queries, 1);
+        send(&mut queries, 2);
+        assert_eq!(queries.marked(turn.mark.unwrap()), Marked::Late);
+        assert_eq!(queries.answered(), fresh(2));
     }
 
     #[test]
@@ -322,6 +431,7 @@ mod tests {
             let mut queries = Queries::new(MARKS, 1);
             // What it was asked, in order: a register, or the command sent then.
             let mut asked = std::collections::VecDeque::new();
+            let mut unclear = 0;
             for tick in 0..1500 {
                 let turn = send(&mut queries, tick);
                 asked.push_back((turn, tick));
@@ -332,6 +442,7 @@ mod tests {
                     }
                     if turn.command {
                         let answer = queries.answered();
+                        unclear += u32::from(matches!(answer, Answer::Unclear { .. }));
                         let is_true = match answer {
                             Answer::News { sent_ns: told, newest } => told == sent_ns && !newest,
                             _ => true,
@@ -340,35 +451,47 @@ mod tests {
                     }
                 }
             }
+            assert!(unclear <= 1, "{late} late: {unclear} may have been in time");
         }
     }
 
     #[test]
     fn no_loss_or_delay_makes_an_old_reply_fresh() {
-        // Replies keep their order, get lost, and come up to five cycles late; a few thousand patterns of both.
+        // States keep their order among themselves, get lost, and come up to five cycles late; a few thousand patterns of both. The
+        // value of a register comes behind all states before it, and `overtaken`: behind some after it, too.
         let mut random = 1_u64;
         let mut dice = move |sides: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (random >> 33) % sides
         };
-        for _ in 0..300 {
-            let (mut queries, mut wire) = (Queries::new(MARKS, 1), std::collections::VecDeque::new());
-            let (mut fresh, mut due) = (0, 0);
+        for overtaken in [false, true].repeat(300) {
+            let (mut queries, mut wire) = (Queries::new(MARKS, 1), Vec::new());
+            let (mut fresh, mut state_due, mut value_due) = (0, 0, 0);
             for tick in 0..200_i64 {
                 let turn = send_or_verify(&mut queries, tick, dice(5) == 0);
-                due = due.max(tick + if dice(8) == 0 { dice(6) as i64 } else { 0 });
+                state_due = state_due.max(tick + if dice(8) == 0 { dice(6) as i64 } else { 0 });
+                value_due = state_due.max(value_due);
+                if overtaken && dice(4) == 0 {
+                    value_due = value_due.max(tick + dice(6) as i64);
+                } else if !overtaken {
+                    state_due = value_due;
+                }
                 for part in [turn.mark.map(Err), turn.command.then_some(Ok(tick))].into_iter().flatten() {
                     if dice(10) != 0 {
-                        wire.push_back((due, part));
+                        wire.push((if part.is_err() { value_due } else { state_due }, part));
                     }
                 }
-                while wire.front().is_some_and(|(due, _)| *due <= tick) {
-                    match wire.pop_front().unwrap().1 {
+                // What is due in the same cycle, in the order in which it was asked for.
+                wire.sort_by_key(|(due, _)| *due);
+                let later = wire.split_off(wire.partition_point(|(due, _)| *due <= tick));
+                for (_, part) in std::mem::replace(&mut wire, later) {
+                    match part {
                         Err(mark) => _ = queries.marked(mark),
                         Ok(sent_ns) => {
                             if let Answer::News { sent_ns: told, newest } = queries.answered() {
-                                // Never newer than it is; where the command after a mark was lost, older.
-                                assert!(told <= sent_ns && (!newest || sent_ns == tick));
+                                // Never newer than it is; where the command after a mark was lost, or its state overtook the mark,
+                                // older.
+                                assert!(told <= sent_ns && (!newest || sent_ns == tick), "{overtaken}");
                                 fresh += u32::from(newest);
                             }
                         }
@@ -376,6 +499,33 @@ mod tests {
                 }
             }
             assert!(fresh > 20, "{fresh}");
+        }
+    }
+
+    /// As recorded: on a full bus a value came 3.6 ms after it was asked for, behind the states of two later commands, and the next one
+    /// in time.
+    #[test]
+    fn after_a_value_that_was_overtaken_it_is_in_step_as_soon_as_the_next_one_comes() {
+        for late in 1..20 {
+            let mut queries = Queries::new(MARKS, 1);
+            // The first state is lost.
+            send(&mut queries, 0);
+            let mut waiting = Vec::new();
+            for tick in 1..=late {
+                let turn = send(&mut queries, tick);
+                waiting.extend(turn.mark);
+                if turn.command {
+                    assert_eq!(queries.answered(), Answer::Unclear { sent_ns: tick }, "in time, maybe older");
+                }
+            }
+            // The bus is free again.
+            waiting.into_iter().for_each(|mark| assert_ne!(queries.marked(mark), Marked::No));
+            let known = (late + 1..).find(|&tick| {
+                let turn = send(&mut queries, tick);
+                turn.mark.into_iter().for_each(|mark| _ = queries.marked(mark));
+                turn.command && queries.answered() == fresh(tick)
+            });
+            assert!(known.unwrap() <= late + 3, "{late} cycles late, in step in {known:?}");
         }
     }
 
@@ -399,6 +549,41 @@ mod tests {
             });
             assert!(known, "after {silence}");
         }
+    }
+
+    /// Of 13 lost replies 28 were missed, and 15 of them late.
+    #[test]
+    fn after_a_silence_nothing_more_is_missed_and_nothing_is_late() {
+        for silence in [1, 2, 3, 6, 12, 13, 14, 20, 25, 26, 40, 70, 1000] {
+            let mut queries = Queries::new(MARKS, 1);
+            (0..silence).for_each(|tick| _ = send(&mut queries, tick));
+            let mut unclear = 0;
+            for tick in silence..silence + 60 {
+                let turn = send(&mut queries, tick);
+                if let Some(mark) = turn.mark {
+                    assert_eq!(queries.marked(mark), Marked::Alone { sent_ns: tick }, "after {silence}");
+                } else {
+                    let answer = queries.answered();
+                    unclear += u32::from(answer != fresh(tick));
+                    assert!([fresh(tick), Answer::Unclear { sent_ns: tick }].contains(&answer), "{answer:?}");
+                }
+            }
+            assert!(unclear <= 1, "after {silence}: {unclear}");
+        }
+    }
+
+    /// One whose replies come, but no register, is not taken for answered for ever.
+    #[test]
+    fn a_servo_that_tells_no_register_is_not_in_time_for_long() {
+        let mut queries = Queries::new(MARKS, 1);
+        send(&mut queries, 0);
+        let mut unclear = 0;
+        for tick in 1..1000 {
+            if send(&mut queries, tick).command {
+                unclear += u32::from(matches!(queries.answered(), Answer::Unclear { .. }));
+            }
+        }
+        assert_eq!(unclear, u32::from(UNCLEAR));
     }
 
     #[test]
@@ -436,8 +621,10 @@ mod tests {
     fn a_mark_beside_a_command_leaves_it_in_step_whichever_comes_first() {
         for state_first in [true, false] {
             let mut queries = Queries { doubtful: true, ..Queries::new(MARKS, 1) };
-            let turn = send(&mut queries, 1);
-            assert_eq!(turn, Turn { mark: Some(0), command: true });
+            // A command that must not wait.
+            assert_eq!(queries.next(false, false), Turn { mark: Some(0), command: true });
+            queries.sent_mark(1);
+            queries.sent(1);
             if state_first {
                 assert_eq!(queries.answered(), fresh(1));
                 assert_eq!(queries.marked(0), Marked::Yes);
@@ -486,6 +673,9 @@ mod tests {
         let mut queries = Queries::new(0, 0);
         unmarked(&mut queries, 40, |tick| tick < 10);
         assert!(queries.has_been_silent());
+        // Of no other it is said that it may have lost its power: one whose replies are late has kept it.
+        assert_eq!(queries.answered(), Answer::Unknown);
+        assert!(!queries.has_been_silent());
     }
 
     #[test]
@@ -504,7 +694,7 @@ mod tests {
             }
         }
         assert_eq!(fresh, 0);
-        assert!(queries.has_been_silent());
+        assert!(!queries.has_been_silent(), "it answers");
     }
 
     #[test]

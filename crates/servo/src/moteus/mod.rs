@@ -162,6 +162,7 @@ impl Servo {
                 Taken::State { servo, sent_ns, newest }
             }
             Answer::Duplicate => Taken::Duplicate { servo },
+            Answer::Unclear { sent_ns } => Taken::Unclear { servo, sent_ns },
             Answer::News { .. } | Answer::Overtaken | Answer::Unknown => Taken::Late { servo },
         }
     }

@@ -32,6 +32,8 @@ pub enum Answer {
     Overtaken,
     /// To a query that has been answered before.
     Duplicate,
+    /// To a blind query: the newest, which was sent then, or one before it; but none came late.
+    Unclear { sent_ns: i64 },
     /// To a blind query, or to one nobody here sent.
     Unknown,
 }
@@ -47,6 +49,20 @@ pub struct Queries {
     /// Number of the newest query that was answered.
     answered: u64,
     wary_until: u64,
+    /// What a blind query brought since the newest query was answered in its turn.
+    blind: Blind,
+}
+
+/// See [`Queries::blind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blind {
+    Nothing,
+    /// A reply: the next query has a symbol of its own.
+    Heard,
+    /// Further ones: that symbol was lost.
+    Again,
+    /// Replies come late.
+    Late,
 }
 
 /// The last query with a symbol.
@@ -66,7 +82,7 @@ impl Queries {
     /// `marks` include the blind one; 0: queries of this device cannot be marked.
     pub fn new(rotations: usize, marks: usize) -> Self {
         let sent = vec![Sent::default(); rotations + marks].into();
-        Self { sent, rotations, newest: 0, answered: 0, wary_until: 0 }
+        Self { sent, rotations, newest: 0, answered: 0, wary_until: 0, blind: Blind::Nothing }
     }
 
     /// Replies to what others asked the device may come for a while: they have no marks.
@@ -83,7 +99,8 @@ impl Queries {
             return turn as Symbol;
         }
         let unanswered = number - self.answered;
-        if self.is_markable() && unanswered > DENSE && !number.is_multiple_of(SPACING) {
+        let is_saved = unanswered > DENSE && !number.is_multiple_of(SPACING);
+        if self.is_markable() && is_saved && !self.was_heard_again() {
             return self.blind();
         }
         let wary = number < self.wary_until;
@@ -110,6 +127,11 @@ impl Queries {
         usable.min_by_key(|&symbol| self.sent[symbol].number).unwrap_or(0) as Symbol
     }
 
+    /// After a silence the last query, a blind one, was the first to be answered.
+    fn was_heard_again(&self) -> bool {
+        self.blind == Blind::Heard && self.sent[usize::from(self.blind())].number == self.newest
+    }
+
     fn is_markable(&self) -> bool {
         self.sent.len() > self.rotations
     }
@@ -129,7 +151,7 @@ impl Queries {
     /// A reply with this symbol came. `refused`: the device does not read the register that is its mark.
     pub fn answered(&mut self, symbol: Symbol, refused: bool) -> Answer {
         if self.is_markable() && symbol == self.blind() {
-            return Answer::Unknown;
+            return self.answered_blindly();
         }
         let newest = self.newest;
         let sent = &mut self.sent[usize::from(symbol)];
@@ -144,11 +166,22 @@ impl Queries {
         }
         sent.open = false;
         sent.used = newest;
+        self.blind = if number == newest { Blind::Nothing } else { Blind::Late };
         if number < self.answered {
             return Answer::Overtaken;
         }
         self.answered = number;
         Answer::News { sent_ns: at_ns, newest: number == newest }
+    }
+
+    #[cold]
+    fn answered_blindly(&mut self) -> Answer {
+        let Sent { number, at_ns, .. } = self.sent[usize::from(self.blind())];
+        if number == 0 || number != self.newest || self.blind == Blind::Late {
+            return Answer::Unknown;
+        }
+        self.blind = if self.blind == Blind::Nothing { Blind::Heard } else { Blind::Again };
+        Answer::Unclear { sent_ns: at_ns }
     }
 }
 
@@ -204,6 +237,41 @@ mod tests {
             assert!(known < Some(SPACING as usize), "{known:?} queries after {silence}");
             if silence < 24 {
                 assert_eq!(known, Some(0));
+            }
+        }
+    }
+
+    /// After 40 lost replies 16 more were missed, and told as late.
+    #[test]
+    fn after_a_silence_the_second_reply_is_known_and_none_is_late() {
+        for silence in [1, 13, 24, 25, 40, 70, 1000] {
+            let mut queries = Queries::new(2, MARKS);
+            (0..silence).for_each(|tick| _ = send(&mut queries, tick));
+            let answers = [0, 1].map(|tick| {
+                let symbol = send(&mut queries, silence + tick);
+                queries.answered(symbol, false)
+            });
+            let is_first = [fresh(silence), Answer::Unclear { sent_ns: silence }].contains(&answers[0]);
+            assert!(is_first && answers[1] == fresh(silence + 1), "{silence}: {answers:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_always_late_is_taken_for_nothing_else() {
+        for late in [1, 2, 23, 24, 25, 26, 60, 300, 500] {
+            let mut queries = Queries::new(2, MARKS);
+            let mut asked = std::collections::VecDeque::new();
+            for tick in 0..3000 {
+                asked.push_back((send(&mut queries, tick), tick));
+                if asked.len() > late {
+                    let (symbol, sent_ns) = asked.pop_front().unwrap();
+                    let answer = queries.answered(symbol, false);
+                    let is_true = match answer {
+                        Answer::News { sent_ns: told, newest } => told == sent_ns && !newest,
+                        other => other == Answer::Unknown,
+                    };
+                    assert!(is_true, "{late} late, tick {tick}: {answer:?} for {sent_ns}");
+                }
             }
         }
     }

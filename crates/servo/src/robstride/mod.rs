@@ -19,7 +19,9 @@ pub use settings::{Facts, Model, RobstrideSettings};
 use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Heard, Output, Said, Say};
-use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand};
+use crate::{
+    Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand,
+};
 use khz_wire::Frame;
 use khz_wire::robstride::{FAULTS, POSITION_RANGE, Reply, Request, State, kind, mode, parameter, parts};
 use ready::Mark;
@@ -81,7 +83,8 @@ impl Settings {
             match say {
                 Say::Command(codes) => Request::Command(codes),
                 Say::Enable => Request::Enable,
-                Say::Disable => Request::Stop { clear: false },
+                // It says nothing of its watchdog that had to be cleared.
+                Say::Disable | Say::Clear => Request::Stop { clear: false },
                 // It is answered by the state, as is "stop"; its output is off.
                 Say::Ask if self.cybergear => Request::Stop { clear: false },
                 Say::Ask => Request::Report(false),
@@ -189,6 +192,15 @@ impl FamilySettings for Settings {
         } else {
             "goes limp: its watchdog switches the output off"
         }
+    }
+
+    /// A CyberGear does not: nothing is known of how its watchdog ends.
+    fn timed_out_as(&self) -> Option<(Doing, u32)> {
+        (!self.cybergear).then_some((Doing::Off, 0))
+    }
+
+    fn reach_of(&self, torque: f64) -> Option<f64> {
+        Some(self.drive.reach_of(torque))
     }
 
     fn modes(&self) -> Vec<(u64, &'static str)> {
@@ -304,7 +316,7 @@ fn said(state: &State) -> Said {
 }
 
 const CALIBRATES: Fault = Fault { code: 64, text: "it calibrates itself" };
-const UNKNOWN_MODE: Fault = Fault { code: 65, text: "it is in a mode that nobody knows" };
+const UNKNOWN_MODE: Fault = Fault { code: 65, text: "it is in an unknown mode" };
 
 /// The least significant of the faults that a servo tells of by itself, in its manual's words. Its code is the bit's number and 1000.
 fn told_fault(faults: u32) -> Fault {

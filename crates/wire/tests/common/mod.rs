@@ -1,5 +1,4 @@
 //! Reads `vectors/`; its README describes the files.
-#![allow(dead_code)]
 
 use serde_json::Value as Json;
 use std::path::Path;
