@@ -97,8 +97,10 @@ pub struct CycleResult {
     pub missed: u16,
     /// Servos that were asked nothing, so that what they still answer cannot be mistaken: they miss no reply.
     pub quiet: u16,
-    /// Replies to older queries.
+    /// Replies to older queries, and further replies to the same one.
     pub late: u32,
+    /// Whose the replies to older queries were; bit per servo, by its number modulo 64.
+    pub late_servos: u64,
     /// Frames from devices that are not in the plan, or that were no reply.
     pub foreign: u32,
     /// A servo that answered a query more than once in this cycle or one of the last twenty, the first of them: two servos may
@@ -188,6 +190,11 @@ impl Cycle {
     /// A servo did not answer what it was asked before the first cycle; see [`khz_servo::Servos::unanswered`].
     pub fn unanswered(&mut self) {
         self.lanes.iter_mut().for_each(Lane::unanswered);
+    }
+
+    /// See [`khz_servo::Servos::clear_timeout`].
+    pub fn clear_timeout(&mut self, servo: usize) {
+        self.lanes.iter_mut().for_each(|lane| lane.clear_timeout(servo));
     }
 
     /// Begins a cycle: encodes one command with query per servo. Replies count until `deadline_ns`.
@@ -331,12 +338,21 @@ impl Cycle {
         let taken = lane.map(|lane| self.lanes[lane].take(&received.frame, &mut state.servos));
         match taken.unwrap_or(Taken::Unexpected) {
             Taken::State { servo, sent_ns, newest } => {
-                if !newest || !self.answered(servo, sent_ns, received.at_ns, state) {
+                // What came before in this cycle and could have been its reply was an older one's.
+                let was_another = self.devices[servo].is_excused();
+                if !newest || !self.answered(servo, sent_ns, received.at_ns, state) || was_another {
                     self.late(servo, false);
                 }
             }
             Taken::Answer { servo, sent_ns } => {
-                self.answered(servo, sent_ns, received.at_ns, state);
+                if !self.answered(servo, sent_ns, received.at_ns, state) {
+                    self.late(servo, false);
+                }
+            }
+            Taken::Unclear { servo, sent_ns } => {
+                if !self.devices[servo].unclear(sent_ns, received.at_ns, self.deadline_ns) {
+                    self.late(servo, false);
+                }
             }
             Taken::Late { servo } => self.late(servo, false),
             Taken::Duplicate { servo } => self.late(servo, true),
@@ -365,6 +381,7 @@ impl Cycle {
             return;
         }
         self.devices[servo].late(is_duplicate);
+        self.result.late_servos |= u64::from(!is_duplicate) << (servo % 64);
         self.result.late = self.result.late.saturating_add(1);
     }
 

@@ -3,6 +3,7 @@
 use crate::assemble::{self, AssembleError, Links};
 use crate::config::{self, Clock, LoopConfig, RobotConfig};
 use crate::controller::{ControlError, Controller, Pipelined, RobotInfo};
+use crate::draft;
 use crate::live::{Channel, Console, LiveCounts, Wiring};
 use crate::operator::{self, Heartbeat, Listener, OperatorError};
 use crate::parameters::{self, Intake, LiveParameters, Parameter, ParameterError};
@@ -101,6 +102,7 @@ pub struct Launch {
     console: Arc<Console>,
     steering: Steering,
     channel: Option<Channel>,
+    not_drawn: Option<String>,
     /// Held for their threads.
     _operator: (Option<Listener>, Option<Receiver>),
 }
@@ -166,7 +168,7 @@ impl Launch {
         let (steering, receiver) = steer(config, &mut machine)?;
         let console = Arc::new(Console::new(config.timing.clock));
         machine.attend(Arc::clone(&console));
-        let (recorder, observer) = record(plan, config, text, &list, live.as_ref(), &console)?;
+        let (recorder, observer, not_drawn) = record(plan, config, text, &list, live.as_ref(), &console)?;
         let recorder = Begun(recorder);
         let (intake, parameters) = Intake::new(list, config.timing.clock);
         machine.tune(intake);
@@ -196,6 +198,7 @@ impl Launch {
                 console,
                 steering,
                 channel,
+                not_drawn,
                 _operator: (operator, receiver),
             }),
             Err(error) => {
@@ -218,6 +221,11 @@ impl Launch {
     /// For programs that arm the robot, with `supervisor.arming = "operator"`.
     pub fn console(&self) -> &Arc<Console> {
         &self.console
+    }
+
+    /// Why report and live view do not draw the robot, if its shape is known.
+    pub fn not_drawn(&self) -> Option<&str> {
+        self.not_drawn.as_deref()
     }
 
     /// What has gone wrong with the log since it was asked last.
@@ -341,7 +349,8 @@ impl Drop for Begun {
     }
 }
 
-type Recording = (Option<Recorder>, Option<Box<dyn Observer + Send>>);
+/// What records, what is told to it, and why pages do not draw the robot.
+type Recording = (Option<Recorder>, Option<Box<dyn Observer + Send>>, Option<String>);
 
 fn record(
     plan: Plan,
@@ -352,7 +361,7 @@ fn record(
     console: &Arc<Console>,
 ) -> Result<Recording, LaunchError> {
     if !config.log.enabled && live.is_none() {
-        return Ok((None, None));
+        return Ok((None, None, None));
     }
     let mut plan = plan.log(config.log.clone());
     if let Some(live) = live {
@@ -377,9 +386,13 @@ fn record(
     let mut side = plan.tap(SIDE_RING_BYTES);
     let recorder = plan.start()?;
     let passport = serde_json::to_string(&Passport::read()).unwrap_or_default();
-    side.push(robot, now_ns, &robot_record(config, text, &passport));
+    let (shape, not_drawn) = match draft::shape(config) {
+        Ok(shape) => (shape, None),
+        Err(why) => (String::new(), Some(why)),
+    };
+    side.push(robot, now_ns, &robot_record(config, text, &passport, &shape));
     side.push(parameters, now_ns, &parameters_record(list));
-    Ok((Some(recorder), Some(Box::new(log))))
+    Ok((Some(recorder), Some(Box::new(log)), not_drawn))
 }
 
 fn settings(config: &RobotConfig, duration_ns: Option<i64>) -> SessionSettings {

@@ -258,7 +258,7 @@ fn not_ready(devices: &[DevicePlan], failed: &[(usize, String)]) -> NotReady {
     let others =
         if others.is_empty() { String::new() } else { format!(". Not ready either: {}", others.join(", ")) };
     let why = format!(
-        "{why}{others}. Every servo was told to switch off; one that does not answer may still be on"
+        "{why}{others}. Every servo was commanded to switch off; one that does not reply may still be on"
     );
     NotReady { servo: *servo, name: devices[*servo].name.clone(), why }
 }
@@ -287,7 +287,11 @@ fn ask(
     }
     Err(match down {
         Some(error) => format!("it could not be asked to {}: {error}; look at the bus", exchange.what),
-        None => format!("it did not answer when asked to {}; {}", exchange.what, exchange.if_silent),
+        None => {
+            let misnamed = links[device.link].misnamed();
+            let why = misnamed.as_deref().unwrap_or(exchange.if_silent);
+            format!("it did not answer when asked to {}; {why}", exchange.what)
+        }
     })
 }
 

@@ -124,12 +124,13 @@ pub fn robot_schema() -> Type {
     record::Robot::schema()
 }
 
-/// The bytes of a `robot` record: the robot file's text, and the computer's passport as JSON.
-pub fn robot_record(config: &RobotConfig, file: &str, passport: &str) -> Vec<u8> {
+/// The bytes of a `robot` record: the robot file's text, the computer's passport as JSON, and the robot's
+/// [`shape`](crate::draft::shape).
+pub fn robot_record(config: &RobotConfig, file: &str, passport: &str, shape: &str) -> Vec<u8> {
     let path = if let RobotFile::At(path) = &config.file { path } else { "" };
     let clock = config.timing.clock.word();
-    let [name, file, passport, clock, path] = [&config.name, file, passport, clock, path].map(str::to_owned);
-    let skeleton = crate::draft::skeleton(config);
+    let all = [&config.name, file, passport, clock, path, shape];
+    let [name, file, passport, clock, path, skeleton] = all.map(str::to_owned);
     record::Robot { name, file, passport, clock, path, skeleton }.to_bytes()
 }
 

@@ -177,8 +177,7 @@ pub fn recorded(
         queued_ns: lost.queued_ns,
         faults_ns: lost.faults_ns,
         skipped: 0,
-        // Whoever is asked nothing has no state in this tick, either.
-        missed: (result.missed + result.quiet).into(),
+        missed: result.missed.into(),
         late: result.late,
         unexpected: result.foreign,
         blocked_before: lost.blocked_before,

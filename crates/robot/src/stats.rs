@@ -93,6 +93,10 @@ impl Observer for RunStats {
         if tick.record.missed > 0 {
             tick.machine.cycle().missed().for_each(|servo| self.tally.missed_by(servo));
         }
+        let quiet = tick.machine.result().quiet;
+        if quiet > 0 {
+            self.tally.kept_quiet(quiet.into());
+        }
         tick.machine.transitions().iter().for_each(|transition| self.keep(*transition));
     }
 }

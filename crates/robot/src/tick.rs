@@ -9,7 +9,7 @@ use crate::parameters::{Intake, Taken};
 use crate::ready::{self, NotReady};
 use crate::state::RobotState;
 use crate::steer::{Input, Wheel};
-use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transitions};
+use crate::supervisor::{self, Cause, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
 use khz_link::Link;
 use khz_rt::SectionSummary;
@@ -220,6 +220,9 @@ impl Machine {
     pub(crate) fn look(&mut self, time: &mut impl Time, timing: &mut TickTiming, stop: Option<Cause>) {
         let active = self.supervisor.phase() == Phase::Active;
         timing.controlled = active && std::mem::replace(&mut self.was_active, active);
+        if supervisor::is_outdated(timing.started_ns - self.state.now_ns, self.state.period_ns) {
+            self.supervisor.hold_back(&mut self.commands, &self.state);
+        }
         self.encode(time, timing);
         self.cycle.send(&mut self.links, timing.encoded_ns);
         timing.sent_ns = time.now_ns();
@@ -339,6 +342,9 @@ impl Machine {
         let (elsewhere_ns, waited_ns) = self.control();
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands, &self.state);
+        if let Some(servos) = self.supervisor.clears() {
+            servos.for_each(|servo| self.cycle.clear_timeout(servo));
+        }
         self.transitions = self.supervisor.take_transitions();
         if let Some(console) = &self.console {
             console.show(self.state.tick, self.supervisor.phase());
@@ -374,7 +380,10 @@ impl Machine {
         let mut elsewhere = (0, 0);
         let outcome = match phase {
             Phase::Armed => panics::catch(&mut self.panic, || controller.start(state)),
-            Phase::Active if self.supervisor.is_blind() => return elsewhere,
+            Phase::Active if self.supervisor.is_blind() => match self.supervisor.starts_anew() {
+                true => panics::catch(&mut self.panic, || controller.start(state)),
+                false => return elsewhere,
+            },
             Phase::Active => panics::catch(&mut self.panic, || {
                 let outcome = controller.update(state, commands);
                 elsewhere = (controller.elsewhere_ns(), controller.waited_ns());

@@ -206,6 +206,20 @@ mod tests {
         assert!(matches!(refused, Err(ViewerError::VirtualTime)));
     }
 
+    /// A view that was stopped (SIGSTOP) held the end of its run up until it went on.
+    #[test]
+    fn the_end_of_a_run_waits_for_no_view_that_says_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("khz");
+        // Like `khz view` it ends with its socket.
+        std::fs::write(&program, "#!/bin/sh\necho http://127.0.0.1:1/\nexec cat >/dev/null\n").unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let (viewer, robot) = Options::default().start(&program, &RobotConfig::quadruped()).unwrap();
+        assert_eq!(viewer.link(), "http://127.0.0.1:1/");
+        assert!(!viewer.stays());
+        drop(robot);
+    }
+
     #[test]
     fn a_program_that_is_not_there_is_named() {
         let refused = Options::default().start(Path::new("/nowhere/khz"), &RobotConfig::quadruped());

@@ -183,7 +183,7 @@ impl Rig {
 }
 
 fn result(replied: u16, missed: u16, late: u32) -> CycleResult {
-    CycleResult { replied, missed, late, ..CycleResult::default() }
+    CycleResult { replied, missed, late, late_servos: u64::from(late > 0), ..CycleResult::default() }
 }
 
 #[test]
@@ -229,12 +229,28 @@ fn a_reply_that_came_between_ticks_is_late() {
     assert_eq!(rig.run(1).0, result(1, 0, 1));
 }
 
+/// Of 40 replies that were lost, 56 were missed, and 16 of them told as late.
+#[test]
+fn after_a_silence_nothing_more_is_missed_and_no_reply_is_late() {
+    let bus = Bus::new(1, false);
+    let mut bench = Rig::new(bus.clone(), vec![device(0, 1)]);
+    let mut total = (0, 0);
+    for tick in 0..100 {
+        let is_silent = (10..50).contains(&tick);
+        bus.set(1, if is_silent { Behaviour::Silent } else { PROMPT });
+        let (result, _) = bench.run(tick);
+        total = (total.0 + result.missed, total.1 + result.late);
+        assert_eq!(bench.state.servos[0].fresh, !is_silent && tick != 50, "tick {tick}");
+    }
+    assert_eq!(total, (40, 0));
+}
+
 #[test]
 fn a_second_reply_is_late_and_changes_nothing() {
     let mut rig = Rig::new(Bus::new(1, false), vec![device(0, 1), device(0, 2)]);
     rig.bus.set(1, Behaviour::Twice);
     rig.bus.set(2, Behaviour::Answer { after_ns: ROUND_TRIP_NS + 5000 });
-    let expected = CycleResult { answered_twice: Some(0), ..result(2, 0, 1) };
+    let expected = CycleResult { answered_twice: Some(0), late_servos: 0, ..result(2, 0, 1) };
     assert_eq!(rig.run(0).0, expected);
     assert_eq!(rig.state.servos[0].at_ns, 0);
 }
@@ -270,7 +286,8 @@ fn a_half_duplex_bus_waits_for_a_reply_to_the_last_cycle() {
         rig.bus.set(1, PROMPT);
         rig.bus.set(2, PROMPT);
         let late = u32::from(second != Behaviour::Silent);
-        assert_eq!(rig.run(1).0, result(2, 0, late));
+        let expected = CycleResult { late_servos: u64::from(late) << 1, ..result(2, 0, late) };
+        assert_eq!(rig.run(1).0, expected);
         assert_eq!(rig.bus.sent()[2..], [(free_ns, 0, 2), (free_ns + ROUND_TRIP_NS, 0, 1)]);
     }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_emu::{FamilyConfig, Injection, World};
-use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_link::{Link, LinkError, Received};
 use khz_robot::assemble;
 use khz_robot::controller::Hold;
 use khz_robot::ready::NotReady;
@@ -56,9 +56,7 @@ impl Scripted {
 }
 
 impl Link for Scripted {
-    fn capabilities(&self) -> Capabilities {
-        Link::capabilities(&self.world)
-    }
+    khz_link::forward_link!(it => it.world; capabilities, next_event_ns, imu, counters);
 
     fn begin_cycle(&mut self, now_ns: i64) {
         (self.script)(&mut self.world, now_ns);
@@ -81,18 +79,6 @@ impl Link for Scripted {
         let received = self.world.receive(now_ns);
         self.look();
         received
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.world.next_event_ns()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        self.world.imu()
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.world.counters(channel)
     }
 }
 
@@ -310,7 +296,7 @@ fn a_start_that_fails_leaves_no_motor_driving() {
         not_ready.starts_with("servo `hip`: it did not answer when asked to switch it off"),
         "{not_ready}"
     );
-    assert!(not_ready.contains("Every servo was told to switch off"), "{not_ready}");
+    assert!(not_ready.contains("Every servo was commanded to switch off"), "{not_ready}");
     assert_eq!(seen.lock().unwrap().doing, [Doing::Off; 2]);
     // Before anybody's answer was awaited, and after the error.
     let codes = &seen.lock().unwrap().codes;

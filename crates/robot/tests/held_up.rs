@@ -4,7 +4,7 @@
 use khz_link::Link;
 use khz_robot::RobotConfig;
 use khz_robot::assemble;
-use khz_robot::run::{RunOptions, RunStats, run};
+use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::supervisor::{Cause, Phase, Transition};
 use khz_robot::time::{Time, VirtualTime};
 use std::sync::Arc;
@@ -76,8 +76,15 @@ fn frozen(file: &str, offset_ns: i64, for_ms: i64) -> Option<(Cause, bool)> {
 }
 
 fn frozen_in_a_run_of(file: &str, offset_ns: i64, for_ms: i64, run_ms: i64) -> Option<(Cause, bool)> {
-    let config = shipped(file)?;
-    let mut machine = assemble::machine(&config, assemble::controller(&config.controller)).unwrap();
+    let mut stats = RunStats::new(100_000);
+    run_frozen(&shipped(file)?, 700 * MS + offset_ns, for_ms, run_ms, &mut stats);
+    let said = |change: &Transition| matches!(change.cause, Cause::LoopHeldUp { held_up_ns, .. } if held_up_ns > (for_ms - 2) * MS);
+    Some((end(&stats.transitions), stats.transitions.iter().any(said)))
+}
+
+/// Runs a robot that is frozen once, `at_ns` after its servos were made ready.
+fn run_frozen(config: &RobotConfig, at_ns: i64, for_ms: i64, run_ms: i64, observer: &mut dyn Observer) {
+    let mut machine = assemble::machine(config, assemble::controller(&config.controller)).unwrap();
     let options = RunOptions {
         period_ns: config.timing.period_ns(),
         overrun: config.timing.overrun,
@@ -85,14 +92,11 @@ fn frozen_in_a_run_of(file: &str, offset_ns: i64, for_ms: i64, run_ms: i64) -> O
         duration_ns: Some(run_ms * MS),
         stop: Arc::default(),
     };
-    let mut stats = RunStats::new(100_000);
     let mut time = Frozen { time: VirtualTime::new(0), at_ns: i64::MAX, for_ns: 0 };
     machine.make_ready(&mut time).unwrap();
-    (time.at_ns, time.for_ns) = (time.time.now_ns() + 700 * MS + offset_ns, for_ms * MS);
-    run(&mut machine, &mut time, &options, &mut [&mut stats]);
-    assert_eq!(time.for_ns, 0, "{file} was frozen");
-    let said = |change: &Transition| matches!(change.cause, Cause::LoopHeldUp { held_up_ns, .. } if held_up_ns > (for_ms - 2) * MS);
-    Some((end(&stats.transitions), stats.transitions.iter().any(said)))
+    (time.at_ns, time.for_ns) = (time.time.now_ns() + at_ns, for_ms * MS);
+    run(&mut machine, &mut time, &options, &mut [observer]);
+    assert_eq!(time.for_ns, 0, "{} was frozen", config.name);
 }
 
 /// Moments of a tick.
@@ -338,5 +342,85 @@ fn servos_are_not_blamed_for_a_computer_that_takes_long_to_encode() {
             u32::from(machine.result().missed)
         });
         assert_eq!(missing.sum::<u32>() > 0, missed, "{for_ns} ns");
+    }
+}
+
+/// The greatest speed of a joint upwards, rad/s, once the robot is under control.
+#[derive(Default)]
+struct Fastest(f64);
+
+impl Observer for Fastest {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        if tick.machine.supervisor().phase() == Phase::Active {
+            let speeds = tick.machine.state().servos.iter().map(|servo| servo.velocity);
+            self.0 = speeds.fold(self.0, f64::max);
+        }
+    }
+}
+
+/// How far a joint has risen from the lowest place it was seen at, rad, since the run began; and what ended control.
+#[derive(Default)]
+struct Rise {
+    lowest: Vec<f64>,
+    most: f64,
+    end: Option<Cause>,
+}
+
+impl Observer for Rise {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        let servos = &tick.machine.state().servos;
+        self.lowest.resize(servos.len(), f64::INFINITY);
+        let ends = |it: &&Transition| it.from == Phase::Active && it.to != Phase::Active;
+        self.end = self.end.or(tick.machine.transitions().iter().find(ends).map(|it| it.cause));
+        for (lowest, servo) in self.lowest.iter_mut().zip(servos) {
+            *lowest = lowest.min(servo.position);
+            self.most = self.most.max(servo.position - *lowest);
+        }
+    }
+}
+
+/// Two joints that sink slowly wherever they are not held.
+const ARM: &str = "
+    loop = { rate_hz = 200, bus_deadline_us = 4000 }
+    bus.main = { link = 'emulated', wire = 'can' }
+    controller.name = 'hold'
+    servo = [{ name = 'a', id = 1, FAMILY }, { name = 'b', id = 2, FAMILY }]
+    [servo_defaults]
+    bus = 'main'
+    watchdog_s = 0.5
+    limits = { position = [-1.5, 1.5], velocity = 0.8 }
+    joint = { inertia = 0.05, coulomb = 0.05, gravity = 3.0, start = 1.2, viscous = 5.0 }
+";
+const FAMILIES: [&str; 2] = [
+    "family = 'damiao', damiao = { model = '8009', kp = 120, kd = 3, damping = 3 }",
+    "family = 'robstride', robstride = { model = 'RS04', velocity_range = 15, kp = 120, kd = 3, damping = 3 }",
+];
+
+/// The controller was started where the joints were before the stall, and drove them back there, under the limit of their velocity.
+#[test]
+fn a_stall_before_the_first_commands_starts_the_controller_anew_where_the_joints_are() {
+    for family in FAMILIES {
+        let config = RobotConfig::parse(&ARM.replace("FAMILY", family), "arm.toml").unwrap();
+        for offset_ns in (0..150).map(|step| step * MS) {
+            let mut rise = Rise::default();
+            run_frozen(&config, offset_ns, 180, 900, &mut rise);
+            assert_eq!(rise.end, Some(Cause::TimeOver), "{family}, {offset_ns}");
+            assert!(rise.most < 0.03, "{family}, {offset_ns}: {} rad", rise.most);
+        }
+    }
+}
+
+/// Commands are decided on in one tick and sent in the next. A loop that was held up between them drove a joint that had sunk meanwhile
+/// back to where it had been, at full gain.
+#[test]
+fn a_joint_that_sinks_while_the_loop_is_held_up_before_its_first_command_is_not_driven_back() {
+    for family in FAMILIES {
+        let config = RobotConfig::parse(&ARM.replace("FAMILY", family), "arm.toml").unwrap();
+        let mut fastest = Fastest::default();
+        for offset_ns in (0..150).map(|step| step * MS) {
+            run_frozen(&config, offset_ns, 180, 900, &mut fastest);
+        }
+        assert!(fastest.0 > 0.0, "{family}: it was never under control");
+        assert!(fastest.0 < 1.0, "{family}: {} rad/s", fastest.0);
     }
 }

@@ -44,6 +44,29 @@ impl Viewer {
         send(&self.0, request.to_string().as_bytes(), SendFlags::empty()).unwrap();
     }
 
+    /// The reply to a request that counts for a second or less, asked again where a busy machine took longer.
+    fn in_time(&self, id: u64, request: &Value) -> Value {
+        loop {
+            let reply = self.answer(id, request.clone());
+            if !reply["refused"].as_str().is_some_and(|why| why.contains("ask again")) {
+                return reply;
+            }
+        }
+    }
+
+    /// Asks until it is so; again once a request of before counts no more.
+    #[track_caller]
+    fn ask_until(&self, request: &Value, mut done: impl FnMut() -> bool) {
+        let mut asked = None::<Instant>;
+        until(|| {
+            if asked.is_none_or(|at| at.elapsed() > Duration::from_secs(2)) {
+                self.ask(request);
+                asked = Some(Instant::now());
+            }
+            done()
+        });
+    }
+
     fn receive(&self) -> Vec<u8> {
         let mut bytes = vec![0; 65_536];
         let (len, _) = recv(&self.0, &mut bytes, RecvFlags::empty()).unwrap();
@@ -99,7 +122,7 @@ fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
     let launch = start(&robot(""), Some(live));
     until(|| launch.console().seen().1 == Phase::Active);
     let set = json!({"by": "test", "set": {"kp_scale": 0.4, "kd_scale": 0.5}, "age_ms": 1});
-    let reply = viewer.answer(1, set);
+    let reply = viewer.in_time(1, &set);
     assert_eq!(reply["done"], true, "{reply}");
     assert!(reply["tick"].is_u64(), "{reply}");
     assert_eq!(launch.parameters().get("kp_scale"), Ok(0.4));
@@ -112,7 +135,7 @@ fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
         ),
         (4, json!({"kp_scale": "much"}), "kp_scale: it must be a number, not \"much\""),
     ] {
-        assert_eq!(viewer.answer(id, json!({ "set": set, "age_ms": 1 }))["refused"], why);
+        assert_eq!(viewer.in_time(id, &json!({ "set": set, "age_ms": 1 }))["refused"], why);
     }
     assert_eq!(launch.parameters().get("kd_scale"), Ok(0.5), "all or none");
     assert!(viewer.answer(5, json!({"do": "dance"}))["refused"].is_string());
@@ -120,7 +143,7 @@ fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
     let landed = launch.land().unwrap();
     assert!(landed.outcome.stats.transitions.iter().any(|change| change.cause == Cause::OperatorStop));
     assert_eq!(landed.parameters.iter().map(Parameter::get).collect::<Vec<_>>(), [0.4, 0.5]);
-    assert_eq!((landed.live.view.requests, landed.live.view.dropped), (6, 0));
+    assert!(landed.live.view.requests >= 6 && landed.live.view.dropped == 0, "{:?}", landed.live);
     assert!(landed.recording.unwrap().paths.is_empty(), "no log was wanted");
 }
 
@@ -132,11 +155,16 @@ fn a_reply_waits_for_room_between_the_samples() {
     let launch = start(&robot(""), Some(live));
     until(|| launch.console().seen().1 == Phase::Active);
     while send(&beside, b"KLOG, and no more", SendFlags::DONTWAIT).is_ok() {}
-    viewer.ask(&json!({"id": 1, "by": "test", "set": {"kp_scale": 0.4}, "age_ms": 1}));
-    until(|| launch.parameters().get("kp_scale") == Ok(0.4));
-    let replies = std::iter::repeat_with(|| viewer.receive()).filter(|bytes| bytes.first() == Some(&b'{'));
-    let reply: Value = serde_json::from_slice(&replies.take(1).collect::<Vec<_>>()[0]).unwrap();
-    assert_eq!(reply["done"], true, "{reply}");
+    let request = json!({"id": 1, "by": "test", "set": {"kp_scale": 0.4}, "age_ms": 1});
+    viewer.ask_until(&request, || launch.parameters().get("kp_scale") == Ok(0.4));
+    loop {
+        let bytes = viewer.receive();
+        let reply: Option<Value> = serde_json::from_slice(&bytes).ok();
+        // One that came too late was refused before.
+        if reply.is_some_and(|reply| reply["done"] == true) {
+            break;
+        }
+    }
     assert_eq!(land(launch).live.view.replies_lost, 0);
 }
 
@@ -148,9 +176,9 @@ fn what_is_no_request_is_dropped_and_counted() {
     for junk in [&b"junk"[..], b"[1]", b"{", &[b' '; 5000], b"\xff\xfe"] {
         send(&viewer.0, junk, SendFlags::empty()).unwrap();
     }
-    assert_eq!(viewer.answer(1, json!({"set": {}, "age_ms": 1}))["done"], true);
+    assert_eq!(viewer.in_time(1, &json!({"set": {}, "age_ms": 1}))["done"], true);
     let landed = land(launch);
-    assert_eq!((landed.live.view.requests, landed.live.view.dropped), (1, 5));
+    assert!(landed.live.view.requests >= 1 && landed.live.view.dropped == 5, "{:?}", landed.live);
 }
 
 #[test]
@@ -160,8 +188,8 @@ fn a_viewer_that_reads_nothing_or_dies_delays_nobody() {
     until(|| launch.console().seen().1 == Phase::Active);
     // It never reads. Requests are taken all the same.
     for kp_scale in [0.2, 0.3] {
-        viewer.ask(&json!({"id": 1, "set": {"kp_scale": kp_scale}, "age_ms": 1}));
-        until(|| launch.parameters().get("kp_scale") == Ok(kp_scale));
+        let request = json!({"id": 1, "set": {"kp_scale": kp_scale}, "age_ms": 1});
+        viewer.ask_until(&request, || launch.parameters().get("kp_scale") == Ok(kp_scale));
     }
     drop(viewer);
     launch.parameters().set("kp_scale", 0.9).unwrap();
@@ -185,7 +213,7 @@ fn a_robot_that_an_operator_arms_waits_in_idle() {
     // A reply that is missed takes it back to the start-up for a few ticks, in which it cannot be armed.
     until(|| viewer.answer(1, json!({"do": "arm", "age_ms": 1}))["done"] == true);
     until(|| console.seen().1 == Phase::Active);
-    let reply = viewer.answer(2, json!({"do": "arm", "age_ms": 1}));
+    let reply = viewer.in_time(2, &json!({"do": "arm", "age_ms": 1}));
     assert!(reply["refused"].as_str().unwrap().contains("active"), "{reply}");
     let stats = land(launch).outcome.stats;
     let armed: Vec<_> = stats.transitions.iter().filter(|change| change.to == Phase::Armed).collect();
@@ -215,7 +243,9 @@ fn an_old_request_to_arm_or_to_change_does_nothing_and_an_old_stop_stops() {
     assert!(reply["refused"].is_string(), "{reply}");
     let seen = console.seen().0;
     until(|| console.seen().0 > seen + 20);
-    assert_eq!((console.seen().1, launch.parameters().get("kp_scale")), (Phase::Idle, Ok(1.0)));
+    // A reply that is missed takes it back to the start-up for a few ticks.
+    assert!(matches!(console.seen().1, Phase::Init | Phase::Idle), "{:?}", console.seen());
+    assert_eq!(launch.parameters().get("kp_scale"), Ok(1.0));
     assert_eq!(viewer.answer(7, json!({"do": "stop", "age_ms": 3_600_000}))["done"], true);
     let landed = launch.land().unwrap();
     assert!(landed.outcome.stats.transitions.iter().all(|change| change.cause != Cause::ArmRequested));

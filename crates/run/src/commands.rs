@@ -38,18 +38,52 @@ fn as_argument(path: &str) -> String {
 pub const DOCTOR: &str = "run `khz doctor`";
 /// What to do about replies that do not come.
 pub const SCAN: &str = "check power, wiring and ids with `khz bus scan FILE`";
-pub(crate) const PARTS: &str = "`khz run FILE --budget` shows its time part by part";
+/// What to do about a controller that takes too long.
+pub const CONTROLLER: &str = "make it faster, or set `loop.mode = \"pipelined\"`";
 /// What to do about replies that come too late.
 pub const BUDGET: &str = "`khz budget FILE` shows what the buses need";
-/// What to do about replies that come too late though the bus cycle has time enough.
-pub const DELAYS: &str = "look for what delays or reorders frames (adapter, gateway, network; `khz doctor` knows the delays of adapters), \
-                          or raise `loop.bus_deadline_us`";
+
+/// What carries the frames of a bus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Medium {
+    /// Several, or it is not known.
+    #[default]
+    Any,
+    /// CAN, by an adapter.
+    Can,
+    /// A serial line.
+    Serial,
+    /// A network, and a gateway behind it.
+    Network,
+}
+
+impl Medium {
+    /// What to do about replies that come too late though the bus cycle has time enough.
+    #[must_use]
+    pub const fn delays(self) -> &'static str {
+        match self {
+            Self::Any => {
+                "look for what delays or reorders frames (adapter, gateway, network; `khz doctor` knows the delays of adapters), \
+                 or raise `loop.bus_deadline_us`"
+            }
+            Self::Can => {
+                "look for what delays or reorders frames (the CAN adapter, other senders on the bus; `khz doctor` knows the delays of \
+                 adapters), or raise `loop.bus_deadline_us`"
+            }
+            Self::Serial => {
+                "look for what delays or reorders frames (the serial adapter, its latency timer; `khz doctor` knows the delays of \
+                 adapters), or raise `loop.bus_deadline_us`"
+            }
+            Self::Network => {
+                "look for what delays or reorders frames (network, gateway), or raise `loop.bus_deadline_us`"
+            }
+        }
+    }
+}
 
 /// What to do where no file can be named in a command.
-const WITHOUT_FILE: [(&str, &str); 5] = [
+const WITHOUT_FILE: [(&str, &str); 3] = [
     ("`khz budget FILE --measure`", "`khz budget --measure`"),
     (" with `khz bus scan FILE`", ""),
     (BUDGET, "raise `loop.bus_deadline_us`, or lower `loop.rate_hz`"),
-    (PARTS, "see its time part by part in the report"),
-    (" with `khz run FILE --budget`", " in the report"),
 ];

@@ -28,7 +28,13 @@ struct Cost {
     worst_ns: i64,
     /// Its number.
     worst_tick: u64,
+    /// The longest of late that overran, or before which periods passed without a tick, and its number.
+    recent_ns: i64,
+    recent_tick: u64,
 }
+
+/// A stall is near a tick that follows it by no more ticks.
+const NEAR: u64 = 5;
 
 /// A tick that was late, or cost something.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +86,26 @@ impl Costs {
         if tick.response_ns > cost.worst_ns {
             (cost.worst_ns, cost.worst_tick) = (tick.response_ns, tick.number);
         }
+        let is_stall = tick.overrun || tick.lost_periods > 0;
+        let is_first = tick.number.wrapping_sub(cost.recent_tick) > NEAR;
+        if is_stall && (is_first || tick.response_ns > cost.recent_ns) {
+            (cost.recent_ns, cost.recent_tick) = (tick.response_ns, tick.number);
+        }
         cost
+    }
+
+    /// The longest tick of this one and the few before it, if it is known, and its cause: those of long ago are, but for the longest,
+    /// not kept.
+    #[must_use]
+    pub fn longest_near(&self, tick: u64) -> Option<(i64, Cause)> {
+        let of = |cause: Cause| {
+            let cost = &self.0[cause as usize];
+            [(cost.worst_ns, cost.worst_tick), (cost.recent_ns, cost.recent_tick)]
+                .map(|(ns, at)| (ns, at, cause))
+        };
+        let near = Cause::ALL.into_iter().flat_map(of);
+        let near = near.filter(|(ns, at, _)| *ns > 0 && tick.wrapping_sub(*at) <= NEAR);
+        near.map(|(ns, _, cause)| (ns, cause)).max_by_key(|(ns, _)| *ns)
     }
 
     /// How many ticks were late, by cause.
@@ -113,6 +138,7 @@ impl Costs {
                 stopped_ns,
                 worst_ns,
                 worst_tick,
+                ..
             } = self.0[cause as usize];
             LateGroup {
                 cause,

@@ -217,8 +217,8 @@ counts! {
     late_wakes: "late wakes" of Controlled, IfAny = |seen| seen.late_wake.into();
     /// ticks with `overrun`: the end of the tick, `started_ns` + `cycle_ns` + `decide_ns`, was after `planned_ns` + period
     overruns: "overruns" of Controlled, Always, required "overruns", needs Clock = |seen| seen.tick.overrun.into();
-    /// sum of `minor_faults` and `major_faults`: memory that was not there when it was touched. With memory locked and kept there is
-    /// none but what the controller asks the kernel for
+    /// sum of `minor_faults` and `major_faults`: memory that was not mapped when it was accessed. With memory locked, only memory that
+    /// the controller requests from the kernel causes them
     page_faults: "page faults" of Controlled, InJson, required "page_faults", needs Clock
         = |seen| u64::from(seen.tick.minor_faults) + u64::from(seen.tick.major_faults);
     /// ticks with `without_frame`
@@ -228,10 +228,10 @@ counts! {
     /// sum of `missed` over the ticks that had less CPU time within the bus cycle than all replies usually take:
     /// `away_in_cycle_ns` ≥ 50 µs and `cycle_ns` − `away_in_cycle_ns` ≤ the usual time. *Usual* is a running median (computed
     /// as for late ticks, from the first value on) of `cycle_ns` − `imu_ns` over all earlier ticks with `missed` = 0; until
-    /// there is one, no reply counts here. Time off the CPU that leaves the usual time excuses nothing; nor does time the
-    /// witness could not see, such as steal that the guest kernel does not account for. No other disturbance counts here: the
-    /// bus deadline counts from the actual start and is later by what encoding takes beyond 20 µs (up to half of what it
-    /// leaves of the period), and the controller runs after the cycle. Where encoding takes more than that, so that
+    /// there is one, no reply counts here. Replies missed although the usual time was left do not count here, nor do those
+    /// missed during time that is not measured, such as steal that the guest kernel does not account for. No other
+    /// disturbance counts here: the bus deadline is relative to the actual start and moves back if encoding takes more than
+    /// 20 µs (by up to half of what it leaves of the period), and the controller runs after the cycle. If encoding takes even longer, so that
     /// `cycle_ns` − `encode_ns` ≤ the usual time in a controlled tick that is late by its own computing, `verdict` blames
     /// the missed replies on computing
     missed_while_off_cpu: "…while off the CPU" of Controlled, IfAny
@@ -245,11 +245,10 @@ counts! {
         = |seen| seen.tick.imu_missed.into();
 
     most of costly ticks {
-        /// the longest run of ticks that were each late (`late`), without one between that was not. One hold-up makes one tick late;
-        /// a run of them is something that stays
+        /// the most late ticks (`late`) in a row. A single disturbance makes one tick late; many in a row have a lasting cause
         late_in_a_row: "late in a row" of Controlled, InJson, required "late_in_a_row", needs Clock = |tick| tick.late_in_a_row;
-        /// the most planned times that passed between two ticks: the largest `skipped`. A plant bears some missing ticks, and fewer of
-        /// them one after the other
+        /// the most planned times that passed between two ticks: the largest `skipped`. A robot tolerates scattered missing ticks better
+        /// than the same number in a row
         skipped_in_a_row: "skipped in a row" of Controlled, IfAny, required "skipped_in_a_row" = |tick| tick.lost_periods;
     }
 }

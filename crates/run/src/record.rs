@@ -90,7 +90,7 @@ pub struct Tick {
     pub faults_ns: i64,
     /// Periods without a tick just before it.
     pub skipped: u32,
-    /// Servos without a reply in time: that were to reply, or were asked nothing after a miss.
+    /// Servos that were to reply and did not in time.
     pub missed: u32,
     /// Replies to older queries, and further replies to one query.
     pub late: u32,

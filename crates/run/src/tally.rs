@@ -234,6 +234,11 @@ impl Counter {
     pub fn late_groups(&self) -> Vec<LateGroup> {
         self.costs.groups()
     }
+
+    /// See [`Costs::longest_near`].
+    pub fn longest_near(&self, tick: u64) -> Option<(i64, Cause)> {
+        self.costs.longest_near(tick)
+    }
 }
 
 /// Everything that is counted of a run, and its figures of time. Distributions are of the controlled ticks: the robot's start and
@@ -257,6 +262,8 @@ pub struct Tally {
     worst: LateLog,
     /// Replies that each servo missed without excuse: outside the controlled time, and within.
     missed_by: [Vec<u64>; 2],
+    /// How often a servo was asked nothing after a miss, outside the controlled time, and within.
+    quiet: [u64; 2],
     /// The tick counted last was controlled.
     was_controlled: bool,
     /// What the servos missed in it is excused.
@@ -275,6 +282,7 @@ impl Tally {
             parts: std::array::from_fn(|_| Histogram::new()),
             worst: LateLog::new(late_ns, MOST_LATE),
             missed_by: std::array::from_fn(|_| Vec::with_capacity(MOST_SERVOS)),
+            quiet: [0; 2],
             was_controlled: false,
             was_excused: false,
         }
@@ -368,6 +376,22 @@ impl Tally {
             }
             missed_by[servo] += 1;
         }
+    }
+
+    /// So many servos were asked nothing in the tick counted last, because they had missed a reply and what they still answer could be
+    /// mistaken.
+    pub fn kept_quiet(&mut self, servos: u64) {
+        self.quiet[usize::from(self.was_controlled)] += servos;
+    }
+
+    /// How often that was, under control or outside.
+    pub fn quiet(&self, controlled: bool) -> u64 {
+        self.quiet[usize::from(controlled)]
+    }
+
+    /// Replies that each servo missed without excuse, under control or outside, by its place; those behind missed none.
+    pub fn missed_of(&self, controlled: bool) -> &[u64] {
+        &self.missed_by[usize::from(controlled)]
     }
 
     /// The servo that missed most replies without excuse, under control or outside, by its place, and how many. None if several

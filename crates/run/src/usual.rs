@@ -1,6 +1,6 @@
 //! What a tick usually takes. A loop that is always too slow has no late ticks: late is what exceeds the usual.
 
-use crate::commands::{BUDGET, PARTS};
+use crate::commands::{BUDGET, CONTROLLER};
 use khz_page::duration;
 use khz_rt::Cause;
 
@@ -53,7 +53,7 @@ impl Usual {
     /// What to do about it.
     pub const fn remedy(&self) -> &'static str {
         match self.most {
-            Cause::Controller => PARTS,
+            Cause::Controller => CONTROLLER,
             Cause::Bus => BUDGET,
             _ => "lower the rate",
         }

@@ -9,7 +9,7 @@ mod cures;
 mod tests;
 mod words;
 
-pub use crate::commands::{BUDGET, DOCTOR, RobotFile, SCAN};
+pub use crate::commands::{BUDGET, CONTROLLER, DOCTOR, Medium, RobotFile, SCAN};
 use crate::costs::LateGroup;
 use crate::tally::{Counts, Pace};
 use crate::usual::Usual;
@@ -20,7 +20,7 @@ use khz_page::{Level, Verdict};
 use khz_rt::{Grade, Usage};
 use words::{
     and_more, blemishes, cause, failures, headline, late_ticks, lost, missed_replies, others, quality,
-    set_up, what,
+    set_up, too_short, what,
 };
 
 /// What the verdict is made of. What does not apply stays at its default.
@@ -54,6 +54,12 @@ pub struct Facts {
     pub missed_while_computing: u64,
     /// The servo that missed most of them that nothing excuses, and how many.
     pub worst_servo: Option<(String, u64)>,
+    /// Of a robot of several buses the one where most of these were missed, and how many.
+    pub worst_bus: Option<(String, u64)>,
+    /// What carries the frames of that bus, or of all.
+    pub medium: Medium,
+    /// Queries that were not sent, so that what a servo still answers after a miss cannot be mistaken.
+    pub quiet: u64,
     /// Queries that were due and not sent: the bus had no time for them.
     pub unasked: u64,
     /// What the longest bus cycle needs by the prediction, and what its deadline leaves, ns.
@@ -92,6 +98,8 @@ pub struct Facts {
     pub stopped: Option<(u64, u64)>,
     /// What brought the robot down.
     pub broken: Option<Broken>,
+    /// It was under control, but for too few ticks to judge one: what is usual is not known of so few.
+    pub too_short: bool,
     /// The beginning of the run is not known: it may have been under control then.
     pub begins_late: bool,
     /// What went wrong and did not, as sentences.
@@ -124,7 +132,7 @@ impl Facts {
                 overruns: outside.overruns,
                 missed_replies: outside.missed_replies,
                 late_replies: outside.late_replies,
-                worst_servo: None,
+                ..Outside::default()
             },
             late,
             late_replies: all.late_replies,
@@ -179,8 +187,12 @@ pub struct Outside {
     pub missed_replies: u64,
     /// Replies to older queries.
     pub late_replies: u64,
+    /// Queries that were not sent, so that what a servo still answers after a miss cannot be mistaken.
+    pub quiet: u64,
     /// The servo that missed most of them, and how many.
     pub worst_servo: Option<(String, u64)>,
+    /// Of a robot of several buses the one where most were missed, and how many.
+    pub worst_bus: Option<(String, u64)>,
 }
 
 /// What brought a robot down, or kept it from coming under control.
@@ -214,6 +226,7 @@ pub fn judge(facts: &Facts) -> Verdict {
     reasons.extend(missed_replies(facts));
     reasons.extend(quality(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(blemishes(facts).map(|reason| (Level::Warning, reason)));
+    reasons.extend(too_short(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(facts.warnings.iter().map(|warning| (Level::Warning, warning.clone())));
     // The worst first.
     reasons.sort_by_key(|(level, _)| std::cmp::Reverse(*level));

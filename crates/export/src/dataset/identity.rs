@@ -137,7 +137,7 @@ impl Samples {
         let short = |why: std::io::Error| DatasetError::Manifest {
             path: of_known.to_owned(),
             why: format!(
-                "the digests of the log's samples are missing there ({why}); to take the log in anew, remove it"
+                "the digests of the log's samples are missing there ({why}); to add the log again, remove it"
             ),
         };
         let theirs = Digests(regular(of_known).map_err(short)?);

@@ -42,7 +42,7 @@ section! {
 pub(super) fn read_buses(value: &Spanned<DeValue<'_>>, reader: &mut Reader) -> Vec<BusConfig> {
     let Some(table) = value.get_ref().as_table() else {
         let problem = Problem::error("bus", "`bus` must be tables, one per bus")
-            .at(value.span(), "this is none")
+            .at(value.span(), "this is not")
             .help("write `[bus.NAME]` above the settings of each bus");
         reader.problems.push(problem);
         return Vec::new();
@@ -64,9 +64,8 @@ fn read_bus(
     let path = join("bus", name);
     reader.remember(path.clone(), span.clone());
     let Some(table) = value.get_ref().as_table() else {
-        let problem = Problem::error(&path, format!("`{path}` must be a table"))
-            .at(span, "this is none")
-            .help(format!(
+        let problem =
+            Problem::error(&path, format!("`{path}` must be a table")).at(span, "this is not").help(format!(
                 "write `[bus.NAME]` above the settings of each bus; a bus cannot be called `{name}` here"
             ));
         reader.problems.push(problem);

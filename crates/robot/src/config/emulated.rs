@@ -1,6 +1,7 @@
 //! The emulated devices a robot file describes.
 
 use super::{ImuConfig, ImuLink, MujocoConfig, RobotBody, RobotConfig, ServoConfig};
+use crate::draft::shape_in;
 use khz_emu::world::STEP_NS;
 use khz_emu::{Body, ConfigError, Quadruped, QuadrupedConfig, World, WorldConfig};
 use khz_mujoco::{Mujoco, Plan};
@@ -8,6 +9,14 @@ use std::path::PathBuf;
 
 /// The share of the time that a simulated body may take of a loop in real time.
 const MOST_COST: f64 = 0.6;
+
+/// What simulates a robot's body.
+pub struct Simulation {
+    /// The simulator and the model, in a line.
+    pub told: String,
+    /// Why pages do not draw the robot, if they do not though its shape is known.
+    pub not_drawn: Option<String>,
+}
 
 impl RobotConfig {
     /// The emulated machine: one channel per bus in the order of the file, every servo in that order, the IMU.
@@ -64,15 +73,17 @@ impl RobotConfig {
         ))
     }
 
-    /// The simulator of the body and its model, in a line; `None` if nothing has to be installed for it.
+    /// The simulator of the body and its model; `None` if nothing has to be installed for it.
     ///
     /// # Errors
     /// It cannot be simulated on this computer, or the model does not fit the servos.
-    pub fn simulation(&self) -> Option<Result<String, String>> {
+    pub fn simulation(&self) -> Option<Result<Simulation, String>> {
         let body = self.body.as_ref().and_then(RobotBody::mujoco).filter(|_| self.is_emulated())?;
         let simulated = Mujoco::new(&self.mujoco_plan(body));
         Some(simulated.map_err(|error| error.to_string()).map(|simulated| {
-            format!("MuJoCo {}, {}, {:.3} kg", simulated.version(), body.model, simulated.mass())
+            let (version, mass) = (simulated.version(), simulated.mass());
+            let not_drawn = simulated.saved().ok().and_then(|model| shape_in(&model, self).err());
+            Simulation { told: format!("MuJoCo {version}, {}, {mass:.3} kg", body.model), not_drawn }
         }))
     }
 

@@ -43,11 +43,12 @@ pub use crate::links::{LinkConfig, LinkKind};
 pub use crate::parameters::settings::{ParameterKind, ParameterSettings, ParametersConfig};
 pub use crate::steer::TeleopConfig;
 pub use crate::supervisor::settings::{
-    Arming, Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings,
+    Arming, Descent, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings,
 };
 pub use crate::time::Receive;
 pub use crate::watchdogs::settings::WatchdogSettings;
 pub use bus::*;
+pub use emulated::Simulation;
 pub use families::{Facts, InFile};
 pub use khz_emu::{
     BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,
@@ -137,7 +138,7 @@ impl Default for RobotConfig {
 }
 
 /// The quadruped `khz run` uses without a file.
-pub const QUADRUPED: &str = include_str!("../../../../robots/quadruped.toml");
+pub const QUADRUPED: &str = include_str!("../../robots/quadruped.toml");
 
 impl RobotConfig {
     /// Reads a robot file.
@@ -214,12 +215,20 @@ impl RobotConfig {
     /// itself is too long, which brings the robot down.
     pub fn bearable_stall_s(&self) -> f64 {
         let watched = self.servos.iter().filter(|servo| servo.in_file().facts().has_watchdog);
-        let watchdogs = watched.map(promises::sent_watchdog).filter(|&watchdog_s| watchdog_s > 0.0);
+        let watchdogs = watched.map(ServoConfig::sent_watchdog_s).filter(|&watchdog_s| watchdog_s > 0.0);
         let heartbeat = self.supervisor.heartbeat_ms.map(|ms| ms * 1e-3);
         let longest_s = crate::supervisor::LONGEST_STALL_NS as f64 * 1e-9;
         let shortest_s = watchdogs.chain(heartbeat).fold(longest_s, f64::min);
         // The last command, or heartbeat, came up to a period before, and the next one travels.
         (shortest_s - 2.0 / self.timing.rate_hz).max(0.0)
+    }
+
+    /// After how long a stall, s, servos that have timed out are switched on again; `None`: the robot comes down.
+    pub fn recoverable_stall_s(&self) -> Option<f64> {
+        let recovers = self.supervisor.recover == Recover::On
+            && self.supervisor.reactions.servo_fault == Reaction::Damp
+            && self.servos.iter().all(|servo| Timeout::of(servo).is_some());
+        recovers.then_some(crate::supervisor::settings::LONGEST_RECOVERED_NS as f64 * 1e-9)
     }
 
     /// How the loop waits for replies: as the file says, else by what its links need.
@@ -362,7 +371,7 @@ fn read_servos(root: &DeTable<'_>, buses: &[BusConfig], reader: &mut Reader) -> 
     let Some(value) = root.get("servo") else { return Vec::new() };
     let Some(array) = value.get_ref().as_array() else {
         let problem = Problem::error("servo", "`servo` must be a list of tables")
-            .at(value.span(), "this is none")
+            .at(value.span(), "this is not")
             .help("write `[[servo]]`, with double brackets, above each servo");
         reader.problems.push(problem);
         return Vec::new();

@@ -1,7 +1,7 @@
 //! What a file may say, but what gives up a promise of `docs/safety.md`.
 
 use super::families::written;
-use super::{Format, Reaction, Reactions, RobotConfig, ServoConfig};
+use super::{Format, Reaction, Reactions, Recover, RobotConfig, ServoConfig, Timeout};
 use khz_settings::{Problem, Reader};
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         keys: &["watchdog_s", "supervisor.damping_s"],
-        applies: |robot, servo| sent_watchdog(servo) > robot.supervisor.damping_s,
+        applies: |robot, servo| servo.sent_watchdog_s() > robot.supervisor.damping_s,
         title: "`watchdog_s` is longer than `damping_s`: a servo cut off may still follow a position when the run is over",
         help: "write a `watchdog_s` shorter than `damping_s`; 0.1 is usual",
     },
@@ -47,6 +47,26 @@ const RULES: &[Rule] = &[
         },
         title: "a servo cut off in motion may go on far beyond its limits: up to `limits.velocity` times `watchdog_s`",
         help: "write a shorter `watchdog_s`; 0.1 is usual",
+    },
+    Rule {
+        keys: &["supervisor.recover"],
+        applies: |robot, servo| {
+            let first = robot.servos.iter().find(|servo| Timeout::of(servo).is_none());
+            robot.supervisor.recover == Recover::On && first.is_some_and(|first| std::ptr::eq(first, servo))
+        },
+        title: "`recover` does nothing: a servo cannot be switched on again within a run, or its joint not be brought back",
+        help: "every servo needs `limits.velocity`, its velocity in its replies and a `watchdog_s`, and none may be a moteus, which damps by itself, a CubeMars or a CyberGear",
+    },
+    Rule {
+        keys: &["supervisor.recover"],
+        applies: |robot, servo| {
+            let is_first = robot.servos.first().is_some_and(|first| std::ptr::eq(first, servo));
+            robot.supervisor.recover == Recover::On
+                && robot.supervisor.reactions.servo_fault != Reaction::Damp
+                && is_first
+        },
+        title: "`recover` does nothing: a run goes on only where a fault of a servo would bring the robot down by damping",
+        help: "write `servo_fault = \"damp\"` in `[supervisor.reactions]`, or leave it out",
     },
     Rule {
         keys: &["query.voltage"],
@@ -182,16 +202,11 @@ pub(super) fn reactions_written(
     written.filter(|(_, at)| text.get(at.clone()).is_some_and(|it| it.contains(reaction.word()))).collect()
 }
 
-/// 0 if the servo is not told.
-pub(super) fn sent_watchdog(servo: &ServoConfig) -> f64 {
-    if servo.command.watchdog == Format::None { 0.0 } else { servo.watchdog_s }
-}
-
 /// How far a servo cut off at its greatest speed moves on until its watchdog expires, rad. A moteus moves its target on with the
 /// velocity. One in MIT mode holds its target: with a position gain its velocity leads it no further than kd/kp ahead.
 fn way_cut_off(servo: &ServoConfig) -> f64 {
     let [kp, kd] = servo.gains();
-    let moves_s = sent_watchdog(servo);
+    let moves_s = servo.sent_watchdog_s();
     let moves_s =
         if servo.in_file().facts().moves_target_on || kp <= 0.0 { moves_s } else { moves_s.min(kd / kp) };
     moves_s * servo.limits.velocity.unwrap_or(0.0)

@@ -1,7 +1,7 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
-use khz_servo::Mounting;
+use khz_servo::{Doing, Mounting};
 use khz_settings::section;
 
 pub use khz_servo::FamilyName;
@@ -25,9 +25,39 @@ impl ServoConfig {
         self.model_joint.as_ref().unwrap_or(&self.name)
     }
 
+    /// Its watchdog, s; 0 if the servo is not told.
+    pub fn sent_watchdog_s(&self) -> f64 {
+        if self.command.watchdog == Format::None { 0.0 } else { self.watchdog_s }
+    }
+
     /// How it is mounted on its joint.
     pub fn mounting(&self) -> Mounting {
         Mounting { sign: f64::from(self.sign), offset: self.offset }
+    }
+}
+
+/// How a servo times out, where it may be switched on again within a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeout {
+    /// It has received nothing for so long, ns.
+    pub after_ns: i64,
+    /// What it reports then, …
+    pub doing: Doing,
+    /// … and the code of the fault.
+    pub fault: u32,
+    /// How far its target can be from it, rad, while its position gain exerts no more than its greatest torque.
+    pub reach: f64,
+}
+
+impl Timeout {
+    /// `None`: it may not. A joint is brought back to its target under its velocity limit, and what is not measured cannot be judged.
+    pub fn of(servo: &ServoConfig) -> Option<Self> {
+        let (family, after_s) = (servo.family(), servo.sent_watchdog_s());
+        let is_kept = servo.limits.velocity.is_some() && servo.carries().velocity_asked;
+        let (doing, fault) = family.settings().timed_out_as().filter(|_| is_kept && after_s > 0.0)?;
+        let torque = servo.limits.torque.unwrap_or(f64::INFINITY);
+        let reach = family.settings().reach_of(torque)?;
+        Some(Self { after_ns: (after_s * 1e9) as i64, doing, fault, reach })
     }
 }
 

@@ -78,7 +78,8 @@ pub trait Controller: Send {
         Vec::new()
     }
 
-    /// Called once before the first update, and again after every re-arming, with measured positions.
+    /// Called before the first update, again after every re-arming, and again if the loop is held up before every servo has followed its
+    /// first target: with measured positions. One that takes 10 ms or more holds the loop up itself.
     /// Start from these: what you command next is what the robot does next.
     ///
     /// # Errors

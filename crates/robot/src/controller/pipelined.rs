@@ -19,6 +19,9 @@ const LOOKS: u32 = 100;
 /// From this many periods since the tick before, the loop itself was held up.
 const HELD_UP: i64 = 2;
 
+/// A start so few ticks after the controller was last asked belongs to the same run: a robot that is armed again was at rest before.
+const ANEW: u64 = 10;
+
 /// Runs another controller on its own thread. What it computes from tick *n* is sent in tick *n* + 2
 /// instead of *n* + 1; in return it may take nearly a whole period.
 ///
@@ -43,6 +46,10 @@ pub struct Pipelined {
     thread: Arc<OnceLock<OtherThread>>,
     worker: Option<JoinHandle<Box<dyn Controller>>>,
     starting: bool,
+    /// The tick in which it was last asked or started.
+    asked_in: u64,
+    /// It is to start on the next state: when it was asked to, it was not done yet.
+    begins_again: bool,
     /// What the controller said after its last job.
     is_finished: bool,
     /// When the tick started that the present commands are of.
@@ -167,6 +174,8 @@ impl Pipelined {
             thread,
             worker,
             starting: false,
+            asked_in: 0,
+            begins_again: false,
             is_finished: false,
             of_ns: None,
             idle: None,
@@ -202,9 +211,15 @@ impl Controller for Pipelined {
         self.starting = true;
         (self.is_finished, self.of_ns) = (false, None);
         (self.late, self.spent) = (0, Spent::default());
-        let job = self.idle.take().or_else(|| self.job.take());
-        let job = job.ok_or("the controller is still busy with its last run")?;
-        self.submit(job, true, state);
+        self.begins_again = false;
+        if let Some(job) = self.idle.take().or_else(|| self.job.take()) {
+            self.submit(job, true, state);
+        } else if state.tick.abs_diff(self.asked_in) <= ANEW {
+            self.begins_again = true;
+        } else {
+            return Err("the controller is still busy with its last run".into());
+        }
+        self.asked_in = state.tick;
         Ok(())
     }
 
@@ -212,6 +227,7 @@ impl Controller for Pipelined {
         if std::mem::take(&mut self.starting) {
             hold(state, commands);
         }
+        self.asked_in = state.tick;
         if state.elapsed_ns > HELD_UP * state.period_ns {
             self.begin_anew();
         }
@@ -223,6 +239,10 @@ impl Controller for Pipelined {
         if outcome.is_err() {
             self.idle = Some(job);
             return outcome;
+        }
+        if std::mem::take(&mut self.begins_again) {
+            self.submit(job, true, state);
+            return Ok(());
         }
         if !job.start {
             commands.copy_from_slice(&job.commands);
@@ -402,6 +422,47 @@ mod tests {
         let beside = rig.pipelined.beside().unwrap();
         assert_eq!((beside.is_behind, beside.of_ns), (false, Some(2_000_000)));
         assert_eq!(rig.update(4), Err("three".into()));
+    }
+
+    /// Commands where it was started.
+    struct Begins(f64, std::sync::mpsc::Receiver<()>);
+
+    impl Controller for Begins {
+        fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+            self.0 = state.servos[0].position;
+            Ok(())
+        }
+
+        fn update(&mut self, _: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+            let _ = self.1.recv();
+            commands.fill(ServoCommand::Position(PositionCommand::hold(self.0)));
+            Ok(())
+        }
+    }
+
+    /// What it had computed from its first start was sent.
+    #[test]
+    fn one_that_is_started_anew_while_it_computes_begins_with_the_new_state() {
+        let mut rig = Rig::new();
+        let (go, goes) = std::sync::mpsc::channel();
+        rig.pipelined = Pipelined::new(Box::new(Begins(f64::NAN, goes)), &rig.state, || ()).unwrap();
+        rig.pipelined.start(&rig.state).unwrap();
+        assert_eq!(rig.update(1), Ok(0.5));
+        rig.state.servos[0].position = 0.2;
+        rig.pipelined.start(&rig.state).unwrap();
+        rig.pipelined.update(&rig.state, &mut rig.commands).unwrap();
+        (0..9).for_each(|_| go.send(()).unwrap());
+        assert_eq!([2, 3, 4].map(|tick| rig.update(tick)), [Ok(0.2), Ok(0.2), Ok(0.2)]);
+        // One that is still busy when its robot is armed again has not ended its last run.
+        rig.state.tick = 100;
+        drop(go);
+        let (go, goes) = std::sync::mpsc::channel();
+        rig.pipelined = Pipelined::new(Box::new(Begins(f64::NAN, goes)), &rig.state, || ()).unwrap();
+        rig.pipelined.start(&rig.state).unwrap();
+        assert_eq!(rig.update(101), Ok(0.2));
+        rig.state.tick = 200;
+        assert!(rig.pipelined.start(&rig.state).is_err());
+        drop(go);
     }
 
     /// Has done what it was to do in tick 2.

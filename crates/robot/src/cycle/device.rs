@@ -101,6 +101,20 @@ impl Device {
         self.excused = true;
     }
 
+    /// A reply has come, to this cycle's query or to an older one: whether it is taken for the former, as long as no other comes.
+    #[cold]
+    pub fn unclear(&mut self, sent_ns: i64, at_ns: i64, deadline_ns: i64) -> bool {
+        let is_first = self.phase == Phase::Awaited && !self.excused;
+        let in_time = is_first && (sent_ns..=deadline_ns).contains(&at_ns);
+        self.excused |= in_time;
+        in_time
+    }
+
+    /// So far it is no miss if it does not answer in this cycle.
+    pub const fn is_excused(&self) -> bool {
+        self.excused
+    }
+
     /// It is asked nothing in this cycle.
     pub fn keep_quiet(&mut self) {
         self.is_quiet = true;
@@ -160,9 +174,9 @@ impl Device {
         self.phase == Phase::Awaited
     }
 
-    /// It did not answer in the last cycle, or was asked nothing, and is not switching on.
+    /// It was to answer in the last cycle and did not, and is not switching on.
     pub fn is_missing(&self) -> bool {
-        self.missed_now > 0
+        self.missed_now > 0 && !self.is_quiet
     }
 
     pub fn was_missed(&self) -> bool {

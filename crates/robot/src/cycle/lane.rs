@@ -76,6 +76,10 @@ impl Lane {
         self.families.iter_mut().for_each(|servos| servos.unanswered());
     }
 
+    pub fn clear_timeout(&mut self, servo: usize) {
+        self.families.iter_mut().for_each(|servos| servos.clear_timeout(servo));
+    }
+
     /// A cycle begins: makes its requests.
     pub fn begin(&mut self, commands: &[ServoCommand]) {
         self.families.iter_mut().for_each(|servos| servos.begin(commands));

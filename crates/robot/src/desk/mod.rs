@@ -12,6 +12,7 @@ pub use set::Setting;
 
 use crate::RobotConfig;
 use crate::assemble::{AssembleError, Links, Place, open_links};
+use crate::links::LinkConfig;
 use khz_link::{Counters, Imu, Link, LinkError, Received};
 use khz_rt::{now_ns, wait_readable};
 use khz_servo::by_hand::Ask;
@@ -101,9 +102,25 @@ pub struct Desk {
     servos: Vec<Seat>,
 }
 
+/// The bit rates that are tried on a bus without a reply, bit/s: those that the families' servos can be set to, and the adapters.
+const BIT_RATES: [u32; 6] = [1_000_000, 500_000, 250_000, 125_000, 100_000, 50_000];
+
+/// What was found at other bit rates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elsewhere {
+    /// The link cannot change its bit rate.
+    NotTried,
+    /// No reply at any.
+    NoReply,
+    /// These servos answered at this one, bit/s.
+    At(u32, Vec<Found>),
+}
+
 /// A bus, and who is asked for in a scan of it.
 struct Bus {
     name: String,
+    /// The link as a robot file or a command line has it.
+    link: Option<LinkConfig>,
     place: Place,
     families: Vec<Family>,
 }
@@ -193,7 +210,8 @@ impl Desk {
         let (first_link, first_bus) = (self.links.len(), self.buses.len());
         for ((link, channel), bus) in links.places.into_iter().zip(&config.buses) {
             let place = (first_link + link, channel);
-            self.buses.push(Bus { name: bus.name.clone(), place, families: Vec::new() });
+            let (name, link) = (bus.name.clone(), Some(bus.link.clone()));
+            self.buses.push(Bus { name, link, place, families: Vec::new() });
         }
         self.links.extend(links.links);
         for (number, servo) in config.servos.iter().enumerate() {
@@ -211,7 +229,8 @@ impl Desk {
     fn add_link(&mut self, name: &str, link: Box<dyn Link>, families: &[Family]) {
         for channel in 0..link.capabilities().channels {
             let place = (self.links.len(), channel);
-            self.buses.push(Bus { name: name.to_owned(), place, families: families.to_vec() });
+            let link = LinkConfig::by_hand(name);
+            self.buses.push(Bus { name: name.to_owned(), link, place, families: families.to_vec() });
         }
         self.links.push(link);
     }
@@ -307,10 +326,9 @@ impl Desk {
     /// Why a bus took nothing, as far as its adapter knows better.
     fn refused(&mut self, bus: usize, why: LinkError) -> DeskError {
         let (link, name) = (self.buses[bus].place.0, self.buses[bus].name.clone());
-        let about =
-            if why == LinkError::Full { self.links[link].about().unwrap_or_default() } else { Vec::new() };
-        match about.first() {
-            Some(about) => DeskError::Impossible(format!("bus {name}: {about}")),
+        let misnamed = if why == LinkError::Full { self.links[link].misnamed() } else { None };
+        match misnamed {
+            Some(misnamed) => DeskError::Impossible(format!("bus {name}: {misnamed}")),
             None => DeskError::Bus { bus: name, why },
         }
     }
@@ -398,6 +416,40 @@ impl Desk {
             }
         }
         Ok(found.into_values().collect())
+    }
+
+    /// Who answers at another bit rate on a bus from which nothing has come; each rate is scanned for. Devices at yet another rate see
+    /// errors on the bus meanwhile. Afterwards the link has its own bit rate again.
+    ///
+    /// # Errors
+    /// The adapter is lost.
+    pub fn elsewhere(&mut self, bus: usize, scan: &Scan) -> Result<Elsewhere, DeskError> {
+        let mut elsewhere = Elsewhere::NotTried;
+        for rate in BIT_RATES {
+            match self.set_bit_rate(bus, Some(rate)) {
+                Err(LinkError::Unsupported) => continue,
+                set => set.map_err(|why| self.refused(bus, why))?,
+            }
+            elsewhere = Elsewhere::NoReply;
+            let found = self.scan(bus, scan)?;
+            if !found.is_empty() {
+                elsewhere = Elsewhere::At(rate, found);
+                break;
+            }
+        }
+        if elsewhere != Elsewhere::NotTried {
+            self.set_bit_rate(bus, None).map_err(|why| self.refused(bus, why))?;
+        }
+        Ok(elsewhere)
+    }
+
+    fn set_bit_rate(&mut self, bus: usize, bits_per_second: Option<u32>) -> Result<(), LinkError> {
+        self.links[self.buses[bus].place.0].set_bit_rate(bits_per_second)
+    }
+
+    /// How the bit rate of a bus is changed; to this one, if it is known which it has.
+    pub fn rate_advice(&self, bus: usize, rate: Option<u32>) -> String {
+        self.buses[bus].link.as_ref().map_or_else(String::new, |link| link.bus().rate_advice(rate))
     }
 
     fn look_for(

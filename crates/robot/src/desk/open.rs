@@ -8,7 +8,7 @@ use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, World};
 use khz_link::pi3hat::{Options, Pi3hat, Pi3hatConfig, Spi, Spidev};
 use khz_link::{Link, Role};
-use khz_servo::{Family, family};
+use khz_servo::{Family, FamilyName, family};
 use khz_wire::Frame;
 
 /// A pi3hat that is emulated in this process.
@@ -39,6 +39,27 @@ impl Desk {
     pub fn open_as(role: Role, words: &[impl AsRef<str>]) -> Result<Self, String> {
         let mut desk = Self { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
         words.iter().try_for_each(|word| desk.open_one(role, word.as_ref()))?;
+        Ok(desk)
+    }
+
+    /// As [`Desk::open`], and scans ask for servos of these families only, on buses of which nobody knows what is there: of one family on
+    /// all, or of one for each word.
+    ///
+    /// # Errors
+    /// As [`Desk::open`], or there are several families, and not as many as words.
+    pub fn open_for(families: &[FamilyName], words: &[impl AsRef<str>]) -> Result<Self, String> {
+        if families.len() > 1 && families.len() != words.len() {
+            let (links, families) = (words.len(), families.len());
+            return Err(format!(
+                "{families} families for {links} links: give `--family` once, or once for each link, in their order"
+            ));
+        }
+        let mut desk = Self { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
+        for (number, word) in words.iter().enumerate() {
+            desk.open_one(Role::Host, word.as_ref())?;
+            // What was expected of the links before stays.
+            families.get(number).or(families.first()).into_iter().for_each(|&family| desk.expect(family));
+        }
         Ok(desk)
     }
 
@@ -144,10 +165,10 @@ pub fn hat_spi(word: &str) -> Result<Box<dyn Spi>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desk::{DeskError, Found, Scan};
+    use crate::desk::{DeskError, Elsewhere, Found, Scan};
     use crate::draft;
+    use khz_link::LinkError;
     use khz_link::slcan::Slcan;
-    use khz_servo::FamilyName;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
@@ -180,7 +201,7 @@ mod tests {
     const EVERYBODY: Scan = Scan { last: u8::MAX, timeout_ns: 20_000_000, together: false };
 
     fn damiao(can_fd: bool) -> String {
-        let text = include_str!("../../../../robots/openarm_like.toml");
+        let text = include_str!("../../robots/openarm_like.toml");
         text.replace("can_fd = true", &format!("can_fd = {can_fd}"))
     }
 
@@ -216,6 +237,58 @@ mod tests {
         let mut desk = unknown(&damiao(false));
         desk.expect(FamilyName::Damiao);
         assert_eq!(desk.scan(0, &few).unwrap().len(), 7);
+    }
+
+    /// Devices at one bit rate behind an adapter that has another.
+    struct AtRate {
+        world: World,
+        devices: u32,
+        adapter: u32,
+    }
+
+    impl Link for AtRate {
+        khz_link::forward_link!(it => it.world; capabilities, begin_cycle, receive, next_event_ns, counters);
+
+        fn send(
+            &mut self,
+            channel: u8,
+            request: &khz_wire::Request<'_>,
+            now_ns: i64,
+        ) -> Result<(), LinkError> {
+            if self.adapter == self.devices {
+                self.world.send(channel, request.frame, now_ns)
+            } else {
+                Ok(())
+            }
+        }
+
+        fn set_bit_rate(&mut self, rate: Option<u32>) -> Result<(), LinkError> {
+            self.adapter = rate.unwrap_or(1_000_000);
+            if self.adapter == 250_000 { Err(LinkError::Unsupported) } else { Ok(()) }
+        }
+    }
+
+    /// It was only said that the bit rate may be wrong.
+    #[test]
+    fn a_wrong_bit_rate_is_found_and_the_links_own_set_again() {
+        let few = Scan { last: 3, ..EVERYBODY };
+        let at = |devices| {
+            let robot = RobotConfig::parse(include_str!("../../robots/leg3.toml"), "leg.toml").unwrap();
+            let link = AtRate { world: world(&robot.world()).unwrap(), devices, adapter: 1_000_000 };
+            let mut desk = Desk { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
+            desk.add_link("slcan:/dev/ttyACM0", Box::new(link), &[]);
+            assert_eq!(desk.scan(0, &few).unwrap(), []);
+            let elsewhere = desk.elsewhere(0, &few).unwrap();
+            assert_eq!(desk.scan(0, &few).unwrap(), [], "its own bit rate again");
+            (elsewhere, desk)
+        };
+        let (elsewhere, desk) = at(500_000);
+        let Elsewhere::At(500_000, found) = elsewhere else { panic!("{elsewhere:?}") };
+        assert_eq!(found.iter().map(|found| found.answer.id).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(desk.rate_advice(0, Some(500_000)).contains("slcan:/dev/ttyACM0,bitrate=500000"));
+        assert_eq!(at(250_000).0, Elsewhere::NoReply);
+        let mut fixed = unknown(include_str!("../../robots/leg3.toml"));
+        assert_eq!(fixed.elsewhere(0, &few).unwrap(), Elsewhere::NotTried);
     }
 
     /// A bus behind an adapter for classic CAN, of which nobody knows what is there, and the adapter's end of the line.
@@ -270,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_bit_rate_of_the_data_phase_goes_into_the_robot_file() {
-        let found = unknown(include_str!("../../../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
+        let found = unknown(include_str!("../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
         for (word, rate) in [
             ("slcan:/dev/ttyACM0,bitrate=500000,data=5000000", Some(5_000_000)),
             ("slcan:/dev/ttyACM0", None),
@@ -284,9 +357,26 @@ mod tests {
         }
     }
 
+    /// Of two adapters one could be asked for moteus servos, or the other for RobStride servos, and not both.
+    #[test]
+    fn each_link_can_have_a_family_of_its_own() {
+        let open = |families: &[FamilyName]| Desk::open_for(families, &["emulated", "emulated"]);
+        let asked = |desk: &Desk, bus: usize| desk.buses[bus].families.first().map(Family::name);
+        let both = open(&[FamilyName::Moteus, FamilyName::Robstride]).unwrap();
+        let last = both.buses() - 1;
+        assert_eq!(
+            [0, last].map(|bus| asked(&both, bus)),
+            [Some(FamilyName::Moteus), Some(FamilyName::Robstride)]
+        );
+        let one = open(&[FamilyName::Damiao]).unwrap();
+        assert_eq!([0, last].map(|bus| asked(&one, bus)), [Some(FamilyName::Damiao); 2]);
+        let three = open(&[FamilyName::Damiao; 3]).err().unwrap();
+        assert!(three.contains("3 families for 2 links"), "{three}");
+    }
+
     #[test]
     fn moteus_found_make_a_robot_file() {
-        let found = unknown(include_str!("../../../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
+        let found = unknown(include_str!("../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
         let text = of_found("fdcanusb:/dev/ttyACM0", &found).unwrap();
         let robot = RobotConfig::parse(&text, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!((robot.servos.len(), robot.buses[0].link.endpoint()), (3, "/dev/ttyACM0".to_owned()));

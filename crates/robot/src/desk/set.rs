@@ -68,7 +68,7 @@ impl Desk {
                 Ok(Seat { name: format!("servo {id}"), bus, servo })
             }
             None => {
-                let ids = if ids.is_empty() { "nobody".to_owned() } else { ids.join(", ") };
+                let ids = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
                 let bus = self.name(bus);
                 Err(impossible(format!(
                     "servo {id} on bus {bus} did not reply; replied: {ids}. Check its power, cable and id"
@@ -142,7 +142,7 @@ impl Desk {
         let found = self.scan(servo.bus, &everybody(timeout_ns))?;
         let Some(own) = found.iter().find(|found| found.answer.id == id) else {
             let ids: Vec<_> = found.iter().map(|found| found.answer.id.to_string()).collect();
-            let who = if ids.is_empty() { "nobody".to_owned() } else { ids.join(", ") };
+            let who = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
             let bus = self.name(servo.bus);
             let why = format!(
                 "id {id} on bus {bus} was asked and did not reply; replied: {who}. In place of the name, give the id it has now"

@@ -115,6 +115,7 @@ fn bus_keys(link: &LinkConfig, word: &str, channel: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::RobotConfig;
+    use crate::config::FamilyName;
     use crate::desk::Answer;
 
     #[test]
@@ -131,6 +132,20 @@ mod tests {
         for other in ["socketcan:can0", "slcan:/dev/none", "emulated", "udp:10.0.0.1:7000"] {
             assert_eq!(by_id(other, &names), other);
         }
+    }
+
+    /// The file had neither gains nor a place for the model.
+    #[test]
+    fn a_cubemars_has_its_gains_and_is_usable_once_its_model_is_named() {
+        let family = Family::named(FamilyName::Cubemars).remove(0);
+        let answer = Answer { id: 1, ..Answer::default() };
+        let found = [Found { bus: 0, family, answer, round_trip_ns: 0, others: Vec::new() }];
+        let text = of_found(&["socketcan:can0".to_owned()], &[(0, 0)], &found).unwrap();
+        assert!(text.contains("kp = 20, kd = 0.5, damping = 1"), "{text}");
+        let refused = RobotConfig::parse(&text, "one.toml").unwrap_err().to_string();
+        assert!(refused.contains("cubemars.model"), "{refused}");
+        let named = text.replace("model = \"?\"", "model = \"AK80-9\", unwatched = true");
+        RobotConfig::parse(&named, "one.toml").unwrap_or_else(|error| panic!("{error}\n{named}"));
     }
 
     #[test]

@@ -8,7 +8,8 @@ pub mod urdf;
 
 pub use found::of_found;
 pub use mjcf::mjcf;
-pub(crate) use skeleton::skeleton;
+pub use skeleton::shape;
+pub(crate) use skeleton::shape_in;
 
 use crate::config::{QUADRUPED, identifier};
 use khz_settings::suggestion;
@@ -24,11 +25,18 @@ pub struct Template {
     pub about: &'static str,
     /// The file.
     pub text: &'static str,
+    /// Files that belong to it: their paths from its folder, and what is in them.
+    pub others: &'static [(&'static str, &'static str)],
 }
 
 macro_rules! robot {
     ($name:literal, $file:literal, $about:literal) => {
-        Template { name: $name, about: $about, text: include_str!(concat!("../../../../robots/", $file)) }
+        Template {
+            name: $name,
+            about: $about,
+            text: include_str!(concat!("../../robots/", $file)),
+            others: &[],
+        }
     };
 }
 
@@ -45,7 +53,18 @@ pub const TEMPLATES: &[Template] = &[
     ),
     robot!("mixed", "mixed.toml", "a leg of three RobStride and a head of two moteus servos"),
     robot!("quadruped_walk", "quadruped_walk.toml", "the quadruped, walking as an operator wants"),
-    Template { name: "quadruped", about: "twelve moteus servos on four buses, with an IMU", text: QUADRUPED },
+    Template {
+        name: "quadruped",
+        about: "twelve moteus servos on four buses, with an IMU",
+        text: QUADRUPED,
+        others: &[],
+    },
+    Template {
+        name: "quadruped_mujoco",
+        about: "the quadruped in a MuJoCo world",
+        text: include_str!("../../robots/quadruped_mujoco.toml"),
+        others: &[("models/quadruped.xml", include_str!("../../robots/models/quadruped.xml"))],
+    },
 ];
 
 /// The template of this name.

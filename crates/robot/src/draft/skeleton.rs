@@ -17,16 +17,36 @@ const MOST_BYTES: usize = 32 << 10;
 /// Shorter than this nothing is to be seen, m.
 const LEAST_M: f64 = 1e-3;
 
-/// What a page needs to draw the robot; empty if nothing tells its shape.
-pub fn skeleton(config: &RobotConfig) -> String {
-    let text = match &config.body {
-        None => return String::new(),
-        Some(RobotBody::Quadruped(_)) => mjcf(config),
+/// What a page needs to draw the robot; empty if its shape is unknown. Reads the model, which takes some of its time.
+///
+/// # Errors
+/// Why pages do not draw a robot whose shape is known.
+pub fn shape(config: &RobotConfig) -> Result<String, String> {
+    match &config.body {
+        None => Ok(String::new()),
+        Some(RobotBody::Quadruped(_)) => shape_in(&mjcf(config), config),
         // Without MuJoCo the robot runs, and is not drawn.
-        Some(RobotBody::Mujoco(body)) => khz_mujoco::saved(Path::new(&body.model)).unwrap_or_default(),
-    };
-    let text = of_mjcf(&text, config).map(|found| found.to_string()).unwrap_or_default();
-    if text.len() > MOST_BYTES { String::new() } else { text }
+        Some(RobotBody::Mujoco(body)) => {
+            shape_in(&khz_mujoco::saved(Path::new(&body.model)).unwrap_or_default(), config)
+        }
+    }
+}
+
+/// The same, of the robot's model.
+pub(crate) fn shape_in(model: &str, config: &RobotConfig) -> Result<String, String> {
+    sendable(of_mjcf(model, config).map(|found| found.to_string()).unwrap_or_default())
+}
+
+fn sendable(shape: String) -> Result<String, String> {
+    if shape.len() <= MOST_BYTES {
+        return Ok(shape);
+    }
+    Err(format!(
+        "the live view and the report do not draw this robot: its shape takes {} KiB, and at most {} KiB are sent; leave bodies without \
+         joints or geoms out of its model",
+        shape.len().div_ceil(1024),
+        MOST_BYTES >> 10
+    ))
 }
 
 fn of_mjcf(text: &str, config: &RobotConfig) -> Option<Value> {
@@ -55,7 +75,7 @@ fn add<'a>(
     let is_fixed = parent.is_some() || !is_floating(body);
     let (at, quat) = if is_fixed { frame(body) } else { ([0.0; 3], Rotation::IDENTITY) };
     let joints: Vec<Value> = children(body, "joint").filter_map(|joint| turn(joint, servo)).collect();
-    let mut lines: Vec<Value> = children(body, "geom").flat_map(shape).map(line).collect();
+    let mut lines: Vec<Value> = children(body, "geom").flat_map(segments).map(line).collect();
     let hung: Vec<_> = bodies(body).collect();
     let ends = hung.iter().map(|hung| vector(*hung, "pos", [0.0; 3]));
     // The last of a chain may be a mesh alone: as far as its middle.
@@ -80,7 +100,7 @@ fn turn<'a>(joint: Node<'_, '_>, servo: &impl Fn(&str) -> Option<&'a str>) -> Op
 }
 
 /// A shape as segments with their radius.
-fn shape(geom: Node<'_, '_>) -> Vec<(Vec3, Vec3, f64)> {
+fn segments(geom: Node<'_, '_>) -> Vec<(Vec3, Vec3, f64)> {
     let size = attribute(geom, "size").map(numbers).unwrap_or_default();
     let size = |place: usize| size.get(place).copied().unwrap_or(0.0);
     let (at, quat) = frame(geom);
@@ -196,7 +216,7 @@ mod tests {
     #[test]
     fn the_quadruped_is_a_trunk_and_four_legs_whose_joints_are_its_servos() {
         let robot = RobotConfig::quadruped();
-        let found: Value = serde_json::from_str(&skeleton(&robot)).unwrap();
+        let found: Value = serde_json::from_str(&shape(&robot).unwrap()).unwrap();
         let bodies = found["bodies"].as_array().unwrap();
         assert_eq!((&found["floats"], bodies.len()), (&json!(true), 13));
         let named = bodies.iter().flat_map(|body| body["joints"].as_array().unwrap());
@@ -211,7 +231,16 @@ mod tests {
 
     #[test]
     fn a_robot_whose_shape_nothing_tells_is_not_drawn() {
-        assert_eq!(skeleton(&arm("")), "");
-        assert_eq!(skeleton(&arm("[body]\nkind = \"mujoco\"\nmodel = \"nowhere.xml\"\n")), "");
+        let unknown = Ok(String::new());
+        assert_eq!(shape(&arm("")), unknown);
+        assert_eq!(shape(&arm("[body]\nkind = \"mujoco\"\nmodel = \"nowhere.xml\"\n")), unknown);
+    }
+
+    /// It was left out without a word.
+    #[test]
+    fn a_shape_that_is_too_large_is_told() {
+        assert!(sendable("x".repeat(MOST_BYTES)).is_ok());
+        let said = sendable("x".repeat(MOST_BYTES + 1)).unwrap_err();
+        assert!(said.contains("takes 33 KiB, and at most 32 KiB are sent"), "{said}");
     }
 }

@@ -13,6 +13,10 @@ impl BusLink for EmulatedLink {
         (around.emulated)()
     }
 
+    fn rate_advice(&self, _: Option<u32>) -> String {
+        "an emulated bus has the bit rate of its servos".to_owned()
+    }
+
     fn emulated(&self) -> BusConfig {
         self.bus()
     }

@@ -14,6 +14,14 @@ impl BusLink for FdcanusbLink {
         Ok(Box::new(Fdcanusb::open(self).map_err(|error| error.to_string())?))
     }
 
+    fn rate_advice(&self, rate: Option<u32>) -> String {
+        let Some(rate) = rate else { return "only an fdcanusb on USB can change its bit rate".to_owned() };
+        format!(
+            "store it in the adapter: `printf 'can off\\nconf set can.bitrate {rate}\\nconf write\\ncan on\\n' > {}`",
+            self.path
+        )
+    }
+
     /// The bit rates are set in the adapter; moteus servos are shipped with these.
     fn emulated(&self) -> BusConfig {
         BusConfig::CAN_FD

@@ -151,6 +151,9 @@ pub trait BusLink {
         None
     }
 
+    /// How its bit rate is changed, for people: to this one, if it is known which the devices have.
+    fn rate_advice(&self, rate: Option<u32>) -> String;
+
     /// Which of its keys is not possible, and what to write instead.
     fn misfit(&self) -> Option<(String, &'static str)> {
         None

@@ -17,6 +17,11 @@ impl BusLink for Pi3hatLink {
         Ok(Box::new(opened.map_err(|error| error.to_string())?))
     }
 
+    fn rate_advice(&self, _: Option<u32>) -> String {
+        "a pi3hat has the bit rates of its keys `nominal_bit_rate` and `data_bit_rate` in the robot file"
+            .to_owned()
+    }
+
     fn emulated(&self) -> BusConfig {
         let wire = WireKind::CanFd { nominal_bps: self.nominal_bit_rate, data_bps: self.data_bit_rate };
         BusConfig { wire, ..BusConfig::CAN_FD }

@@ -14,6 +14,10 @@ impl BusLink for Rs485Link {
         self.open().map_err(|error| error.to_string())
     }
 
+    fn rate_advice(&self, _: Option<u32>) -> String {
+        "the line has the rate of its key `baud` in the robot file".to_owned()
+    }
+
     fn emulated(&self) -> BusConfig {
         BusConfig { wire: WireKind::Rs485 { baud: self.baud }, ..BusConfig::RS485 }
     }

@@ -18,6 +18,14 @@ impl BusLink for SlcanLink {
         Ok(Box::new(Slcan::open(self).map_err(|error| error.to_string())?))
     }
 
+    fn rate_advice(&self, rate: Option<u32>) -> String {
+        let rate = rate.map_or("BIT/S".to_owned(), |rate| rate.to_string());
+        format!(
+            "write `slcan:{},bitrate={rate}`, or `nominal_bit_rate = {rate}` in the robot file",
+            self.path
+        )
+    }
+
     fn emulated(&self) -> BusConfig {
         let data_bps = self.data_bit_rate.unwrap_or(self.nominal_bit_rate);
         let wire = WireKind::CanFd { nominal_bps: self.nominal_bit_rate, data_bps };

@@ -21,6 +21,14 @@ impl BusLink for SocketcanLink {
         Ok(Box::new(link))
     }
 
+    fn rate_advice(&self, rate: Option<u32>) -> String {
+        let (name, rate) = (&self.interface, rate.unwrap_or(500_000));
+        format!(
+            "the kernel sets the bit rate of {name}; for another: `sudo ip link set {name} down && sudo ip link set {name} up type can \
+             bitrate {rate}`"
+        )
+    }
+
     /// The bit rates are set in the kernel; moteus servos are shipped with these.
     fn emulated(&self) -> BusConfig {
         BusConfig::CAN_FD

@@ -15,6 +15,10 @@ impl BusLink for UdpLink {
         Ok(Box::new(opened.map_err(|error| error.to_string())?))
     }
 
+    fn rate_advice(&self, _: Option<u32>) -> String {
+        "the device at its other end sets the bit rate".to_owned()
+    }
+
     /// Without a gateway each device has an Ethernet port of its own: there is no bus they share.
     fn emulated(&self) -> BusConfig {
         let wire = match self.behind {

@@ -48,6 +48,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// A value beyond a bound by so small a share of it is the bound.
+const ROUNDING: f64 = 1e-9;
+
 /// Whole numbers beyond this are not all numbers of 64 bits.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
 
@@ -155,7 +158,9 @@ impl Parameter {
         if self.kind != ParameterKind::Float && value.fract() != 0.0 {
             return Err(refused(name, format_args!("{value} is not a whole number")));
         }
-        match (*min..=*max).contains(&value) {
+        // A bound as it is printed, rounded, is one.
+        let [least, most] = [min - ROUNDING * min.abs(), max + ROUNDING * max.abs()];
+        match (least..=most).contains(&value) {
             true => Ok(()),
             false => Err(refused(name, format_args!("{value} is outside {min} to {max}"))),
         }
@@ -264,6 +269,9 @@ mod tests {
         assert_eq!(refused(&steps, 0.5), "steps: 0.5 is not a whole number");
         assert_eq!(refused(&steps, 4.0), "steps: 4 is outside -3 to 3");
         assert_eq!((gain.check(2.0), steps.check(-3.0)), (Ok(()), Ok(())));
+        // Shown as 0.04485.
+        let lift = Parameter::float("lift_m", 0.0, 0.0..=0.044_849_999_999_999_994);
+        assert!(lift.check(0.04485).is_ok() && lift.check(0.04486).is_err() && lift.check(-1e-12).is_err());
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct BringUp {
     /// Replies missed and replies come late, since so many complete ticks in a row as are no chance.
     missed: u32,
     late: u32,
+    /// Whose replies came late; see [`CycleResult::late_servos`].
+    late_servos: u64,
 }
 
 /// Complete ticks in a row after which earlier misses say nothing any more.
@@ -26,10 +28,8 @@ impl BringUp {
         let missing = state.servos.iter().position(|servo| !servo.fresh);
         self.missed = self.missed.saturating_add(u32::from(cycle.missed));
         self.late = self.late.saturating_add(cycle.late);
-        // A late reply comes ticks after its query; of a silent servo none does, however many others are late.
-        let are_late = self.late.saturating_mul(2) >= self.missed && self.late > 0;
-        let late = |servo: usize| are_late && state.servos[servo].is_known();
-        let not_seen = |servo: usize| Cause::NotSeen { servo: servo as u16, late: late(servo) };
+        self.late_servos |= cycle.late_servos;
+        let not_seen = |servo: usize| Cause::NotSeen { servo: servo as u16, late: self.is_late(servo) };
         let twice = cycle.answered_twice.map(|servo| Cause::DuplicateReplies { servo });
         // Somebody else has switched it on, or it does not obey.
         let on = (0..).zip(&state.servos).find(|(_, servo)| servo.doing.is_on());
@@ -37,8 +37,14 @@ impl BringUp {
         self.lack = missing.map(not_seen).or(twice).or(on);
         self.complete = if self.lack.is_none() { self.complete.saturating_add(1) } else { 0 };
         if self.complete >= SETTLED {
-            (self.missed, self.late) = (0, 0);
+            (self.missed, self.late, self.late_servos) = (0, 0, 0);
         }
+    }
+
+    /// The replies of a servo come too late. Of a silent one none does, however many others are late; where many are lost, it is not
+    /// because they are late. On a bus that cannot keep up, most queries never leave: a fourth is many.
+    fn is_late(&self, servo: usize) -> bool {
+        self.late_servos >> (servo % 64) & 1 == 1 && self.late.saturating_mul(4) >= self.missed
     }
 
     /// What the last tick lacked; `None` if it was complete.

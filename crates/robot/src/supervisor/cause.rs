@@ -168,6 +168,15 @@ pub enum Cause {
         /// For how long.
         held_up_ns: i64,
     },
+    /// Servos that had timed out while the loop was held up hold their joints again; see `supervisor.recover`.
+    Recovered {
+        /// The joint that has moved most.
+        servo: u16,
+        /// How far, rad.
+        moved: f64,
+        /// For how long the loop was held up.
+        held_up_ns: i64,
+    },
     /// The IMU's reading is not a number.
     ImuNotFinite,
     /// The IMU repeats one reading, bit for bit.
@@ -345,7 +354,7 @@ impl Cause {
             Self::Stale { .. } => Trigger::Stale,
             Self::LoopHeldUp { of, .. } => of,
             Self::BusDown { .. } => Trigger::BusDown,
-            Self::Overruns { .. } => Trigger::Overruns,
+            Self::Overruns { .. } | Self::Recovered { .. } => Trigger::Overruns,
             Self::ImuSilent { .. } | Self::ImuNotFinite | Self::ImuFrozen { .. } => Trigger::Imu,
             Self::Tilt { .. } => Trigger::Tilt,
             Self::CommandNotFinite { .. }
@@ -394,6 +403,7 @@ impl Cause {
             | Self::ServoStillOn { servo, .. }
             | Self::ServoNotHeardOff { servo }
             | Self::PositionOutOfLimits { servo, .. }
+            | Self::Recovered { servo, .. }
             | Self::TooFast { servo, .. }
             | Self::MissedReplies { servo, .. }
             | Self::Stale { servo, .. }
@@ -484,12 +494,12 @@ impl fmt::Display for Cause {
             Self::TooFast { velocity, limit, .. } => {
                 write!(f, "joint at {velocity:.2} rad/s, limit {limit:.2} rad/s")
             }
-            Self::MissedReplies { count, .. } => write!(f, "{count} replies missed in a row"),
+            // Some of its queries may not have been sent (CubeMars), or their replies be late.
+            Self::MissedReplies { count: 1, .. } => f.write_str("no reply in time for 1 tick"),
+            Self::MissedReplies { count, .. } => write!(f, "no reply in time for {count} ticks"),
             Self::Stale { age_ns, .. } => write!(f, "state {:.1} ms old", ms(age_ns)),
             Self::NotSeen { late: false, .. } => f.write_str("no reply during start-up"),
-            Self::NotSeen { late: true, .. } => f.write_str(
-                "replies come too late during start-up: raise `loop.bus_deadline_us` or lower `loop.rate_hz`",
-            ),
+            Self::NotSeen { late: true, .. } => f.write_str("replies come too late during start-up"),
             Self::DuplicateReplies { .. } => {
                 f.write_str(
                     "two replies to one query: give each servo on this bus its own id, and end other programs that command it",
@@ -503,6 +513,12 @@ impl fmt::Display for Cause {
             Self::LoopHeldUp { held_up_ns, .. } => {
                 write!(f, "the loop was held up for {:.1} ms", ms(held_up_ns))
             }
+            Self::Recovered { moved, held_up_ns, .. } => write!(
+                f,
+                "recovered after {:.0} ms without the loop, moved {:.1} mrad",
+                ms(held_up_ns),
+                moved.abs() * 1e3
+            ),
             Self::ImuNotFinite => f.write_str("the IMU reports a value that is not a number"),
             Self::ImuFrozen { for_ns } => {
                 write!(f, "the IMU has repeated one reading for {:.1} ms: it hangs", ms(for_ns))

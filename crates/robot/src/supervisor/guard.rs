@@ -53,6 +53,11 @@ impl Guard {
         self.last.fill(Last::default());
     }
 
+    /// Forgets the target of a servo; see [`Guard::reset`].
+    pub fn forget(&mut self, servo: usize) {
+        self.last[servo] = Last::default();
+    }
+
     /// Keeps every command within its limits and lowers the torque of hot servos; `derate` is a share for all. Returns
     /// what may not be sent at all.
     pub fn check(

@@ -1,6 +1,6 @@
 //! What the robot file says about one joint, as the supervisor needs it.
 
-use crate::config::{Limits, ServoConfig};
+use crate::config::{Limits, ServoConfig, Timeout};
 use khz_servo::Carries;
 
 /// Limits of one servo; infinite where there is none.
@@ -54,12 +54,18 @@ pub struct Joint {
     pub target: [f64; 2],
     /// What its servo's messages can carry.
     pub carries: Carries,
+    /// See [`Timeout`].
+    pub timeout: Option<Timeout>,
 }
 
 impl Joint {
     /// No limits, and everything travels.
-    pub const UNLIMITED: Self =
-        Self { bounds: Bounds::NONE, target: Bounds::NONE.position, carries: Carries::EVERYTHING };
+    pub const UNLIMITED: Self = Self {
+        bounds: Bounds::NONE,
+        target: Bounds::NONE.position,
+        carries: Carries::EVERYTHING,
+        timeout: None,
+    };
 
     /// A servo of a robot file.
     pub fn of(servo: &ServoConfig) -> Self {
@@ -68,6 +74,6 @@ impl Joint {
         let [low, high] = family.settings().targets(bounds.position, &mounting);
         // Limits less than a step apart hold no target; `khz check` says so.
         let target = if low <= high { [low, high] } else { bounds.position };
-        Self { bounds, target, carries: family.settings().carries(&mounting) }
+        Self { bounds, target, carries: family.settings().carries(&mounting), timeout: Timeout::of(servo) }
     }
 }

@@ -11,7 +11,8 @@
 //!    └───────────────── Stopped, or Fault if something was wrong
 //! ```
 //! A trigger with the reaction `stop` leads to rest at once, from anywhere; before `Active` every trigger does, as
-//! outputs are off anyway. At rest every servo is commanded to stop, which also clears its fault.
+//! outputs are off anyway. At rest every servo is commanded to stop, which also clears its fault. Within `Active` servos that timed out
+//! while the loop was held up may be switched on again, if the robot file allows it (`recover`).
 //!
 //! A pure state machine: events and time are arguments, and it never reads a clock.
 //!
@@ -24,6 +25,7 @@ mod cause;
 mod guard;
 mod joint;
 mod reach;
+mod recover;
 pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
@@ -33,7 +35,7 @@ pub use cause::{Cause, Transition, Transitions, Trigger};
 pub use joint::Bounds;
 pub use khz_run::Phase;
 pub use khz_servo::Quantity;
-pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
+pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings};
 pub use watch::LONGEST_STALL_NS;
 pub(crate) use watch::{OFF_REPLIES, STILL_WAY};
 
@@ -44,7 +46,8 @@ use crate::state::RobotState;
 use bring_up::BringUp;
 use guard::Guard;
 use joint::Joint;
-use khz_servo::{ServoCommand, ServoState};
+use khz_servo::{Doing, ServoCommand, ServoState};
+use recover::{Progress, Recovery};
 use std::fmt;
 use std::ops::Deref;
 use watch::{Findings, Watch};
@@ -100,6 +103,15 @@ impl<T> fmt::Debug for Fixed<T> {
     }
 }
 
+/// Whether the controller stands on positions of before a stall; see [`Supervisor::starts_anew`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Anew {
+    No,
+    /// Until every servo has replied to a query of after the stall.
+    Waits,
+    Now,
+}
+
 /// The state machine.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
@@ -116,6 +128,10 @@ pub struct Supervisor {
     watch: Watch,
     bring_up: BringUp,
     guard: Guard,
+    /// See [`Supervisor::starts_anew`].
+    anew: Anew,
+    /// `None`: a stall longer than a watchdog brings the robot down.
+    recovery: Option<Box<Recovery>>,
     /// Triggers warned of or derated for, one bit each, until they are over.
     warned: u32,
     /// A trigger with the reaction `derate` is present.
@@ -126,6 +142,8 @@ pub struct Supervisor {
     /// See [`Supervisor::lack`].
     lack: Option<Cause>,
     settled: bool,
+    /// At rest: ticks in which stop was sent, up to [`SETTLE_TICKS`].
+    stops: i64,
     /// At rest: servos up to this one have been looked at whether they are off.
     looked_at: usize,
     /// See [`Supervisor::forgive_hold_ups`].
@@ -135,6 +153,12 @@ pub struct Supervisor {
     /// End of the last tick in which nothing was wrong.
     all_good_ns: i64,
     transitions: Transitions,
+}
+
+/// Commands decided so long ago are not those to begin a motion with.
+pub(crate) const fn is_outdated(age_ns: i64, period_ns: i64) -> bool {
+    let late_ns = age_ns - period_ns;
+    late_ns >= watch::HELD_UP_NS && late_ns >= period_ns
 }
 
 impl Supervisor {
@@ -153,13 +177,18 @@ impl Supervisor {
     fn with_joints(settings: SupervisorSettings, joints: Vec<Joint>) -> Self {
         Self {
             arm: settings.arming == Arming::Automatic,
-            settings: Fixed(settings),
             phase: Phase::Init,
             since_ns: None,
             blame: None,
             watch: Watch::new(joints.len()),
             bring_up: BringUp::default(),
             guard: Guard::new(joints.len()),
+            anew: Anew::No,
+            recovery: match settings.recover {
+                Recover::On => Recovery::of(&joints).map(Box::new),
+                Recover::Off => None,
+            },
+            settings: Fixed(settings),
             joints: Fixed(joints),
             bearable_ns: Fixed(LONGEST_STALL_NS),
             warned: 0,
@@ -167,6 +196,7 @@ impl Supervisor {
             asked_ns: None,
             lack: None,
             settled: false,
+            stops: 0,
             looked_at: 0,
             forgives_hold_ups: false,
             is_blind: false,
@@ -295,10 +325,16 @@ impl Supervisor {
 
     fn react(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
         let forgiving = self.phase == Phase::Armed || elapsed_ns < self.settings.grace_ns();
-        let findings = self.findings(state, seen, forgiving);
+        let mut findings = self.findings(state, seen, forgiving);
         self.is_blind = [Trigger::Stale, Trigger::Imu]
             .into_iter()
             .any(|trigger| matches!(findings[trigger as usize], Some(Cause::LoopHeldUp { .. })));
+        if self.recovery.is_some() {
+            self.recover(&mut findings, state, seen);
+        }
+        if seen.held_up_ns >= watch::HELD_UP_NS || self.anew != Anew::No {
+            self.look_whether_anew(state, seen, elapsed_ns);
+        }
         match self.worst(seen, &findings) {
             Some((Reaction::Stop, cause)) => self.rest(cause, state),
             Some((Reaction::Damp, cause)) => {
@@ -310,6 +346,64 @@ impl Supervisor {
             }
             _ => self.warn(&findings, state),
         }
+    }
+
+    /// What a recovery explains is no finding while it goes on; see [`Recovery`].
+    #[cold]
+    #[inline(never)]
+    fn recover(&mut self, findings: &mut Findings, state: &RobotState, seen: &Observation) {
+        let Some(mut recovery) = self.recovery.take() else { return };
+        recovery.look(&self.joints, state, seen);
+        let found = &mut findings[Trigger::ServoFault as usize];
+        let excuses = |at, joint: &Joint| recovery.excuses(at, joint, state);
+        let beside = self.watch.trouble_beside(&self.joints, state, excuses);
+        if recovery.is_running() {
+            *found = beside;
+            match recovery.advance(&self.joints, state, seen) {
+                Progress::GoesOn => self.is_blind = true,
+                Progress::Failed(cause) => *found = beside.or(Some(cause)),
+                Progress::Done(cause) => self.record(self.phase, self.phase, cause, state),
+            }
+        } else if let (Some(cause), None, Phase::Active) = (*found, beside, self.phase)
+            && self.reaction(cause) == Reaction::Damp
+            && recovery.begin(cause, state.now_ns)
+        {
+            (*found, self.is_blind) = (None, true);
+        }
+        self.recovery = Some(recovery);
+    }
+
+    /// See [`Supervisor::starts_anew`].
+    #[cold]
+    #[inline(never)]
+    fn look_whether_anew(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
+        let was_away = seen.held_up_ns >= state.period_ns.max(watch::HELD_UP_NS);
+        let is_new = elapsed_ns - seen.held_up_ns < self.settings.grace_ns() && self.watch.is_starting();
+        let knows_all = !was_away && !self.is_blind && state.servos.iter().all(|servo| servo.fresh);
+        let waits = was_away && is_new || self.anew == Anew::Waits;
+        self.anew = match waits && !self.forgives_hold_ups && !self.is_recovering() {
+            false => Anew::No,
+            true if knows_all => Anew::Now,
+            true => Anew::Waits,
+        };
+        self.is_blind |= self.anew != Anew::No;
+    }
+
+    /// The controller is to be started once more, on this state: in the grace of a start the loop was held up before every servo had
+    /// followed its first target, so the joints may be elsewhere by now.
+    pub fn starts_anew(&self) -> bool {
+        self.anew == Anew::Now
+    }
+
+    /// Servos that have timed out are being switched on again, and the controller is not asked.
+    pub fn is_recovering(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.is_running())
+    }
+
+    /// Servos that are stopped in the next cycle, and may be told to clear what their watchdogs have left.
+    pub(crate) fn clears(&self) -> Option<impl Iterator<Item = usize> + '_> {
+        let clearing = self.recovery.as_ref().filter(|recovery| recovery.is_clearing());
+        clearing.map(|recovery| recovery.stopped())
     }
 
     /// The gravest reaction asked for, and the first cause of it. A planned end comes after what is wrong.
@@ -326,9 +420,13 @@ impl Supervisor {
         })
     }
 
-    /// Why the robot is asked to come down. If its time was over while the loop stood still for longer than servos bear, it ends as any
-    /// such stall does: they have come down by themselves, although those that were not asked yet have not told so.
+    /// Why the robot comes down that is asked to. While servos are being switched on again after a stall, it is what the stall led to. If
+    /// its time was over while the loop stood still for longer than servos bear, it ends as any such stall does: they have come down by
+    /// themselves, although those that were not asked yet have not said so.
     fn asked(&self, cause: Cause) -> Cause {
+        if let Some(lets_go) = self.recovery.as_ref().and_then(|recovery| recovery.unfinished()) {
+            return if cause.is_trouble() { cause } else { lets_go };
+        }
         let held_up_ns = self.watch.held_up_ns();
         let is_planned = cause == Cause::TimeOver;
         match is_planned && !self.forgives_hold_ups && held_up_ns > *self.bearable_ns {
@@ -411,10 +509,13 @@ impl Supervisor {
     fn settle(&mut self, state: &RobotState, elapsed_ns: i64) {
         let off = |servo: &ServoState| servo.fresh && !servo.doing.is_on();
         let all_off = state.servos.iter().all(off) && self.watch.may_be_on(0).is_none();
-        self.settled = all_off || elapsed_ns >= settle_ns(state) && !self.accuse(state);
+        // Time in which the loop stood still sends nothing.
+        self.stops = (self.stops + 1).min(SETTLE_TICKS);
+        let is_over = self.stops == SETTLE_TICKS && elapsed_ns >= settle_ns(state);
+        self.settled = all_off || is_over && !self.accuse(state);
         if self.settled && self.arm {
             self.blame = None;
-            (self.settled, self.looked_at) = (false, 0);
+            (self.settled, self.stops, self.looked_at) = (false, 0, 0);
             self.watch.reset();
             self.enter(Phase::Init, Cause::Rearmed, state);
         }
@@ -474,6 +575,12 @@ impl Supervisor {
     pub fn govern(&mut self, commands: &mut [ServoCommand], state: &RobotState) {
         if self.phase == Phase::Active {
             let derate = if self.derated { self.settings.derate_to } else { 1.0 };
+            if let Some(recovery) = &mut self.recovery {
+                recovery.command(commands, state);
+            }
+            if self.anew != Anew::No {
+                self.take_back(commands, state);
+            }
             if let Some(cause) = self.guard.check(&self.joints, commands, state, &self.settings, derate) {
                 // A command that cannot be sent leaves nothing to go on with.
                 match self.settings.reactions.command {
@@ -483,7 +590,11 @@ impl Supervisor {
             }
         }
         match self.phase {
-            Phase::Active => {}
+            Phase::Active => {
+                if let Some(recovery) = &mut self.recovery {
+                    recovery.remember(&self.joints, commands, state);
+                }
+            }
             Phase::Damping => {
                 commands.iter_mut().zip(self.watch.damping()).for_each(|(to, command)| *to = command);
             }
@@ -492,6 +603,25 @@ impl Supervisor {
             }
         }
         self.watch.command(commands);
+    }
+
+    /// Takes back what a servo would follow that does not follow yet, because the state that was decided on [is old](is_outdated): its
+    /// joint may be elsewhere by now. Its target starts anew in the next tick.
+    #[cold]
+    pub(crate) fn hold_back(&mut self, commands: &mut [ServoCommand], state: &RobotState) {
+        self.take_back(commands, state);
+        self.watch.amend(commands);
+    }
+
+    /// A servo that is off stays off: one commanded to damp is not switched on until it has been stopped.
+    #[cold]
+    fn take_back(&mut self, commands: &mut [ServoCommand], state: &RobotState) {
+        for (at, (command, servo)) in commands.iter_mut().zip(&state.servos).enumerate() {
+            if matches!(command, ServoCommand::Position(_)) && !self.watch.follows(at) {
+                *command = if servo.doing == Doing::Off { ServoCommand::Stop } else { ServoCommand::Damp };
+                self.guard.forget(at);
+            }
+        }
     }
 
     /// Takes the phase from a record instead of deciding on it: for a controller that runs on recorded states.
@@ -531,7 +661,7 @@ impl Supervisor {
 
     fn rest(&mut self, cause: Cause, state: &RobotState) {
         let trouble = cause.is_trouble() || self.blame.is_some_and(Cause::is_trouble);
-        (self.settled, self.looked_at) = (false, 0);
+        (self.settled, self.stops, self.looked_at) = (false, 0, 0);
         self.arm = false;
         self.enter(if trouble { Phase::Fault } else { Phase::Stopped }, cause, state);
     }
@@ -541,6 +671,10 @@ impl Supervisor {
         self.since_ns = Some(state.now_ns);
         self.warned = 0;
         self.derated = false;
+        (self.anew, self.is_blind) = (Anew::No, false);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.end();
+        }
         self.record(from, to, cause, state);
     }
 

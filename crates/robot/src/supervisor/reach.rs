@@ -330,7 +330,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds { position: [-1.0, 1.0], velocity: 2.0, torque: 4.0 };
 
     fn joint() -> Joint {
-        Joint { bounds: BOUNDS, target: BOUNDS.position, carries: Carries::EVERYTHING }
+        Joint { bounds: BOUNDS, target: BOUNDS.position, carries: Carries::EVERYTHING, timeout: None }
     }
 
     fn servo(position: f64, velocity: f64) -> ServoState {

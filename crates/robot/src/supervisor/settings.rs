@@ -47,6 +47,16 @@ impl Descent {
 }
 
 words! {
+    /// Whether a run goes on after a stall in which servos have timed out.
+    Recover {
+        /// It does not: the robot comes down.
+        Off = "off",
+        /// Servos are switched on again where they are.
+        On = "on",
+    }
+}
+
+words! {
     /// What happens to a command beyond a servo's limits.
     OutOfLimits {
         /// It is clamped to the limit, a target that moves too fast is slowed down, and both are counted.
@@ -119,6 +129,11 @@ section! {
         still_velocity: f64 = 0.05, "rad/s", 0.0 => 10.0;
         /// See `still_velocity`. At least 50 ms, and two periods: before that, joints that were held have not begun to sink.
         still_s: f64 = 0.3, "s", 0.0 => 60.0;
+        /// Whether servos whose watchdogs expired while the loop was held up, for at most 0.3 s, are switched on again where they are,
+        /// at most 3 times in 60 s. Otherwise, and if a joint has moved by more than 0.05 rad, the robot comes down. For
+        /// an arm that must not fall for one late tick; safety.md has the conditions. Every servo must be a Damiao or RobStride with
+        /// `limits.velocity`.
+        recover: Recover = Recover::Off, "";
         /// The reaction to each trigger.
         reactions: Reactions = Reactions::default(), "";
     }
@@ -164,6 +179,9 @@ section! {
         bus_down: Reaction = Reaction::Damp, "";
     }
 }
+
+/// A longer stall is not recovered from, ns.
+pub const LONGEST_RECOVERED_NS: i64 = 300_000_000;
 
 /// Without `stale_ms`.
 const STALE_MS: f64 = 50.0;

@@ -542,7 +542,7 @@ fn replies_that_come_late_now_and_then_are_not_told_as_missing() {
     let mut bench = Bench::new(|settings| settings.answer_ticks = 5);
     // Complete now and then: the late reply comes a tick after the miss it belongs to.
     for _ in 0..20 {
-        bench.tick(|bench| bench.seen.cycle.late = 1);
+        bench.tick(|bench| (bench.seen.cycle.late, bench.seen.cycle.late_servos) = (1, 1 << 1));
         bench.tick(|bench| {
             bench.state.servos[1].fresh = false;
             bench.seen.cycle.missed = 1;
@@ -550,6 +550,9 @@ fn replies_that_come_late_now_and_then_are_not_told_as_missing() {
         assert_ne!(bench.supervisor.phase(), Phase::Idle);
     }
     assert_eq!(bench.supervisor.lack(), Some(Cause::NotSeen { servo: 1, late: true }));
+    // Another is silent.
+    bench.tick(|bench| bench.state.servos[0].fresh = false);
+    assert_eq!(bench.supervisor.lack(), Some(Cause::NotSeen { servo: 0, late: false }));
     // It falls silent.
     bench.run(100, |bench| {
         bench.state.servos[1].fresh = false;
@@ -801,6 +804,24 @@ fn stop_is_sent_for_fifty_milliseconds_and_in_six_ticks_to_servos_that_stay_on()
     // And a tick for each of two that has to be named.
     assert_eq!(ticks_until_settled(PERIOD_NS), 50 + 2);
     assert_eq!(ticks_until_settled(50 * PERIOD_NS), 6 + 2);
+}
+
+/// A stall of 50 ms ended it after the first tick, and a servo that had not been asked again was named as one that may be on.
+#[test]
+fn a_stall_at_rest_takes_none_of_the_six_ticks_in_which_stop_is_sent() {
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+    while !bench.supervisor.phase().is_over() {
+        bench.tick(|bench| bench.state.servos.iter_mut().for_each(|servo| servo.velocity = 0.0));
+    }
+    let unheard = |bench: &mut Bench| bench.state.servos.iter_mut().for_each(|servo| servo.fresh = false);
+    bench.state.now_ns += 100 * PERIOD_NS;
+    for _ in 0..3 {
+        bench.tick(unheard);
+        assert_eq!((bench.supervisor.is_settled(), bench.last().to), (false, Phase::Stopped));
+    }
+    bench.run(3, |_| {});
+    assert_eq!((bench.supervisor.is_settled(), bench.last().to), (true, Phase::Stopped));
 }
 
 #[test]
@@ -1302,6 +1323,27 @@ fn a_position_that_jumps_under_control_brings_the_robot_down() {
     assert_eq!(bench.run(5, jumped), Phase::Idle);
 }
 
+/// An outsider's moteus lost its power in a stall of 80 ms, its reply after that was lost, and it was driven by 0.7 rad to the wrong place.
+#[test]
+fn a_servo_back_on_another_turn_after_a_stall_brings_the_robot_down() {
+    let after = |stall: i64, to: f64| {
+        let mut bench = Bench::active(|_| {});
+        bench.supervisor.joints.0[0].bounds.velocity = 1.5;
+        bench.tick(|bench| bench.state.servos.iter_mut().for_each(|servo| servo.velocity = 0.0));
+        bench.state.now_ns += stall * PERIOD_NS;
+        bench.tick(|bench| {
+            bench.seen.held_up_ns = stall * PERIOD_NS;
+            bench.state.servos[0].velocity = 0.0;
+            bench.state.servos[0].position = to;
+        })
+    };
+    assert_eq!(after(80, 0.7), Phase::Damping);
+    // As far as it may have moved.
+    assert_eq!(after(80, 0.27), Phase::Active);
+    assert_eq!(after(26, 0.5), Phase::Damping);
+    assert_eq!(after(26, 0.08), Phase::Active);
+}
+
 #[test]
 fn a_position_that_slips_in_slices_under_control_brings_the_robot_down() {
     let mut bench = Bench::active(|_| {});
@@ -1362,4 +1404,22 @@ fn a_value_that_is_asked_for_and_never_a_number_is_reported() {
         }
         assert_eq!(bench.run(20, spoil), Phase::Active);
     }
+}
+
+/// A Damiao that was switched on says so in answer to damping, before it hears a target: one decided on before a stall went out after it.
+#[test]
+fn a_servo_that_has_only_said_that_it_is_on_is_held_back_after_a_stall() {
+    let mut bench = Bench::new(|_| {});
+    let off = |bench: &mut Bench| bench.state.servos.iter_mut().for_each(|servo| servo.doing = Doing::Off);
+    while bench.tick(off) != Phase::Active {}
+    bench.run(2, off);
+    bench.supervisor.hold_back(&mut bench.commands, &bench.state);
+    assert_eq!(bench.commands, [ServoCommand::Stop; 2]);
+    bench.run(2, off);
+    bench.tick(|_| {});
+    bench.supervisor.hold_back(&mut bench.commands, &bench.state);
+    assert_eq!(bench.commands, [ServoCommand::Damp; 2]);
+    bench.run(4, |_| {});
+    bench.supervisor.hold_back(&mut bench.commands, &bench.state);
+    assert!(bench.commands.iter().all(|command| matches!(command, ServoCommand::Position(_))), "it follows");
 }

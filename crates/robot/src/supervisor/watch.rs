@@ -36,8 +36,10 @@ const UNMEASURED_REPLIES: u32 = 5;
 /// How long a servo may take to switch its output on; a moteus takes about 10 ms.
 const ENABLING_NS: i64 = 500_000_000;
 
+/// A servo that was switched on says so before it hears its first target; the next reply is one to that.
+const FOLLOWED: u8 = 2;
 /// From this much on, and from [`HELD_UP_PERIODS`] on, it is reported that the loop was held up.
-const HELD_UP_NS: i64 = 10_000_000;
+pub(super) const HELD_UP_NS: i64 = 10_000_000;
 const HELD_UP_PERIODS: i64 = 3;
 
 /// A stall of this length, ns, that is also ten periods long brings the robot down whatever its servos report: servos that are off,
@@ -89,6 +91,8 @@ struct Tally {
     told_before: Told,
     /// It has been seen running since it was so commanded.
     ran: bool,
+    /// Replies in a row in which it followed as it was commanded, up to [`FOLLOWED`].
+    followed: u8,
     /// Replies in a row in which it was stopped although it was so commanded, …
     stopped: u32,
     /// … and since when it has been off, for whatever reason.
@@ -112,14 +116,14 @@ struct Tally {
 }
 
 impl Tally {
-    /// `too_much`: from where on it is astray, if it is to do what it is commanded.
+    /// `too_much`: from where on it is astray, if it is to do what it is commanded. `factor`: faster than its limit by it brings the robot down.
     fn update(
         &mut self,
         servo: &ServoState,
         joint: &Joint,
         now_ns: i64,
         phase: Phase,
-        too_much: Option<u32>,
+        (too_much, factor): (Option<u32>, f64),
     ) {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
         let driven = self.told != Told::Stop;
@@ -136,12 +140,14 @@ impl Tally {
         }
         self.jump = None;
         if servo.fresh {
-            self.read(servo, joint, too_much);
+            self.read(servo, joint, too_much, factor);
         }
     }
 
     /// Takes a reply in.
-    fn read(&mut self, servo: &ServoState, joint: &Joint, too_much: Option<u32>) {
+    fn read(&mut self, servo: &ServoState, joint: &Joint, too_much: Option<u32>, factor: f64) {
+        let follows = servo.doing == Doing::Following && self.told_before == Told::Follow;
+        self.followed = if follows { FOLLOWED.min(self.followed + 1) } else { 0 };
         let before = !self.let_go && self.told_before.allows(servo.doing);
         let explained = self.told.allows(servo.doing) || before;
         self.count_astray(too_much, explained);
@@ -164,7 +170,10 @@ impl Tally {
         } else {
             let from = self.track.position();
             let to = servo.position;
-            let jumps = self.track.jumps(servo.at_ns, [to, servo.velocity], [f64::INFINITY; 2]);
+            // A servo that lost its power while nothing was heard of it is back within 26 ms, and perhaps on another turn: no joint that
+            // is under control has moved so far meanwhile.
+            let fastest = factor * joint.bounds.velocity;
+            let jumps = self.track.jumps(servo.at_ns, [to, servo.velocity], [fastest, f64::INFINITY]);
             self.jump = jumps.then_some([from, to]);
         }
     }
@@ -252,8 +261,10 @@ pub struct Watch {
     /// When the joints came to rest.
     still_since_ns: Option<i64>,
     imu: Changes,
-    /// How long the loop was held up since the last tick in which every device answered.
+    /// How long the loop was held up since it last caught up.
     held_up_ns: i64,
+    /// Every device answered in the last tick, and what it answered was asked after the loop was held up last.
+    caught_up: bool,
     /// It was held up too long in this tick to go on.
     is_long: bool,
     /// Every device answered in the last tick.
@@ -276,6 +287,7 @@ impl Watch {
             still_since_ns: None,
             imu: Changes::default(),
             held_up_ns: 0,
+            caught_up: false,
             is_long: false,
             complete: false,
             back: BACK_TICKS,
@@ -319,17 +331,20 @@ impl Watch {
             Phase::Damping => Some(ASTRAY.max(STRAYED * (ASTRAY_NS / state.period_ns.max(1)) as u32)),
             _ => None,
         };
+        // While it comes down a joint may fall.
+        let factor = if phase == Phase::Active { settings.velocity_factor } else { f64::INFINITY };
         let mut still = true;
         for ((tally, servo), joint) in self.tallies.iter_mut().zip(&state.servos).zip(joints) {
-            tally.update(servo, joint, state.now_ns, phase, too_much);
+            tally.update(servo, joint, state.now_ns, phase, (too_much, factor));
             still &= tally.is_still(servo, joint, settings.still_velocity);
         }
         state.imu.iter().for_each(|imu| self.imu.update(&imu.sample));
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
         self.count_slow(seen, settings);
         self.is_long = seen.held_up_ns >= LONGEST_STALL_NS.max(LONG_PERIODS * state.period_ns);
-        self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
+        self.held_up_ns = seen.held_up_ns + if self.caught_up { 0 } else { self.held_up_ns };
         let complete = seen.cycle.missed + seen.cycle.quiet == 0 && !seen.cycle.imu_missed;
+        self.caught_up = complete && seen.held_up_ns <= state.period_ns;
         self.back = match self.complete {
             true if seen.held_up_ns > state.period_ns => 0,
             // A device that is silent while the loop is held up again and again gets no more time by it.
@@ -368,6 +383,29 @@ impl Watch {
             tally.told_before = std::mem::replace(&mut tally.told, Told::of(command));
             if tally.told != Told::Stop {
                 tally.may_be_on = OFF_REPLIES;
+            }
+        }
+    }
+
+    /// The servo has been told where to be.
+    pub fn follows(&self, servo: usize) -> bool {
+        self.tallies[servo].followed == FOLLOWED
+    }
+
+    /// A servo that is commanded to follow has not been told where to be, or none is commanded yet.
+    pub fn is_starting(&self) -> bool {
+        // What was taken back after a stall was commanded before it.
+        let commanded = |tally: &&Tally| [tally.told, tally.told_before].contains(&Told::Follow);
+        let mut all = self.tallies.iter().filter(commanded).peekable();
+        all.peek().is_none() || all.any(|tally| tally.followed < FOLLOWED)
+    }
+
+    /// Some of the commands that were told last are others, and the replies to them are none to a target.
+    pub fn amend(&mut self, commands: &[ServoCommand]) {
+        for (tally, command) in self.tallies.iter_mut().zip(commands) {
+            let told = Told::of(command);
+            if tally.told != told {
+                (tally.told, tally.followed) = (told, 0);
             }
         }
     }
@@ -412,7 +450,7 @@ impl Watch {
         self.back < BACK_TICKS
     }
 
-    /// How long the loop was held up since the last tick in which every device answered.
+    /// How long the loop was held up since the last tick in which every device answered what it was asked after that.
     pub const fn held_up_ns(&self) -> i64 {
         self.held_up_ns
     }
@@ -466,7 +504,7 @@ impl Watch {
         if !forgiving {
             self.look_at_loop(state.period_ns, settings, &mut find);
         }
-        if seen.held_up_ns >= HELD_UP_NS.max(HELD_UP_PERIODS * state.period_ns) {
+        if is_reported(seen.held_up_ns, state.period_ns) {
             find(Cause::LoopHeldUp { of: Trigger::Overruns, held_up_ns: seen.held_up_ns });
         }
         look_at_imu(self, state, settings, forgiving, &mut find);
@@ -483,6 +521,20 @@ impl Watch {
         let held_up_ns = self.held_up_ns;
         let explains = age_ns - held_up_ns <= limit_ns && held_up_ns > age_ns / 2;
         explains.then_some(Cause::LoopHeldUp { of, held_up_ns })
+    }
+
+    /// What is wrong with a servo itself, but for those for which there is an excuse.
+    #[cold]
+    pub fn trouble_beside(
+        &self,
+        joints: &[Joint],
+        state: &RobotState,
+        is_excused: impl Fn(usize, &Joint) -> bool,
+    ) -> Option<Cause> {
+        let all = state.servos.iter().zip(joints).zip(&self.tallies).enumerate();
+        all.filter(|(at, ((_, joint), _))| !is_excused(*at, joint)).find_map(
+            |(at, ((servo, joint), tally))| servo_trouble(at as u16, servo, joint, tally, state.now_ns),
+        )
     }
 
     fn look_at_loop(&self, period_ns: i64, settings: &SupervisorSettings, find: &mut impl FnMut(Cause)) {
@@ -502,6 +554,11 @@ impl Watch {
     }
 }
 
+/// The loop was held up for so long that it is reported.
+pub const fn is_reported(held_up_ns: i64, period_ns: i64) -> bool {
+    held_up_ns >= HELD_UP_NS && held_up_ns >= HELD_UP_PERIODS * period_ns
+}
+
 /// So many replies may be missed in a row. During the grace only as many as make the state stale, or hide a restart.
 fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bool) -> u32 {
     if !forgiving {
@@ -511,7 +568,8 @@ fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bo
     settings.missed_replies.max(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 
-/// What is wrong with a servo itself.
+/// What is wrong with a servo itself. Inlined where it is asked in every tick: a call costs 16 instructions for each servo.
+#[inline(always)]
 fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_ns: i64) -> Option<Cause> {
     match servo.doing {
         Doing::Faulted => return Some(Cause::ServoFault { servo: at, fault: servo.fault }),
@@ -712,6 +770,21 @@ mod tests {
         assert!(just_back(&[well, held_up(period_ns + 1)]));
         assert!(!just_back(&[well, held_up(period_ns + 1), well]), "all have answered");
         assert!(just_back(&[well, held_up(period_ns + 1), missed(1, 1)]), "one of each has not");
+    }
+
+    /// Replies in the tick of a stall are to queries of before it: if one of the next is lost, the stall still explains its age.
+    #[test]
+    fn a_reply_lost_right_after_a_stall_is_no_older_than_the_stall_made_it() {
+        let (period_ns, stall_ns) = (1_000_000, 60_000_000);
+        let lost = Observation {
+            cycle: crate::cycle::CycleResult { missed: 1, ..Default::default() },
+            ..Observation::default()
+        };
+        let well = Observation::default();
+        let after = |ticks: &[Observation]| watched(period_ns, ticks).held_up_ns();
+        assert_eq!(after(&[well, held_up(stall_ns), lost]), stall_ns);
+        assert_eq!(after(&[well, held_up(stall_ns), well]), stall_ns, "as old as what was asked before");
+        assert_eq!(after(&[well, held_up(stall_ns), well, lost]), 0);
     }
 
     #[test]

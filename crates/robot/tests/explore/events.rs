@@ -1,6 +1,7 @@
 //! What can happen in one tick, and every combination of it up to a number of events at once.
 
 use khz_link::ImuSample;
+use khz_robot::config::Recover;
 use khz_robot::state::{ImuState, RobotState};
 use khz_robot::supervisor::{Cause, Observation, Phase, SupervisorSettings};
 use khz_robot::{Doing, Fault, Mode, Refused, ServoState};
@@ -159,8 +160,8 @@ pub fn combinations(servos: usize, most: usize) -> Vec<Vec<Event>> {
     sets
 }
 
-/// So long, in periods, the loop is held up.
-pub const HELD_UP_PERIODS: i64 = 10;
+/// So long, in periods, the loop is held up: longer than servos wait, and not too long to recover from.
+pub const HELD_UP_PERIODS: i64 = 5;
 
 /// The inputs of one tick.
 pub struct Tick {
@@ -245,7 +246,12 @@ impl Tick {
             ServoEvent::Stale => (servo.fresh, servo.at_ns) = (false, now_ns - settings.stale_ns() - 1),
             ServoEvent::Unknown => *servo = ServoState::UNKNOWN,
             ServoEvent::Fault => (servo.doing, servo.fault) = (Doing::Faulted, HOT),
-            ServoEvent::TimedOut => servo.doing = Doing::TimedOut,
+            ServoEvent::TimedOut => {
+                (servo.doing, servo.fault) = match settings.recover {
+                    Recover::On => (Doing::Faulted, LOST_COMMUNICATION),
+                    Recover::Off => (Doing::TimedOut, servo.fault),
+                };
+            }
             ServoEvent::Off => servo.doing = Doing::Off,
             ServoEvent::Runs => servo.doing = Doing::Following,
             ServoEvent::PositionNan => servo.position = f64::NAN,
@@ -263,6 +269,8 @@ impl Tick {
 
 /// What a servo may refuse.
 const REFUSED: Refused = Refused { register: 1, name: "position", write: false };
+/// What a Damiao says once its watchdog has expired; a moteus, the servo explored otherwise, is not switched on again.
+const LOST_COMMUNICATION: Fault = Fault { code: 13, text: "communication lost" };
 const HOT: Fault = Fault { code: 38, text: "over temperature" };
 
 /// In time, healthy, and moving: a robot that never comes to rest by itself.

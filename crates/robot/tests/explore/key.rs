@@ -11,41 +11,56 @@ pub const EPOCH_NS: i64 = 1 << 60;
 
 /// Fields that decide nothing: settings and joints never change, transitions are taken in every tick, of the blame only matters
 /// whether it is trouble (the search adds that), and the others only say something about a transition.
-const IGNORED: [&str; 11] = [
-    "settings",
-    "joints",
-    "transitions",
-    "blame",
-    "all_good_ns",
-    "clamped",
-    "took_ns",
-    "waited_ns",
-    "lack",
-    // Ticks are so far apart that no position can have jumped, and every reading of the IMU differs.
-    "track",
-    "imu",
-];
+fn is_ignored(field: &str) -> bool {
+    matches!(
+        field,
+        "settings"
+        | "joints"
+        | "transitions"
+        | "blame"
+        | "all_good_ns"
+        | "clamped"
+        | "took_ns"
+        | "waited_ns"
+        | "lack"
+        // Ticks are so far apart that no position can have jumped, and every reading of the IMU differs.
+        | "track"
+        | "imu"
+        // How a joint was held decides where it is held again, within its limits.
+        | "preload"
+        | "torque"
+        | "target"
+    )
+}
 
 /// Hashes of 128 bits: of a million states two have the same with a probability of 10⁻²⁷.
 pub type Key = u128;
 
 /// Fields with thresholds of their own, which no setting shortens: how long a servo may stay off, or do something else.
-const LONG: [&str; 6] = ["off_since_ns", "stopped", "off", "astray", "may_be_on", "back"];
+fn is_long(field: &str) -> bool {
+    matches!(field, "off_since_ns" | "stopped" | "stops" | "off" | "astray" | "may_be_on" | "back")
+}
 
 /// Lists with an element for each servo: the supervisor's, and what the laws remember.
-const PER_SERVO: [&str; 11] = [
-    "tallies",
-    "last",
-    "missed",
-    "driven",
-    "ran",
-    "off",
-    "told",
-    "told_before",
-    "astray",
-    "is_astray",
-    "may_be_on",
-];
+fn is_per_servo(field: &str) -> bool {
+    matches!(
+        field,
+        "tallies"
+            | "last"
+            | "missed"
+            | "driven"
+            | "ran"
+            | "off"
+            | "told"
+            | "told_before"
+            | "astray"
+            | "is_astray"
+            | "may_be_on"
+            | "held"
+            | "timed_out"
+            | "followed"
+    )
+}
 
 /// Servos of the explored robots, at most.
 pub const MOST_SERVOS: usize = 2;
@@ -136,10 +151,11 @@ impl Reader {
     /// A value: a number, or the name of a variant or of a type. They alone make states differ: what stands between them follows from
     /// them.
     fn word_ends(&mut self) {
+        let Some(first) = self.word.as_bytes().first() else { return };
+        let is_number = first.is_ascii_digit() || *first == b'-';
         let word = std::mem::take(&mut self.word);
-        let is_number = word.starts_with(|letter: char| letter.is_ascii_digit() || letter == '-');
-        match word.parse::<i64>() {
-            Ok(number) if is_number => self.number(number),
+        match is_number.then(|| word.parse::<i64>()) {
+            Some(Ok(number)) => self.number(number),
             // No chunk is as a shorter one, nor as a number.
             _ => word.as_bytes().chunks(15).for_each(|chunk| {
                 let mut value = [0; 16];
@@ -166,9 +182,9 @@ impl Reader {
     /// The word was the name of a field.
     fn field(&mut self) {
         let name = self.word.as_str();
-        self.skip = IGNORED.contains(&name).then_some(self.depth);
-        self.long = LONG.contains(&name);
-        self.lists = PER_SERVO.contains(&name) && self.list.is_none();
+        self.skip = is_ignored(name).then_some(self.depth);
+        self.long = is_long(name);
+        self.lists = self.list.is_none() && is_per_servo(name);
         self.word.clear();
     }
 
@@ -203,9 +219,20 @@ impl Reader {
     }
 }
 
-const fn is_of_a_word(letter: &u8) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(*letter, b'_' | b'.' | b'-')
+const fn is_of_a_word(letter: u8) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, b'_' | b'.' | b'-')
 }
+
+/// The same as a table, for the loop in which the exploration spends its time.
+const OF_A_WORD: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut letter = 0;
+    while letter < table.len() {
+        table[letter] = is_of_a_word(letter as u8);
+        letter += 1;
+    }
+    table
+};
 
 impl fmt::Write for Reader {
     fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -214,8 +241,21 @@ impl fmt::Write for Reader {
             self.field();
             return Ok(());
         }
-        // Names and numbers come as a whole, as a rule.
-        if text.bytes().all(|letter| is_of_a_word(&letter)) {
+        // As a rule names and numbers come as a whole, and so does what stands between them.
+        let between = match text {
+            ", " => Some(b','),
+            " { " => Some(b'{'),
+            " }" => Some(b'}'),
+            _ => None,
+        };
+        if let Some(letter) = between {
+            match self.skip {
+                Some(began) => self.skip(letter, began),
+                None => self.mark(letter),
+            }
+            return Ok(());
+        }
+        if text.bytes().all(|letter| OF_A_WORD[usize::from(letter)]) {
             if self.skip.is_none() {
                 self.word.push_str(text);
             }
@@ -224,7 +264,7 @@ impl fmt::Write for Reader {
         for letter in text.bytes() {
             match self.skip {
                 Some(began) => self.skip(letter, began),
-                None if is_of_a_word(&letter) => self.word.push(char::from(letter)),
+                None if OF_A_WORD[usize::from(letter)] => self.word.push(char::from(letter)),
                 None => self.mark(letter),
             }
         }

@@ -2,9 +2,9 @@
 
 use crate::events::{CommandEvent, Event, ImuEvent, ServoEvent, Tick};
 use crate::key::{Caps, MOST_SERVOS};
-use khz_robot::config::Reaction;
+use khz_robot::config::{Reaction, Recover};
 use khz_robot::supervisor::{Cause, Phase, Supervisor, SupervisorSettings, Transition, Trigger};
-use khz_robot::{Doing, ServoCommand};
+use khz_robot::{Doing, ServoCommand, ServoState};
 
 /// Stop is sent for so long before the robot counts as settled.
 fn settle_ns(period_ns: i64) -> i64 {
@@ -73,7 +73,31 @@ pub struct Memory {
     may_be_on: [u32; MOST_SERVOS],
     /// Control ended because of trouble.
     trouble: bool,
+    /// Ticks since the loop was held up, this one included.
+    stalled: u32,
+    /// How often it was held up since every servo was last seen to follow.
+    stalls: u32,
+    /// For so many ticks servos are being switched on again, …
+    recovering: u32,
+    /// … or were in the tick before, …
+    was_recovering: bool,
+    /// … and so often they have been.
+    recovered: u32,
+    /// It said meanwhile that it had timed out.
+    timed_out: [bool; MOST_SERVOS],
+    /// Replies in a row in which it followed and had been commanded to, up to two.
+    followed: [u32; MOST_SERVOS],
+    /// The controller stands on positions of before a stall: for certain, within the grace, and perhaps.
+    owes: bool,
+    may_owe: bool,
 }
+
+/// So many ticks after a stall servos that have timed out may be switched on again, in so many steps of at most so many ticks, and so often
+/// in the time explored, which is less than 60 s.
+const EXPLAINED: u32 = 6;
+const STEPS: u32 = 3;
+const STEP_NS: i64 = 50_000_000;
+const RECOVERIES: u32 = 3;
 
 impl Memory {
     pub fn new() -> Self {
@@ -94,6 +118,15 @@ impl Memory {
             is_astray: [false; MOST_SERVOS],
             may_be_on: [0; MOST_SERVOS],
             trouble: false,
+            stalled: EXPLAINED + 1,
+            stalls: 0,
+            recovering: 0,
+            was_recovering: false,
+            recovered: 0,
+            timed_out: [false; MOST_SERVOS],
+            followed: [0; MOST_SERVOS],
+            owes: false,
+            may_owe: false,
         }
     }
 }
@@ -136,8 +169,11 @@ pub fn hold(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
     armed_only_when_asked(memory, step)?;
     armed_only_in_health(step)?;
     stop_is_obeyed(step)?;
-    a_planned_end_hides_no_stall(step)?;
+    an_end_hides_no_stall(memory, step)?;
     remember_counts(memory, step);
+    only_a_stall_is_recovered_from(memory, step)?;
+    a_recovery_goes_step_by_step(memory, step)?;
+    a_stall_before_the_first_commands_starts_anew(memory, step)?;
     triggers_end_control(memory, step)?;
     nothing_else_ends_control(memory, step)?;
     damping_ends(memory, step)?;
@@ -276,8 +312,13 @@ fn stop_is_obeyed(step: &Step<'_>) -> Result<(), String> {
     law(!asked || ends, || format!("asked to stop in {:?} it is in {after:?}", step.before))
 }
 
-/// The explored stall is longer than servos bear.
-fn a_planned_end_hides_no_stall(step: &Step<'_>) -> Result<(), String> {
+/// The explored stall is longer than servos bear. Servos that are being switched on again after one are off.
+fn an_end_hides_no_stall(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
+    let end = step.transitions.iter().find(|it| it.from == Phase::Active && it.to != Phase::Active);
+    let lets_go = memory.recovering > 0 && !step.transitions.iter().any(is_recovered);
+    law(!lets_go || end.is_none_or(|it| it.cause.is_trouble()), || {
+        format!("an end in the midst of a recovery counts as one without trouble: {:?}", step.transitions)
+    })?;
     let over = step.before == Phase::Active && step.tick.seen.stop == Some(Cause::TimeOver);
     let hidden = over && step.has(Event::HeldUp) && step.transitions.iter().all(|it| !it.cause.is_trouble());
     law(!hidden, || format!("a stall over the end counts as planned: {:?}", step.transitions))
@@ -304,6 +345,109 @@ fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
     memory.down = count(step.has(Event::LinkDown), memory.down, settings.missed_replies);
 }
 
+/// A recovery begins when a servo says that it has timed out, right after a stall, not while another goes on, and not too often;
+/// never where it is off.
+fn only_a_stall_is_recovered_from(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
+    // In a reply of after the stall, which the one before a missed reply may be, or that in the tick of the next.
+    let (now_ns, since) = (step.tick.state.now_ns, i64::from(memory.stalled));
+    memory.stalled = if step.has(Event::HeldUp) { 1 } else { (memory.stalled + 1).min(EXPLAINED + 1) };
+    let is_news = |servo: &ServoState| now_ns - servo.at_ns < since * step.tick.state.period_ns;
+    let follows = |servo: &ServoState| servo.doing == Doing::Following && is_news(servo);
+    if step.before != Phase::Active || step.tick.state.servos.iter().all(follows) {
+        memory.stalls = 0;
+    }
+    if step.has(Event::HeldUp) && step.before == Phase::Active {
+        memory.stalls = (memory.stalls + 1).min(2);
+    }
+    if memory.recovering == 0 {
+        memory.timed_out = [false; MOST_SERVOS];
+    }
+    for event in step.events {
+        if let Event::Servo(at, ServoEvent::TimedOut) = *event {
+            memory.timed_out[at] = true;
+        }
+    }
+    if !step.after.is_recovering() || memory.recovering > 0 {
+        return Ok(());
+    }
+    memory.recovered += 1;
+    law(step.settings.recover == Recover::On, || "it recovers although that is off".into())?;
+    law(step.before == Phase::Active, || format!("it recovers from {:?}", step.before))?;
+    law(memory.stalled <= EXPLAINED, || "it recovers without a stall".into())?;
+    law(memory.stalls <= 1, || "two stalls together are longer than one is recovered from".into())?;
+    law(memory.timed_out.contains(&true), || "it recovers, and no servo has timed out".into())?;
+    law(memory.recovered <= RECOVERIES, || "it recovers too often".into())
+}
+
+fn is_recovered(transition: &Transition) -> bool {
+    matches!(transition.cause, Cause::Recovered { .. })
+}
+
+/// Only a servo that has timed out is stopped, which clears that; none is switched on before all have replied that they are well or off;
+/// and each step has its time.
+fn a_recovery_goes_step_by_step(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
+    let goes_on = step.after.is_recovering();
+    let done = step.transitions.iter().any(is_recovered);
+    law(!step.has(Event::HeldUp) || memory.recovering == 0 || !done && !goes_on, || {
+        "a recovery outlasts another stall".into()
+    })?;
+    law(!done || memory.recovering > 0 && !goes_on, || "recovered from nothing".into())?;
+    memory.was_recovering = memory.recovering > 0;
+    memory.recovering = if goes_on { memory.recovering + 1 } else { 0 };
+    if !goes_on {
+        return Ok(());
+    }
+    let step_ticks = step.ticks(STEP_NS.max(2 * step.tick.state.period_ns));
+    law(memory.recovering <= STEPS * step_ticks, || format!("it recovers for {} ticks", memory.recovering))?;
+    let may_be_on =
+        |doing: Doing| matches!(doing, Doing::Off | Doing::Starting | Doing::Following | Doing::Damping);
+    for (at, command) in step.tick.commands.iter().enumerate() {
+        let servo = &step.tick.state.servos[at];
+        match command {
+            ServoCommand::Damp => {}
+            ServoCommand::Stop => law(memory.timed_out[at], || "it stops one that has not timed out".into())?,
+            ServoCommand::Position(_) => {
+                law(memory.recovering > 2, || "it is switched on before it was read and stopped".into())?;
+                law(may_be_on(servo.doing), || {
+                    format!("it is switched on although it is {:?}", servo.doing)
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// As long as a servo that is commanded to move has not followed twice, within the grace of a start, the controller is not asked after a
+/// stall before it was started on replies of a later tick.
+fn a_stall_before_the_first_commands_starts_anew(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
+    let servos = &step.tick.state.servos;
+    for (at, servo) in servos.iter().enumerate().filter(|(_, servo)| servo.fresh) {
+        let follows = servo.doing == Doing::Following && memory.told_before[at] == 2;
+        memory.followed[at] = if follows { (memory.followed[at] + 1).min(2) } else { 0 };
+    }
+    if step.before != Phase::Active {
+        memory.followed = [0; MOST_SERVOS];
+    }
+    let commanded = || (0..servos.len()).filter(|&at| [memory.told[at], memory.told_before[at]].contains(&2));
+    let is_starting = commanded().next().is_none() || commanded().any(|at| memory.followed[at] < 2);
+    let goes_on = step.before == Phase::Active && step.after.phase() == Phase::Active;
+    let in_grace = memory.ticks < step.ticks(step.settings.grace_ns());
+    let owed = memory.may_owe;
+    memory.may_owe |= step.has(Event::HeldUp) && is_starting;
+    memory.owes |= step.has(Event::HeldUp) && is_starting && in_grace;
+    let recovers = step.after.is_recovering();
+    memory.owes &= goes_on && !recovers;
+    memory.may_owe &= goes_on && step.after.is_blind();
+    if step.after.starts_anew() {
+        let silent = servos.iter().any(|servo| !servo.fresh);
+        law(owed && goes_on && !silent && !step.has(Event::HeldUp), || {
+            format!("started anew with {:?}", step.events)
+        })?;
+        (memory.owes, memory.may_owe) = (false, false);
+    }
+    law(!memory.owes || step.after.is_blind(), || "the controller goes on where the joints were".into())
+}
+
 /// The gravest reaction to what is wrong in this tick, by the robot file's own words.
 fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
     let settings = step.settings;
@@ -315,12 +459,12 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
             Event::Servo(
                 _,
                 ServoEvent::Fault
-                | ServoEvent::TimedOut
                 | ServoEvent::PositionNan
                 | ServoEvent::VelocityNan
                 | ServoEvent::Saturated
                 | ServoEvent::Refused,
             ) => Trigger::ServoFault,
+            Event::Servo(_, ServoEvent::TimedOut) if !step.after.is_recovering() => Trigger::ServoFault,
             Event::Servo(_, ServoEvent::Outside) => Trigger::Position,
             Event::Servo(_, ServoEvent::Fast) => Trigger::Velocity,
             Event::Servo(servo, ServoEvent::Off)
@@ -371,7 +515,8 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
                 settings.reactions.controller.max(Reaction::Damp)
             }
             Event::Command(_, CommandEvent::Nan | CommandEvent::Infinite)
-                if step.observed == Phase::Active =>
+                // Meanwhile the controller is not asked.
+                if step.observed == Phase::Active && !step.after.is_blind() =>
             {
                 settings.reactions.command.reaction()
             }
@@ -408,6 +553,10 @@ fn triggers_end_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> 
 
 /// A robot with which nothing is wrong stays under control, without a warning.
 fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
+    if memory.was_recovering {
+        // It has ended, if it failed, and said so if it has not.
+        return Ok(());
+    }
     let harmless = |event: &Event| match *event {
         Event::Arm
         | Event::AnsweredTwice

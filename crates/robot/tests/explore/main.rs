@@ -12,6 +12,7 @@ mod key;
 mod laws;
 mod search;
 
+use events::{CommandEvent, Event, ServoEvent};
 use khz_robot::config::RobotConfig;
 use khz_robot::supervisor::{Phase, Supervisor};
 use search::{Scope, Seen, explore};
@@ -19,17 +20,22 @@ use search::{Scope, Seen, explore};
 const PERIOD_NS: i64 = 50_000_000;
 
 /// A robot file whose thresholds are a few ticks; `reactions` are added to it.
-fn robot(servos: usize, reactions: &str) -> RobotConfig {
+fn robot(servos: usize, reactions: &str, recover: &str) -> RobotConfig {
+    let family = match recover {
+        "on" => "family = \"damiao\"\ndamiao = { model = \"4310\", kp = 20, kd = 1 }\n",
+        _ => "",
+    };
     let servo = |n: usize| {
         format!(
-            "[[servo]]\nname = \"s{n}\"\nbus = \"main\"\nid = {n}\nlimits = {{ position = [-1.0, 1.0], velocity = 20.0 }}\n"
+            "[[servo]]\nname = \"s{n}\"\nbus = \"main\"\nid = {n}\n{family}\
+             limits = {{ position = [-1.0, 1.0], velocity = 20.0 }}\n"
         )
     };
     let servos: String = (1..=servos).map(servo).collect();
     let text = format!(
         "[loop]\nrate_hz = 20\n[bus.main]\nlink = \"emulated\"\n[imu]\nlink = \"emulated\"\n\
          [supervisor]\nanswer_s = 0.1\nanswer_ticks = 2\ngrace_s = 0.1\nmissed_replies = 2\nstale_ms = 100.0\noverruns = 2\n\
-         controller_slow = 2\ndamping_s = 0.15\nstill_s = 0.05\nheartbeat_ms = 30.0\nheartbeat_from = \"stdin\"\n\
+         controller_slow = 2\ndamping_s = 0.15\nstill_s = 0.05\nheartbeat_ms = 30.0\nheartbeat_from = \"stdin\"\nrecover = \"{recover}\"\n\
          [supervisor.reactions]\n{reactions}\n{servos}"
     );
     RobotConfig::parse(&text, "explored.toml").unwrap()
@@ -56,19 +62,33 @@ fn reactions(all: &str) -> String {
 }
 
 fn explored(servos: usize, at_once: usize, kinds: u32, reactions: &str, most_states: usize) {
-    let robot = robot(servos, reactions);
+    explored_with(servos, at_once, kinds, reactions, most_states, ("off", |_| true));
+}
+
+fn explored_with(
+    servos: usize,
+    at_once: usize,
+    kinds: u32,
+    reactions: &str,
+    most_states: usize,
+    (recover, only): (&str, fn(&Event) -> bool),
+) {
+    let robot = robot(servos, reactions, recover);
     let scope = Scope {
         supervisor: Supervisor::of(&robot),
         settings: robot.supervisor_settings(),
         servos,
         period_ns: PERIOD_NS,
         at_once,
+        only,
         kinds,
         symmetric: servos > 1,
         most_states,
     };
     let seen = explore(&scope).unwrap_or_else(|broken| panic!("{broken}"));
-    let Seen { states, ticks, depth, phases, settles_within } = seen;
+    let Seen { states, ticks, depth, phases, settles_within, recovering } = seen;
+    // What is off adds no state, and what is on is reached.
+    assert_eq!(recovering > 0, recover == "on");
     println!(
         "{servos} servos, up to {at_once} events in a tick: {states} states (by phase {phases:?}), {ticks} ticks, \
          every state within {depth} ticks; asked to stop it settles within {settles_within} ticks"
@@ -86,8 +106,33 @@ fn every_law_holds_in_every_state() {
 
 #[test]
 fn every_law_holds_whatever_the_reactions() {
-    explored(1, 1, ALL, &reactions("warn"), 60_000);
+    explored(1, 1, ALL, &reactions("warn"), 120_000);
     explored(1, 1, ALL, &(reactions("stop") + "command = \"stop\"\noperator = \"stop\"\n"), 40_000);
+}
+
+/// Of what can happen, what has to do with it.
+#[test]
+fn every_law_holds_of_a_robot_that_recovers_from_stalls() {
+    let only = |event: &Event| {
+        let counts = |event| {
+            use ServoEvent::{Fast, Fault, Missed, Off, Outside, TimedOut};
+            matches!(event, Missed | Fault | TimedOut | Off | Outside | Fast)
+        };
+        match *event {
+            Event::Servo(_, event) => counts(event),
+            event => {
+                matches!(event, Event::HeldUp | Event::Stop(_) | Event::Command(_, CommandEvent::DampJoint))
+            }
+        }
+    };
+    explored_with(1, 1, ALL, "", 60_000, ("on", only));
+}
+
+/// Minutes, too.
+#[test]
+#[ignore = "runs for minutes; `cargo xtask prove explore` runs it"]
+fn every_law_holds_of_a_robot_that_recovers_whatever_happens() {
+    explored_with(1, 1, ALL, "", 2_000_000, ("on", |_| true));
 }
 
 /// However many kinds of events.

@@ -26,6 +26,8 @@ pub struct Scope {
     pub period_ns: i64,
     /// Events in one tick, at most.
     pub at_once: usize,
+    /// Which events there are.
+    pub only: fn(&Event) -> bool,
     /// Kinds of events that have left traces in a state, at most. Requests leave none: what they do is done at once.
     pub kinds: u32,
     /// Of two states in which the servos are each other only one is explored.
@@ -43,6 +45,8 @@ pub struct Seen {
     pub phases: [usize; 7],
     /// Ticks that a robot asked to stop in every tick takes to settle, in the worst state with the worst events.
     pub settles_within: usize,
+    /// States in which servos are being switched on again.
+    pub recovering: usize,
 }
 
 /// The same kinds, of the other servo.
@@ -107,7 +111,8 @@ impl<'a> Search<'a> {
             depth: 0,
             kinds: 0,
         };
-        let events = combinations(scope.servos, scope.at_once);
+        let mut events = combinations(scope.servos, scope.at_once);
+        events.retain(|set| set.iter().all(scope.only));
         let mut search = Self {
             scope,
             caps: laws::caps(&scope.settings, scope.period_ns),
@@ -229,6 +234,7 @@ impl<'a> Search<'a> {
             depth: self.nodes.iter().map(|node| node.depth).max().unwrap_or(0),
             phases,
             settles_within: self.settles_within()?,
+            recovering: self.nodes.iter().filter(|node| node.supervisor.is_recovering()).count(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! What weighs causes: which of them cost most, what the machine explains, and whether replies were late or lost.
 
 use super::{Facts, Outside, Stops};
-use crate::commands::SCAN;
+use crate::commands::{BUDGET, SCAN};
 use crate::costs::LateGroup;
 use crate::usual::Usual;
 use khz_rt::Cause;
@@ -92,9 +92,12 @@ pub(super) fn late_outside(facts: &Facts) -> u64 {
 /// What brought the robot down, or kept it from control, is that replies come late: those that did are enough of the missed
 /// ones, or the bus needs twice its time, which gives up most queries before it sends them, and all replies may be given up.
 pub(super) fn is_broken_by_late_replies(facts: &Facts) -> bool {
-    let is_of_replies = facts.broken.as_ref().is_some_and(|broken| broken.remedy == Some(SCAN));
     let needs_twice = facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > 2 * left_ns);
-    is_of_replies && (are_late_not_lost(facts) || needs_twice)
+    match facts.broken.as_ref().and_then(|broken| broken.remedy) {
+        Some(SCAN) => are_late_not_lost(facts) || needs_twice,
+        Some(BUDGET) => true,
+        _ => false,
+    }
 }
 
 /// Replies that were missed and that nothing excuses.

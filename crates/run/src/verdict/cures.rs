@@ -3,7 +3,7 @@
 use super::causes::*;
 use super::words::{changed, late_starts, not_done, sensor_off, set_up, wire_faults};
 use super::{Facts, Outside, held};
-use crate::commands::{BUDGET, DELAYS, DOCTOR, PARTS, SCAN};
+use crate::commands::{BUDGET, CONTROLLER, DOCTOR, SCAN};
 use crate::costs::LateGroup;
 use khz_rt::Cause;
 
@@ -31,7 +31,7 @@ fn cure_of(missed: Missed, facts: &Facts) -> Option<String> {
 
 /// What to do about late replies: where the cycle fits, what the buses need is not why.
 fn late_cure(facts: &Facts) -> &'static str {
-    if fits_well(facts) { DELAYS } else { BUDGET }
+    if fits_well(facts) { facts.medium.delays() } else { BUDGET }
 }
 
 pub(super) fn remedy(facts: &Facts) -> Option<String> {
@@ -68,7 +68,7 @@ pub(super) fn cure_of_group(facts: &Facts, group: &LateGroup) -> &'static str {
     }
     match group.cause {
         _ if set_up(facts).is_some() => DOCTOR,
-        Cause::Controller => PARTS,
+        Cause::Controller => CONTROLLER,
         Cause::Bus => late_cure(facts),
         Cause::Blocked => "keep locks, files and sleeps out of the tick",
         _ => DOCTOR,

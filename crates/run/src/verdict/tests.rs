@@ -42,10 +42,10 @@ fn commands_name_the_robot_file() {
     };
     let verdict = with(RobotFile::At("my robots/it's.toml".into()));
     let file = r"'my robots/it'\''s.toml'";
-    assert_eq!(verdict.remedy, Some(format!("`khz run {file} --budget` shows its time part by part")));
+    assert_eq!(verdict.remedy.as_deref(), Some("make it faster, or set `loop.mode = \"pipelined\"`"));
     assert!(verdict.text.ends_with(&format!("`khz bus scan {file}`.")), "{}", verdict.text);
     let built_in = with(RobotFile::BuiltIn);
-    assert!(built_in.text.contains("`khz run --budget`"), "{}", built_in.text);
+    assert!(built_in.text.contains("`khz bus scan`"), "{}", built_in.text);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn the_sentence_names_the_cause_of_most_late_ticks_and_what_to_do() {
         (
             Cause::Controller,
             "the controller took too long",
-            "`khz run robot.toml --budget` shows its time part by part.",
+            "make it faster, or set `loop.mode = \"pipelined\"`.",
         ),
         (Cause::Compute, "computing took too long", "run `khz doctor`."),
     ] {
@@ -118,7 +118,7 @@ fn a_controller_that_is_always_too_slow_is_not_blamed_on_the_computer() {
         ..facts()
     };
     let said = "Did not hold 200 Hz: lost 247 of 494 periods (50.00 %), mostly because the controller usually takes 6 ms of \
-                a period of 5 ms; `khz run robot.toml --budget` shows its time part by part.";
+                a period of 5 ms; make it faster, or set `loop.mode = \"pipelined\"`.";
     assert_eq!(judge(&slow).text, said);
     // Not beyond the period by itself.
     let verdict = judge(&Facts { usual: usual(4_700_000), ..slow.clone() });
@@ -182,11 +182,11 @@ fn what_follows_from_a_late_tick_is_no_cause_of_its_own() {
 
 #[test]
 fn a_run_that_came_down_says_so_first() {
-    let knee = "10 replies missed in a row (knee on bus front)";
+    let knee = "no reply in time for 10 ticks (knee on bus front)";
     let verdict = judge(&Facts { broken: broken(Some(3.2), knee), ..facts() });
     assert_eq!((verdict.level, verdict.held), (Level::Bad, false));
     assert_eq!(verdict.headline, "came down after 3.2 s");
-    let said = "Came down after 3.2 s: 10 replies missed in a row (knee on bus front); it held 1000 Hz until then; check power.";
+    let said = "Came down after 3.2 s: no reply in time for 10 ticks (knee on bus front); it held 1000 Hz until then; check power.";
     assert_eq!(verdict.text, said);
 }
 
@@ -304,11 +304,11 @@ fn a_cycle_that_never_fits_is_not_blamed_on_the_wiring() {
 fn a_robot_that_came_down_for_late_replies_is_not_blamed_on_the_wiring() {
     let down = |late_replies| {
         let broken =
-            Broken { after_s: Some(0.03), what: "24 replies missed in a row".into(), remedy: Some(SCAN) };
+            Broken { after_s: Some(0.03), what: "no reply in time for 24 ticks".into(), remedy: Some(SCAN) };
         let cycle_ns = Some((922_000, 780_000));
         judge(&Facts { missed_replies: 48, late_replies, cycle_ns, broken: Some(broken), ..facts() }).text
     };
-    let said = "Came down after 30 ms: 24 replies missed in a row; 48 replies were late: the bus cycle needs 922 µs, its deadline \
+    let said = "Came down after 30 ms: no reply in time for 24 ticks; 48 replies were late: the bus cycle needs 922 µs, its deadline \
                 leaves 780 µs; it held 1000 Hz until then; `khz budget robot.toml` shows what the buses need.";
     assert_eq!(down(48), said);
     assert!(down(3).ends_with("`khz bus scan robot.toml`."), "{}", down(3));
@@ -411,7 +411,7 @@ fn a_frozen_control_group_is_named_where_it_is_counted_and_else_it_is_said_that_
     );
     let uncounted = lost(Stops { has_old_freezer: true, ..Stops::default() });
     assert!(
-        uncounted.contains("or a frozen control group: version 1 does not count that) (9 of 9"),
+        uncounted.contains("or a frozen control group, which this kernel does not tell) (9 of 9"),
         "{uncounted}"
     );
 }
@@ -519,16 +519,10 @@ fn a_loop_that_was_stopped_while_it_only_waited_is_not_blocked_by_itself() {
 
 #[test]
 fn where_no_file_can_be_named_no_command_is_said() {
-    for (cause, words) in [
-        (Cause::Controller, "see its time part by part in the report"),
-        (Cause::Bus, "raise `loop.bus_deadline_us`, or lower `loop.rate_hz`"),
-    ] {
-        let file = RobotFile::Unknown;
-        let verdict =
-            judge(&Facts { lost: 12, late: vec![late(cause, 12)], missed_replies: 5, file, ..facts() });
-        assert_eq!(verdict.remedy.as_deref(), Some(words));
-        assert!(verdict.text.ends_with("check power, wiring and ids.") && !verdict.text.contains("FILE"));
-    }
+    let late = vec![late(Cause::Bus, 12)];
+    let verdict = judge(&Facts { lost: 12, late, missed_replies: 5, file: RobotFile::Unknown, ..facts() });
+    assert_eq!(verdict.remedy.as_deref(), Some("raise `loop.bus_deadline_us`, or lower `loop.rate_hz`"));
+    assert!(verdict.text.ends_with("check power, wiring and ids.") && !verdict.text.contains("FILE"));
 }
 
 #[test]
@@ -585,11 +579,12 @@ fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time()
     let outside = Outside { missed_replies: 1_500, late_replies: 1_460, ..Outside::default() };
     let broken = Some(Broken {
         remedy: Some(SCAN),
-        ..broken(Some(0.7), "24 replies missed in a row (s1 on bus main)").unwrap_or_else(|| unreachable!())
+        ..broken(Some(0.7), "no reply in time for 24 ticks (s1 on bus main)")
+            .unwrap_or_else(|| unreachable!())
     });
     let down = Facts { missed_replies: 649, late_replies: 2_109, outside, broken, ..facts() };
     let text = judge(&down).text;
-    assert!(text.contains("in a row (s1 on bus main); 649 replies were late; it held"), "{text}");
+    assert!(text.contains("24 ticks (s1 on bus main); 649 replies were late; it held"), "{text}");
     // Of a run that ended well what came late outside stands apart.
     let outside = Outside { missed_replies: 3, late_replies: 9, ..Outside::default() };
     let verdict = judge(&Facts { late_replies: 11, outside, ..facts() });
@@ -604,4 +599,77 @@ fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time()
     let outside = Outside { late_replies: 9, ..Outside::default() };
     let reasons = judge(&Facts { duplicates: 11, outside, ..facts() }).reasons;
     assert_eq!(reasons, ["11 replies were duplicates: two servos may have the same id."]);
+}
+
+/// "6 replies were missed by s2", of which five had not been asked for.
+#[test]
+fn what_was_not_asked_for_after_a_miss_is_told_apart() {
+    let worst_servo = Some(("s2".to_owned(), 1));
+    let verdict = judge(&Facts { missed_replies: 1, quiet: 5, worst_servo, ..facts() });
+    assert_eq!(verdict.headline, "held 1000 Hz, missed 1 reply");
+    let said = "Held 1000 Hz, but 1 reply was missed by s2, and after it 5 queries were not sent; check power, wiring and ids with \
+                `khz bus scan robot.toml`.";
+    assert_eq!(verdict.text, said);
+}
+
+/// Two of twelve servos were named, and not that both are on one bus.
+#[test]
+fn of_several_buses_the_one_that_misses_is_named() {
+    let missed = |servo: u64, bus: u64| {
+        let [worst_servo, worst_bus] =
+            [("knee", servo), ("left", bus)].map(|(name, count)| Some((name.to_owned(), count)));
+        judge(&Facts { missed_replies: 30, worst_servo, worst_bus, ..facts() }).text
+    };
+    let held = "Held 1000 Hz, but 30 replies were missed";
+    assert!(missed(30, 30).starts_with(&format!("{held} by knee on bus left; check")), "{}", missed(30, 30));
+    assert!(
+        missed(16, 30).starts_with(&format!("{held} on bus left (most often by knee: 16); check")),
+        "{}",
+        missed(16, 30)
+    );
+    assert!(
+        missed(16, 20).starts_with(&format!("{held} (most often on bus left: 20, by knee: 16); check")),
+        "{}",
+        missed(16, 20)
+    );
+    assert!(
+        missed(16, 19).starts_with(&format!("{held} (most often by knee: 16); check")),
+        "{}",
+        missed(16, 19)
+    );
+}
+
+/// Late replies of a serial line were the network's.
+#[test]
+fn what_delays_frames_is_looked_for_where_they_travel() {
+    let cure = |medium| {
+        let cycle_ns = Some((604_000, 780_000));
+        judge(&Facts { missed_replies: 65, late_replies: 65, cycle_ns, medium, ..facts() })
+            .remedy
+            .unwrap_or_default()
+    };
+    assert!(cure(Medium::Serial).contains("serial adapter") && !cure(Medium::Serial).contains("network"));
+    assert!(cure(Medium::Network).contains("network") && !cure(Medium::Network).contains("adapter"));
+    assert!(cure(Medium::Can).contains("CAN adapter") && !cure(Medium::Can).contains("network"));
+}
+
+/// "Held 1000 Hz.", good, of one tick.
+#[test]
+fn a_run_that_is_too_short_to_judge_is_not_good() {
+    let verdict = judge(&Facts { periods: 1, too_short: true, ..facts() });
+    assert_eq!(verdict.level, Level::Warning);
+    assert_eq!(verdict.text, "Held 1000 Hz, but 1 period under control is too few to judge.");
+    let down = Facts { periods: 12, too_short: true, broken: broken(Some(0.012), "it fell"), ..facts() };
+    assert!(!judge(&down).text.contains("too few"));
+}
+
+/// A bus that went down was told as one servo that did not reply.
+#[test]
+fn a_robot_that_came_down_because_a_bus_did_says_so() {
+    let what = "no reply in time for 10 ticks (z on bus b)".to_owned();
+    let broken = Some(Broken { after_s: Some(1.0), what, remedy: Some(crate::commands::SCAN) });
+    let text = judge(&Facts { downs: vec![("b".to_owned(), 1)], broken, ..facts() }).text;
+    let said =
+        "Came down after 1 s: no reply in time for 10 ticks (z on bus b), and bus b went down once; it held";
+    assert!(text.starts_with(said), "{text}");
 }

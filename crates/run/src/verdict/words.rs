@@ -3,6 +3,7 @@
 use super::causes::*;
 use super::cures::cure_of_group;
 use super::{BAD_SHARE, Broken, CHANGED_SHARE, Facts, SENSOR_OFF, held, off_rate};
+use crate::commands::SCAN;
 use crate::costs::LateGroup;
 use khz_page::{Level, Verdict, counted, duration, grouped};
 use khz_rt::{Cause, Grade};
@@ -37,7 +38,8 @@ pub(super) fn late_ticks(facts: &Facts) -> impl Iterator<Item = String> {
 pub(super) fn outside(facts: &Facts) -> Option<String> {
     let outside = &facts.outside;
     let of = missed_outside(facts);
-    let missed = told_of(of, outside.worst_servo.as_ref(), fits_well(facts), "");
+    let worst = (outside.worst_servo.as_ref(), outside.worst_bus.as_ref());
+    let missed = told_of(of, worst, fits_well(facts), "") + &quiet(outside.quiet, of.all());
     let late = beyond(facts, late_outside(facts), of.late);
     let found = [
         (outside.lost, format!("{} passed without a tick", counted(outside.lost, "period"))),
@@ -56,8 +58,9 @@ pub(super) fn outside(facts: &Facts) -> Option<String> {
 pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
     let clean = clean_misses(facts);
     let (off, computing) = (facts.missed_while_off_cpu, facts.missed_while_computing);
-    let told = told_of(missed(facts), facts.worst_servo.as_ref(), fits_well(facts), &never_fits(facts));
-    let told = format!("{told}{}.", on_the_wire(facts));
+    let worst = (facts.worst_servo.as_ref(), facts.worst_bus.as_ref());
+    let told = told_of(missed(facts), worst, fits_well(facts), &never_fits(facts));
+    let told = format!("{told}{}{}.", quiet(facts.quiet, clean), on_the_wire(facts));
     let reasons = [
         (clean, Level::Bad, told),
         (
@@ -72,6 +75,15 @@ pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, Stri
         ),
     ];
     reasons.into_iter().filter(|(count, ..)| *count > 0).map(|(_, level, reason)| (level, reason))
+}
+
+/// What a miss cost besides where nothing but a state can be asked for.
+fn quiet(queries: u64, missed: u64) -> String {
+    let them = if missed == 1 { "it" } else { "them" };
+    match queries {
+        0 => String::new(),
+        queries => format!(", and after {them} {} not sent", were(queries, "query", "queries")),
+    }
 }
 
 /// What happened on the wire meanwhile: `, and bus main went down twice, and 8 frames were damaged`.
@@ -90,35 +102,48 @@ pub(super) fn wire_faults(facts: &Facts) -> Vec<String> {
     facts.downs.iter().map(down).chain(damaged).collect()
 }
 
+/// Who missed most replies: a servo, and of several buses one, each with how many.
+type Worst<'a> = (Option<&'a (String, u64)>, Option<&'a (String, u64)>);
+
 /// What became of missed replies, and whose they were. `fits`: there is time enough for all of them; `why`: what makes them late, if that
 /// is known.
-fn told_of(missed: Missed, worst: Option<&(String, u64)>, fits: bool, why: &str) -> String {
+fn told_of(missed: Missed, (servo, bus): Worst<'_>, fits: bool, why: &str) -> String {
     let (all, Missed { late, unasked, gone }) = (missed.all(), missed);
-    let by = worst.map_or(String::new(), |(servo, count)| match *count == all {
-        true => format!(" by {servo}"),
-        false => format!(" (most often by {servo}: {})", grouped(*count)),
-    });
+    let stands_out = |(_, count): &&(String, u64)| count * 3 >= all * 2;
+    let bus = bus.filter(stands_out);
     let colon = if why.is_empty() { "" } else { ": " };
     match late {
-        0 if unasked == 0 => format!("{} missed{by}", were(all, "reply", "replies")),
+        0 if unasked == 0 => {
+            format!("{} missed{}", were(all, "reply", "replies"), whose(all, servo, bus, "by"))
+        }
         // Where the time is too short for all, who missed most need not be who is late most.
         _ if late == all => {
-            let stands_out = worst.filter(|(_, count)| fits && count * 3 >= all * 2);
-            let by = match stands_out {
-                Some((servo, count)) if *count == all => format!(" (all by {servo})"),
-                Some((servo, count)) => format!(" (most often by {servo}: {})", grouped(*count)),
-                None => String::new(),
-            };
-            format!("{} late{by}{colon}{why}", were(all, "reply", "replies"))
+            let servo = servo.filter(|_| fits).filter(stands_out);
+            format!("{} late{}{colon}{why}", were(all, "reply", "replies"), whose(all, servo, bus, "all by"))
         }
         _ => {
             let found = [(late, "came late"), (unasked, "were not asked for"), (gone, "did not come")];
             let shares = found.into_iter().filter(|(count, _)| *count > 0);
             let shares: Vec<String> =
                 shares.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
-            format!("{} missed, of which {}{colon}{why}", were(all, "reply", "replies"), shares.join(", "))
+            let (missed, whose) = (were(all, "reply", "replies"), whose(all, None, bus, ""));
+            format!("{missed} missed{whose}, of which {}{colon}{why}", shares.join(", "))
         }
     }
+}
+
+/// ` by knee on bus left`, ` on bus left (most often by knee: 4)`.
+fn whose(all: u64, servo: Option<&(String, u64)>, bus: Option<&(String, u64)>, by: &str) -> String {
+    let has_all = |of: &&(String, u64)| of.1 == all;
+    let on = bus.filter(has_all).map_or(String::new(), |(bus, _)| format!(" on bus {bus}"));
+    if let Some((servo, _)) = servo.filter(has_all) {
+        return if by == "by" { format!(" by {servo}{on}") } else { format!(" ({by} {servo}{on})") };
+    }
+    let on_bus =
+        bus.filter(|_| on.is_empty()).map(|(bus, count)| format!("on bus {bus}: {}", grouped(*count)));
+    let by_servo = servo.map(|(servo, count)| format!("by {servo}: {}", grouped(*count)));
+    let most: Vec<String> = on_bus.into_iter().chain(by_servo).collect();
+    if most.is_empty() { on } else { format!("{on} (most often {})", most.join(", ")) }
 }
 
 /// The cycle is longer than its deadline.
@@ -303,7 +328,8 @@ pub(super) fn what(facts: &Facts, verdict: &Verdict) -> String {
         Some(Broken { after_s: None, what, .. }) => format!("{what}{}", never_came_in_time(facts)),
         Some(broken) => {
             let late = never_came_in_time(facts);
-            format!("{}: {}{late}; it {rate} until then", verdict.headline, broken.what)
+            let wire = if broken.remedy == Some(SCAN) { on_the_wire(facts) } else { String::new() };
+            format!("{}: {}{wire}{late}; it {rate} until then", verdict.headline, broken.what)
         }
         None if verdict.held => format!("{rate}{real_time}{}", but(verdict, real_time.is_empty())),
         None if facts.lost > 0 && facts.stopped.is_none() => {
@@ -311,6 +337,13 @@ pub(super) fn what(facts: &Facts, verdict: &Verdict) -> String {
         }
         None => rate,
     }
+}
+
+/// Nothing is known of a rate that was held for so few ticks.
+pub(super) fn too_short(facts: &Facts) -> Option<String> {
+    let is_told = facts.too_short && facts.broken.is_none() && facts.stopped.is_none();
+    let were = if facts.periods == 1 { "is" } else { "are" };
+    is_told.then(|| format!("{} under control {were} too few to judge.", counted(facts.periods, "period")))
 }
 
 /// How many problems are left out.
@@ -389,7 +422,7 @@ pub(super) fn because(facts: &Facts, group: &LateGroup) -> &'static str {
         }
         Cause::PageFault => "of page faults",
         Cause::Unaccounted if facts.stops.has_old_freezer => {
-            "of time unaccounted for (hypervisor, SMI, interrupts off, or a frozen control group: version 1 does not count that)"
+            "of time unaccounted for (hypervisor, SMI, interrupts off, or a frozen control group, which this kernel does not tell)"
         }
         Cause::Unaccounted => "of time unaccounted for (hypervisor, SMI or interrupts off)",
         Cause::Controller => "the controller took too long",

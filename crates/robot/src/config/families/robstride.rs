@@ -51,6 +51,7 @@ impl InFile for Robstride {
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
         let settings = robstride::Settings::of(&servo.robstride);
         let ([position, velocity, torque], [kp_most, kd_most]) = (settings.drive.ranges, settings.drive.most);
+        let usual = RobstrideMotor::default();
         FamilyConfig::Robstride(RobstrideMotor {
             cybergear: settings.cybergear,
             position,
@@ -62,7 +63,12 @@ impl InFile for Robstride {
             fault_c: servo.device.fault_temperature,
             // Set up as docs/servos.md tells: a joint may start below 0.
             centred: true,
-            ..RobstrideMotor::default()
+            version: match servo.robstride.model {
+                Some(robstride::Model::Rs00) => [0, 0, 3, 32],
+                Some(robstride::Model::Rs03) => [0, 3, 1, 42],
+                _ => usual.version,
+            },
+            ..usual
         })
     }
 
@@ -77,6 +83,10 @@ impl InFile for Robstride {
 fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     mit::check_model(i, servo, "RS02", reader);
     let file = &servo.robstride;
+    // What the ranges are is not known of a model that is none: one cause, one message.
+    if reader.problems.iter().any(|problem| problem.key.ends_with("robstride.model")) {
+        return;
+    }
     let Some(model) = file.model else { return };
     let facts = model.facts();
     let ranges = [
@@ -131,19 +141,27 @@ fn check_position_range(i: usize, range: Option<f64>, reader: &mut Reader) {
 
 /// A range that no source has for the model.
 fn check_known_ranges(i: usize, ranges: &[(&str, Option<f64>, [f64; 2], &str)], reader: &mut Reader) {
-    for (key, written_range, known, unit) in ranges {
-        let key = format!("robstride.{key}");
+    let wrong = ranges.iter().filter_map(|(key, written_range, known, unit)| {
         let is_known = |range: f64| known.iter().any(|known| (known - range).abs() < 0.01 * known);
-        if let Some(range) = written_range.filter(|range| !is_known(*range))
-            && let Some(span) = written(i, &key, reader)
-        {
-            let title = format!("no source has a range of {range} {unit} for this model");
-            let problem = Problem::warning(format!("servo[{i}].{key}"), title)
-                .at(span, "every code would be wrong by that factor")
-                .help(format!("write {}, unless you have measured it", known[0]));
-            reader.problems.push(problem);
-        }
+        let range = written_range.filter(|range| !is_known(*range))?;
+        let span = written(i, &format!("robstride.{key}"), reader)?;
+        Some((*key, span, format!("{range} {unit}"), format!("`{key} = {}`", known[0])))
+    });
+    let wrong: Vec<_> = wrong.collect();
+    let Some((key, ..)) = wrong.first() else { return };
+    // Two that are wrong have one cause: another model.
+    let title = format!(
+        "no source has a range of {} for this model",
+        wrong.iter().map(|(_, _, range, _)| range.as_str()).collect::<Vec<_>>().join(" and of ")
+    );
+    let known = wrong.iter().map(|(_, _, _, known)| known.as_str()).collect::<Vec<_>>().join(" and ");
+    let other = if wrong.len() > 1 { "; or is it another `robstride.model`?" } else { "" };
+    let mut problem = Problem::warning(format!("servo[{i}].robstride.{key}"), title)
+        .help(format!("write {known}, unless you have measured it{other}"));
+    for (_, span, ..) in &wrong {
+        problem = problem.at(span.clone(), "every code would be wrong by that factor");
     }
+    reader.problems.push(problem);
 }
 
 /// Answers go to the id of the host that asked last.
@@ -164,5 +182,35 @@ fn check_host_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mu
             .at(span, format!("{host}, and for `{}` {}", other.name, other.robstride.host_id))
             .help("write it in `[servo_defaults]`, or leave it out");
         reader.problems.push(problem);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::RobotConfig;
+
+    fn said(keys: &str) -> String {
+        let text = format!(
+            "[bus.main]\nlink = \"emulated\"\nwire = \"can\"\n[[servo]]\nname = \"knee\"\nbus = \"main\"\nid = 1\nfamily = \"robstride\"\n\
+             robstride = {{ {keys} }}\nlimits = {{ position = [-1.0, 1.0], velocity = 2.0 }}\n[loop]\nrate_hz = 200\n"
+        );
+        match RobotConfig::parse(&text, "knee.toml") {
+            Ok(robot) => robot.warnings.join("\n"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// A model that is none brought warnings of the ranges with it, and another model one of each range.
+    #[test]
+    fn a_wrong_model_is_one_message() {
+        let unknown = said("model = \"RS09\", velocity_range = 44, torque_range = 17");
+        assert!(unknown.contains("must be one of") && !unknown.contains("no source has"), "{unknown}");
+        let other = said("model = \"RS03\", velocity_range = 44, torque_range = 17");
+        assert_eq!(other.matches("warning: no source has").count(), 1, "{other}");
+        assert!(
+            other.contains("44 rad/s and of 17 N·m") && other.contains("another `robstride.model`"),
+            "{other}"
+        );
+        assert!(!said("model = \"RS02\", velocity_range = 44, torque_range = 17").contains("no source has"));
     }
 }

@@ -62,7 +62,7 @@ fn steady_with(inputs: impl IntoIterator<Item = Teleop>, change: Option<(&str, f
             let kick = (now.torque - before.torque).abs();
             assert!(kick < 0.5, "tick {tick}, joint {joint}: {kick} N·m in a tick");
             // Less than the limits in robots/quadruped_walk.toml.
-            let most = [9.0, 11.0, 15.0][joint % JOINTS];
+            let most = [9.0, 11.0, 15.5][joint % JOINTS];
             assert!(now.velocity.abs() < most, "tick {tick}, joint {joint}: {} rad/s", now.velocity);
         }
         last = Some(now);
