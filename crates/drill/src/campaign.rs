@@ -28,6 +28,8 @@ pub struct Campaign {
     pub brought_down: u64,
     /// Runs in which the robot came under control.
     pub armed: u64,
+    /// Runs that went on after a stall in which servos had timed out.
+    pub recovered: u64,
     /// By what was drawn: robots, controllers, and faults.
     pub drawn: BTreeMap<String, Count>,
     /// Runs by what did not hold.
@@ -218,6 +220,7 @@ impl Campaign {
     fn count(&mut self, verdict: &Verdict, scenario: &Scenario) {
         self.brought_down += u64::from(verdict.brought_down);
         self.armed += u64::from(verdict.armed);
+        self.recovered += u64::from(verdict.recovered);
         self.peak_speed = self.peak_speed.max(verdict.peak_speed);
         let mut words: Vec<String> = scenario.faults().map(|fault| variant(&fault)).collect();
         words.push(format!("robot {}", scenario.robot.1));

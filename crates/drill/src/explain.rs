@@ -4,7 +4,7 @@ use super::faulty_controller;
 use super::scenario::{Event, Fault, Queue, Scenario, Style, is_coarse};
 use super::witness::{GAINS, SMOOTH_HZ};
 use khz_robot::RobotConfig;
-use khz_robot::config::ServoConfig;
+use khz_robot::config::{Recover, ServoConfig};
 use khz_robot::supervisor::{Cause, Quantity, Trigger};
 use std::f64::consts::PI;
 
@@ -64,9 +64,8 @@ impl Fault {
         }
     }
 
-    /// The robot must leave control because of this, whatever else happens. Its servos damp after `watchdog_s` without a
-    /// command.
-    pub fn must_end(self, watchdog_s: f64) -> bool {
+    /// The robot must leave control because of this, whatever else happens.
+    pub fn must_end(self, robot: &RobotConfig) -> bool {
         match self {
             Self::Silent(_)
             | Self::Reboot(_)
@@ -87,7 +86,9 @@ impl Fault {
             | Self::ControllerNan
             | Self::OperatorStop => true,
             Self::BusHolds(_, ticks, _) => ticks > 20,
-            Self::HostStopped(ms) | Self::ControllerFreezes(ms) => f64::from(ms) > watchdog_s * 1e3 + 10.0,
+            Self::HostStopped(ms) | Self::ControllerFreezes(ms) => {
+                f64::from(ms) > longest_stall_s(robot) * 1e3 + 10.0
+            }
             _ => self.must_not_arm() || self.is_unbearable_lie(),
         }
     }
@@ -141,6 +142,11 @@ impl Fault {
     /// Whether the log may name `cause` when this happened to `robot`.
     pub fn explains(self, cause: Cause, robot: &RobotConfig) -> bool {
         let Some(trigger) = cause.trigger() else { return true };
+        if matches!(cause, Cause::Recovered { .. }) {
+            // From nothing else.
+            let stands = matches!(self, Self::HostStopped(_) | Self::ControllerFreezes(_));
+            return stands && robot.supervisor.recover == Recover::On;
+        }
         match self {
             Self::BusFlooded(bus, _) => {
                 let is_there = |servo: u16| robot.servos[usize::from(servo)].bus == bus;
@@ -230,6 +236,13 @@ pub fn longest_watchdog_s(robot: &RobotConfig) -> f64 {
     robot.servos.iter().map(|servo| servo.watchdog_s).fold(0.0, f64::max)
 }
 
+/// So long a host may stand still and go on, s: its servos damp after a watchdog without a command, or are switched on again.
+fn longest_stall_s(robot: &RobotConfig) -> f64 {
+    const RECOVERS_S: f64 = 0.3;
+    let watchdog_s = longest_watchdog_s(robot);
+    if robot.supervisor.recover == Recover::On { watchdog_s.max(RECOVERS_S) } else { watchdog_s }
+}
+
 /// Every joint settles without much overshoot.
 fn is_damped(robot: &RobotConfig) -> bool {
     const RATIO: f64 = 0.5;
@@ -255,6 +268,30 @@ fn overshoot(servo: &ServoConfig, rate_hz: f64) -> f64 {
         speed += ((-past / braking_s - speed) / lag_s.max(dt_s)).clamp(-most, most) * dt_s;
         past += speed * dt_s;
         furthest = furthest.max(past);
+    }
+    furthest
+}
+
+/// How far a joint swings beyond a limit at which its target, as fast as the joint may be, comes to rest, rad. The command has no
+/// velocity, so the gains brake it all the way.
+fn swing(servo: &ServoConfig) -> f64 {
+    /// What oscillates fastest is looked at so often.
+    const PER_S: f64 = 20.0;
+    const MOST: u32 = 20_000;
+    let limits = &servo.limits;
+    let Some(([low, high], fastest)) = limits.position.zip(limits.velocity) else { return 0.0 };
+    let (inertia, [kp, kd]) = (servo.joint.inertia, servo.gains());
+    let most = limits.torque.unwrap_or(f64::INFINITY);
+    let quick_s = (inertia / kp.max(1e-3)).sqrt().min(inertia / kd.max(1e-3)) / PER_S;
+    let slow_s = (inertia / kp.max(1e-3)).sqrt().max(kd / kp.max(1e-3));
+    let until_s = (high - low) / fastest + 5.0 * slow_s;
+    let dt_s = quick_s.max(until_s / f64::from(MOST));
+    let (mut at, mut speed, mut furthest) = (low, 0.0, 0.0_f64);
+    for step in 0..(until_s / dt_s) as u32 {
+        let target = (low + fastest * f64::from(step) * dt_s).min(high);
+        speed += (kp * (target - at) - kd * speed).clamp(-most, most) / inertia * dt_s;
+        at += speed * dt_s;
+        furthest = furthest.max(at - high);
     }
     furthest
 }
@@ -299,7 +336,7 @@ impl Scenario {
         let nobody_obeys = stands && (0..robot.servos.len()).all(is_stopped);
         let obeys = !fault.obeying().is_some_and(is_stopped) && !nobody_obeys;
         let is_hidden = matches!(fault, Fault::Jumps(..)) && self.may_have_jumped();
-        fault.must_end(longest_watchdog_s(robot)) && !has_passed && !is_forgiven && obeys && !is_hidden
+        fault.must_end(robot) && !has_passed && !is_forgiven && obeys && !is_hidden
     }
 
     /// The log may name `cause` in this tick.
@@ -377,7 +414,7 @@ impl Scenario {
                 robot.servos.iter().any(|servo| overshoot(servo, self.rate_hz) > most)
             }
             // A target that ends at its limit leaves the joint with its speed.
-            Style::Steps => self.rings(robot),
+            Style::Steps => self.rings(robot) || robot.servos.iter().any(|servo| swing(servo) > most),
             Style::Own | Style::Hold => false,
         }
     }
@@ -458,5 +495,15 @@ mod tests {
         // The step response of a second order with a damping ratio of 0.5.
         assert!((0.05..0.065).contains(&lags), "{lags} rad");
         assert!(overshoot(&joint(0.2, 1.0), 1000.0) > 2.0 * lags);
+    }
+
+    #[test]
+    fn a_fast_joint_swings_beyond_a_limit_at_which_its_target_rests_and_a_slow_one_hardly() {
+        let swings = |velocity: f64| {
+            let mut joint = joint(0.02, 0.7);
+            joint.settings.limits.velocity = Some(velocity);
+            swing(&joint)
+        };
+        assert!(swings(20.0) > 0.05 && swings(1.0) < 0.01, "{} and {} rad", swings(20.0), swings(1.0));
     }
 }

@@ -137,9 +137,9 @@ const WHEELS: &str = r#"
 /// A servo that knows its angle within half a turn of its zero reports angles up to this one correctly, rad.
 const WITHIN_TURN: f64 = 3.0;
 
-const OPENARM: &str = include_str!("../../../robots/openarm_like.toml");
-const ROBSTRIDE: &str = include_str!("../../../robots/quadruped_robstride.toml");
-const MIXED: &str = include_str!("../../../robots/mixed.toml");
+const OPENARM: &str = include_str!("../robots/openarm_like.toml");
+const ROBSTRIDE: &str = include_str!("../robots/quadruped_robstride.toml");
+const MIXED: &str = include_str!("../robots/mixed.toml");
 
 /// Two CubeMars servos on classic CAN: no watchdog, and replies that say nothing of what they answer.
 const UNWATCHED: &str = r#"
@@ -190,8 +190,8 @@ impl Fleet {
         };
         let members = vec![
             Member::new(&RobotConfig::quadruped(), 6, false),
-            Member::new(&read(include_str!("../../../robots/arm.toml"), "arm.toml"), 2, false),
-            Member::new(&read(include_str!("../../../robots/pan_tilt.toml"), "pan_tilt.toml"), 2, false),
+            Member::new(&read(include_str!("../robots/arm.toml"), "arm.toml"), 2, false),
+            Member::new(&read(include_str!("../robots/pan_tilt.toml"), "pan_tilt.toml"), 2, false),
             Member::new(&read(SOLO, "solo"), 3, true),
             Member::new(&read(PAIR, "pair"), 3, true),
             Member::new(&read(WHEELS, "wheels"), 2, false),

@@ -11,6 +11,7 @@ mod explain;
 pub mod fall;
 mod faulty_controller;
 pub mod fleet;
+pub mod gains;
 pub mod heat;
 mod lies;
 mod line;

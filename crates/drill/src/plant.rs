@@ -6,7 +6,7 @@
 use khz_emu::lies::moteus::{copied, rewritten};
 use khz_link::Received;
 use khz_robot::PositionCommand;
-use khz_robot::config::{Format, Reaction, RobotConfig};
+use khz_robot::config::{Format, Reaction, Recover, RobotConfig};
 use khz_wire::subframe::Run;
 use khz_wire::{Address, Class, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 use std::collections::BTreeMap;
@@ -32,8 +32,8 @@ pub enum Plant {
     StaleCommands,
     /// A reply to an older query is taken for this tick's.
     LateReplies,
-    /// After arming silence is forgiven for as long as the grace of a start.
-    BlindGrace,
+    /// Silence is forgiven.
+    Silence,
     /// A servo may refuse what it is sent.
     RefusedWrites,
     /// What a servo refuses to read stays as it was last read.
@@ -66,6 +66,8 @@ pub enum Plant {
     FrozenImu,
     /// A request to arm is as old as the time since it came.
     LateRequests,
+    /// Servos that have timed out are switched on again although the file says that they are not.
+    Recovers,
 }
 
 impl Plant {
@@ -75,8 +77,12 @@ impl Plant {
             Self::FoundOutside => robot.supervisor.position_tolerance = 10.0,
             Self::PositionTrigger => robot.supervisor.reactions.position = Reaction::Warn,
             Self::VelocityTrigger => robot.supervisor.reactions.velocity = Reaction::Warn,
-            Self::BlindGrace => robot.supervisor.stale_ms = Some(10_000.0),
+            Self::Silence => {
+                robot.supervisor.stale_ms = Some(10_000.0);
+                robot.supervisor.missed_replies = 100_000;
+            }
             Self::HastyArming => robot.supervisor.answer_ticks = 1,
+            Self::Recovers => robot.supervisor.recover = Recover::On,
             Self::FrozenImu => robot.supervisor.imu_frozen_ms = Some(100_000.0),
             // The same triggers at the same values, but a guard that allows ten times as much.
             Self::TargetJumps => {

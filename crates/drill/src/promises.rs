@@ -190,6 +190,12 @@ mod tests {
             ("damping_s = 0.1", "damping_s"),
             ("still_velocity = 10", "still_velocity"),
             ("derate_to = 0\n[supervisor.reactions]\nservo_fault = \"derate\"", "derate_to"),
+            ("derate_to = 0.001\n[supervisor.reactions]\nvoltage = \"derate\"", "derate_to"),
+            ("derate_to = 0", "derate_to"),
+            ("derate_to = 0.01", "derate_to"),
+            ("derate_to = 1", "derate_to"),
+            ("derate_to = 1\n[supervisor.reactions]\nservo_fault = \"derate\"", "derate_to"),
+            ("derate_to = 1\n[supervisor.reactions]\nvoltage = \"derate\"", "derate_to"),
         ];
         for (text, key) in cases {
             let found = keys(&robot(&format!("[supervisor]\n{text}")));

@@ -44,6 +44,8 @@ pub struct Verdict {
     pub violated: Option<Violated>,
     pub brought_down: bool,
     pub armed: bool,
+    /// It went on after a stall in which servos had timed out.
+    pub recovered: bool,
     /// Why the last change of phase.
     pub last: Option<Cause>,
     pub reaction_ns: Option<i64>,
@@ -203,6 +205,7 @@ impl Run<'_> {
             brought_down: self.log.iter().any(left),
             last: self.log.last().map(|transition| transition.cause),
             armed: self.log.iter().any(|transition| transition.to == Phase::Active),
+            recovered: self.log.iter().any(|it| matches!(it.cause, Cause::Recovered { .. })),
             reaction_ns,
             allowed_ns,
             peak_speed: lock(&self.witness).peak_speed,
@@ -382,6 +385,8 @@ impl Run<'_> {
         while let Some(index) = self.later.iter().position(|later| later.0 <= tick) {
             match self.later.swap_remove(index).1 {
                 Later::PowerOn => self.power(true),
+                // What holds it longer goes on.
+                Later::Open(bus) if self.is_held(bus) => {}
                 Later::Open(bus) => self.rig.open(bus),
                 Later::LetGo(servo) => {
                     let now_ns = self.rig.now_ns();
@@ -389,6 +394,11 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    /// Something keeps the bus from carrying frames until a later tick.
+    fn is_held(&self, bus: usize) -> bool {
+        self.later.iter().any(|(_, later)| matches!(later, Later::Open(held) if *held == bus))
     }
 
     /// Times of the supervisor count in seconds, faults in ticks.
@@ -608,5 +618,30 @@ impl Run<'_> {
             }
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Formats, Style};
+
+    /// The end of the shorter one opened the bus, and the robot that went on was said to have to come down.
+    #[test]
+    fn a_bus_that_is_held_twice_at_once_is_held_until_the_later_end() {
+        let fleet = Fleet::built_in();
+        let robot = fleet.members.iter().position(|member| member.config.name == "solo").unwrap();
+        let hold = |tick, ticks| Event { tick, fault: Fault::BusHolds(0, ticks, Queue::Link) };
+        let scenario = Scenario {
+            seed: 0,
+            robot: (robot, "solo".into()),
+            style: Style::Hold,
+            rate_hz: 1000.0,
+            formats: Formats { command: None, query: None },
+            events: vec![hold(200, 60), hold(202, 3)],
+        };
+        let Verdict { violated, brought_down, .. } = run(&fleet, &scenario, None);
+        assert!(violated.is_none(), "{:?}", violated.map(|violated| violated.what));
+        assert!(brought_down);
     }
 }

@@ -3,7 +3,7 @@
 use super::fleet::{Fleet, Member};
 use super::lies;
 use khz_emu::noise::Noise;
-use khz_robot::config::{FamilyName, Format, ServoConfig};
+use khz_robot::config::{FamilyName, Format, Recover, ServoConfig};
 use khz_wire::{Class, Resolution};
 use serde::Serialize;
 use std::f64::consts::TAU;
@@ -225,6 +225,8 @@ impl Scenario {
         events.sort_by_key(|event| event.tick);
         lies::draw(seed, &mut events, &member.config, rate_hz);
         events.splice(..0, late_requests(seed, &events));
+        events.extend(stall(seed, member, rate_hz, &events));
+        events.sort_by_key(|event| event.tick);
         Self { seed, robot: (robot, member.config.name.clone()), style, rate_hz, formats, events }
     }
 
@@ -474,6 +476,21 @@ fn late_requests(seed: u64, events: &[Event]) -> Option<Event> {
     let mut dice = Dice(Noise::new(seed ^ REQUESTS_SALT));
     let is_drawn = dice.pick(LATE_REQUESTS) == 0 && !events.iter().any(|event| event.fault.is_alone());
     is_drawn.then(|| Event { tick: 0, fault: Fault::AsksLate(dice.pick(800) as u16) })
+}
+
+/// A robot that recovers from stalls has one in every other scenario, longer than its watchdogs; drawn from a stream of its own, too.
+const STALLS_SALT: u64 = 0x57a1;
+
+fn stall(seed: u64, member: &Member, rate_hz: f64, events: &[Event]) -> Option<Event> {
+    let mut dice = Dice(Noise::new(seed ^ STALLS_SALT));
+    let supervisor = &member.config.supervisor;
+    let is_drawn = supervisor.recover == Recover::On && dice.pick(2) == 0;
+    let watchdog_s = member.config.servos.iter().map(|servo| servo.watchdog_s).fold(f64::INFINITY, f64::min);
+    let span = member.span(rate_hz);
+    let (tick, ms) =
+        (span.from + dice.pick(span.to - span.from), (watchdog_s * 1e3) as u16 + dice.pick(60) as u16);
+    let stall = Event { tick, fault: Fault::HostStopped(ms) };
+    (is_drawn && !events.iter().any(|event| event.fault.is_alone())).then_some(stall)
 }
 
 /// Ticks for which a bus carries nothing: a few, 0.1 s at the most at low rates, and many. What waits in a queue behind the

@@ -93,12 +93,13 @@ impl Drive {
     }
 
     /// A servo whose position jumps drives its joint back with all its torque until the next command; so does one that was off within one
-    /// long period, and whose target went on meanwhile.
+    /// long period, and whose target went on meanwhile; or one that says by turns that it follows and does not, whose target starts anew
+    /// each time from where its joint was a long period ago.
     fn of_joint(&self, scenario: &Scenario, servo: usize) -> Self {
         let is_slow = scenario.rate_hz < SMOOTH_HZ;
         let jumps = scenario.faults().any(|fault| match fault {
             Fault::Jumps(of, _) => of == servo,
-            Fault::Reboot(of) => of == servo && is_slow,
+            Fault::Reboot(of) | Fault::MostlyOtherMode(of, _) => of == servo && is_slow,
             _ => false,
         });
         Self { gains_s: if jumps { self.answer_s } else { self.gains_s }, ..*self }

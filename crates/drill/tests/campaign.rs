@@ -7,6 +7,7 @@ use khz_drill::fleet::Member;
 use khz_drill::plant::Plant;
 use khz_drill::{Fleet, Invariant, Outcome, outcomes, watch_prints};
 use khz_robot::RobotConfig;
+use khz_robot::config::Recover;
 
 /// The robots on which a plant shows soonest: none on legs, which takes longest to emulate. Only joints without limits are
 /// asked for what their formats cannot carry, and only where there are two buses one can starve the other.
@@ -15,8 +16,6 @@ fn fleet(plant: Plant) -> Fleet {
     fleet.members.retain(|member| member.config.body.is_none());
     match plant {
         Plant::SaturatedCommands => fleet.members.retain(|member| member.config.name == "wheels"),
-        // It shows only where a servo falls silent soon after arming: single joints are drawn often and fast.
-        Plant::BlindGrace => fleet.members.retain(|member| ["solo", "pair"].contains(&&*member.config.name)),
         Plant::SharedInbox => fleet.members.retain(|member| member.config.buses.len() > 1),
         // A joint that falls out of its limits when it is let go, and may be as fast as it likes.
         Plant::PositionTrigger => {
@@ -24,6 +23,8 @@ fn fleet(plant: Plant) -> Fleet {
                 "joint = { inertia = 0.05, gravity = 2.0, start = 0.3 }\nlimits = { position = [0.0, 0.6] }";
             return joint(1000, falls);
         }
+        // Of those that may be switched on again, the one without a body.
+        Plant::Recovers => fleet.members.retain(|member| member.config.name == "openarm-like"),
         // The robots with an IMU are on legs.
         Plant::FrozenImu => return joint(1000, "[imu]\nlink = \"emulated\""),
         // Those of moteus servos: the plants forge their replies.
@@ -132,6 +133,17 @@ fn a_joint_that_lags_behind_its_commands_violates_nothing() {
     assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
 }
 
+/// Reported, too: a joint as fast as this swings beyond a limit at which its target comes to rest.
+#[test]
+fn a_joint_that_swings_beyond_the_limit_its_target_rests_at_violates_nothing() {
+    watch_prints();
+    let fast = "joint = { inertia = 0.01, viscous = 0.05 }\nlimits = { position = [-1.5, 1.5], velocity = 20.0, torque = 3.0 }";
+    for rate_hz in [200, 1000] {
+        let campaign = campaign(&joint(rate_hz, fast), 60, 1).unwrap();
+        assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
+    }
+}
+
 #[test]
 fn a_robot_left_waiting_in_idle_ends_with_its_time() {
     /// Replies are late from the tick on in which it would be armed.
@@ -170,7 +182,7 @@ fn shown_by(plant: Plant) -> (&'static str, &'static [Invariant]) {
         Plant::SaturatedCommands => ("wheels", &[CommandLimits]),
         Plant::StaleCommands => ("Link", &[CommandAge]),
         Plant::LateReplies => ("BusLate", &[StateAge, LeavesControl]),
-        Plant::BlindGrace => ("", &[LeavesControl]),
+        Plant::Silence => ("", &[LeavesControl]),
         Plant::RefusedWrites => ("RefusesLimit", &[LeavesControl]),
         Plant::RefusedReads => ("RefusesPosition", &[LeavesControl, StateAge]),
         Plant::SleepingServo => ("Asleep", &[LeavesControl]),
@@ -187,6 +199,7 @@ fn shown_by(plant: Plant) -> (&'static str, &'static [Invariant]) {
         Plant::Echoes => ("Echoes", &[LeavesControl]),
         Plant::FrozenImu => ("ImuFrozen", &[LeavesControl]),
         Plant::LateRequests => ("AsksLate", &[Arming]),
+        Plant::Recovers => ("", &[LeavesControl, Cause]),
     }
 }
 
@@ -249,8 +262,8 @@ fn finds_late_replies_taken_for_fresh() {
 }
 
 #[test]
-fn finds_silence_forgiven_after_arming() {
-    find(Plant::BlindGrace);
+fn finds_silence_that_is_forgiven() {
+    find(Plant::Silence);
 }
 
 #[test]
@@ -281,6 +294,28 @@ fn finds_a_robot_armed_after_one_complete_tick() {
 #[test]
 fn finds_a_robot_armed_by_an_old_request() {
     find(Plant::LateRequests);
+}
+
+#[test]
+fn finds_servos_that_are_switched_on_again_although_they_must_not_be() {
+    find(Plant::Recovers);
+}
+
+/// Those of each family that may be switched on again.
+#[test]
+fn nothing_is_violated_by_robots_that_recover_from_stalls() {
+    watch_prints();
+    let recovers = |member: &Member| ["openarm-like", "quadruped-robstride"].contains(&&*member.config.name);
+    let mut fleet = Fleet::built_in();
+    fleet.members.retain(recovers);
+    assert_eq!(fleet.members.len(), 2);
+    for member in &mut fleet.members {
+        member.config.supervisor.recover = Recover::On;
+        member.config.servos.iter_mut().for_each(|servo| servo.settings.watchdog_s = 0.05);
+    }
+    let campaign = campaign(&fleet, 120, 1).unwrap();
+    assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
+    assert!(campaign.recovered > 0);
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Landed, Box<
     let mut side = plan.tap(1 << 20);
     let recorder = plan.start()?;
     if let Some(robot) = robot {
-        side.push(robot, 0, &robot_record(config, text, "{}"));
+        side.push(robot, 0, &robot_record(config, text, "{}", ""));
     }
     let timing = &config.timing;
     let options = RunOptions {

@@ -19,14 +19,14 @@ use crate::budget::{Inputs, Plan};
 use crate::late::{LateReport, lost_lines, tally};
 use crate::require::{Extent, Required, Requirements, amended};
 use crate::run::page::PartTimes;
-use facts::{Known, Unlogged, ending, facts};
+use facts::{Known, Unlogged, ending, facts, fits_not, trouble, warned};
 use khz_page::{Verdict, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::{BusConfig, Clock};
 use khz_robot::launch::{Landed, LiveSummary};
 use khz_robot::recorder::SinkSummary;
 use khz_robot::run::RunStats;
-use khz_robot::supervisor::Cause;
+use khz_robot::supervisor::{Cause, Phase};
 use khz_rt::late::{Causes, Lost, Window, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_run::costs::LateGroup;
@@ -268,10 +268,17 @@ impl RunSummary {
         let lack = lack(config, &narrow, outcome.machine.supervisor().lack());
         let (mut end, ended_well) = ending(&events, controlled.ticks, lack.clone());
         let servos = servos(config, landed);
+        let names: Vec<String> = servos.iter().map(|servo| servo.name.clone()).collect();
         if !ended_well {
             let lost = missing::lost(config, &outcome.machine);
             let (of_robot, of_run) = ((&config.buses[..], &lost[..]), (&events[..], &servos[..]));
-            end = missing::named(&end, lack.as_deref(), of_run, of_robot);
+            end = missing::named(&end, lack.as_deref(), of_run, of_robot, fits_not(config));
+            let down = trouble(&events).map(EventSummary::tell);
+            if let Some(told) =
+                down.or_else(|| lack.clone()).filter(|_| servos.iter().all(|of| of.replied > 0))
+            {
+                end = missing::sometimes(&end, &told, tally, &names);
+            }
         }
         if let Some(failure) = outcome.machine.failure() {
             end = format!("{end}: {failure}");
@@ -281,7 +288,6 @@ impl RunSummary {
         let steal_loop_cpu_ns = config.timing.cpu.and_then(|cpu| steal.get(cpu as usize)).copied();
         let steal_ns = outcome.usage.steal_total_ns();
         let lost = tally.lost;
-        let names: Vec<String> = servos.iter().map(|servo| servo.name.clone()).collect();
         let known = Known {
             config: Some(config),
             tally,
@@ -388,6 +394,17 @@ impl RunSummary {
         self.verdict = amended(std::mem::take(&mut self.verdict), &self.required);
     }
 
+    /// How long it lasted: from its first tick until it left control, to half a period, as `--duration` counts; of one that never did,
+    /// its controlled time.
+    pub fn lasted_ns(&self) -> i64 {
+        let left = self.events.iter().find(|event| event.is_change() && event.from == Phase::Active.name());
+        left.map_or(self.controlled.duration_ns, |left| (left.time_s * 1e9) as i64 + self.period_ns() / 2)
+    }
+
+    fn period_ns(&self) -> i64 {
+        (1e9 / self.target_rate_hz).round() as i64
+    }
+
     /// Nothing brought the robot down, and all that was required is met.
     pub fn is_well(&self) -> bool {
         self.ended_well && self.required.iter().all(|required| required.met)
@@ -395,7 +412,7 @@ impl RunSummary {
 
     /// The verdict. `unread`: what of the log could not be read.
     fn judged(&self, unread: &[String]) -> Verdict {
-        let warned = self.events.iter().find(|event| event.trouble && !event.is_change());
+        let warned = warned(&self.events, &self.facts.late, self.period_ns());
         let dropped =
             (self.log_dropped > 0).then(|| format!("{} samples were not recorded.", self.log_dropped));
         let damaged = unread
@@ -407,7 +424,6 @@ impl RunSummary {
             format!("The sink {} lost {} samples{why}.", sink.name, sink.lost)
         });
         let warnings = warned
-            .map(|event| format!("Warned of: {}.", event.tell()))
             .into_iter()
             .chain(dropped)
             .chain(lossy)

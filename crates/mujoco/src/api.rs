@@ -299,7 +299,7 @@ impl Loaded {
         let loaded = Self { api, model, data };
         let size = |part| loaded.size(part);
         if size(Part::Velocity) != size(Part::WarmStart) || size(Part::Velocity) != size(Part::Applied) {
-            return Err(wrong(format!("MuJoCo {} orders its state as nobody knows", api.version())));
+            return Err(wrong(format!("MuJoCo {} has an unknown order of its state", api.version())));
         }
         Ok(loaded)
     }

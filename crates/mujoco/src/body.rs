@@ -153,6 +153,14 @@ impl Mujoco {
         self.model.version()
     }
 
+    /// The model, if none was loaded since, as [`saved`](crate::saved) has it.
+    ///
+    /// # Errors
+    /// What MuJoCo or the system says.
+    pub fn saved(&self) -> Result<String, MujocoError> {
+        self.model.saved()
+    }
+
     /// The model's mass, kg.
     pub fn mass(&self) -> f64 {
         self.model.mass()

@@ -171,7 +171,7 @@ impl Lab {
         if self.ports == Ports::default() {
             "this computer, on which all devices run, is at its limit: use fewer `--devices`, or leave it more CPU time"
         } else {
-            "its ports hold up, limit or lose datagrams as they were told to; if it is more than that, this computer is at its \
+            "its ports hold up, limit or lose datagrams as configured; if it is more than that, this computer is at its \
              limit: use fewer `--devices`"
         }
     }

@@ -1,7 +1,8 @@
 //! Trials with the supervisor alone, on states that are made for it.
 
+use super::whole::LOAD;
 use khz_link::ImuSample;
-use khz_robot::config::Mode;
+use khz_robot::config::{Mode, Reaction, ServoConfig};
 use khz_robot::state::{ImuState, RobotState};
 use khz_robot::supervisor::{Cause, Observation, Phase, Supervisor};
 use khz_robot::{Doing, PositionCommand, RobotConfig, ServoCommand, ServoState};
@@ -20,6 +21,8 @@ const FROZEN_S: f64 = 0.2;
 const SAGGING_V: f64 = 9.0;
 /// … and at this temperature, °C: a moteus from the factory.
 const FAULT_C: f64 = 75.0;
+/// So far below the temperature at which it is to come down a servo is when all is well, K.
+const COOL_K: f64 = 40.0;
 /// How far beyond its limits a joint may be found, rad, …
 const FOUND: f64 = 0.05;
 /// … and where it is tried.
@@ -43,7 +46,7 @@ struct Bench {
 impl Bench {
     fn new(robot: &RobotConfig) -> Self {
         let (servos, settings) = (robot.servos.len(), robot.supervisor_settings());
-        let well = |servo: &khz_robot::config::ServoConfig| {
+        let well = |servo: &ServoConfig| {
             let carries = servo.carries();
             ServoState {
                 position: servo.limits.position.map_or(0.0, |[low, high]| 0.5 * (low + high)),
@@ -51,7 +54,7 @@ impl Bench {
                 torque: 0.0,
                 voltage: if carries.voltage_asked { settings.voltage_low_v + 10.0 } else { f64::NAN },
                 temperature: if carries.temperature_asked {
-                    settings.temperature_hard_c - 40.0
+                    settings.temperature_hard_c - COOL_K
                 } else {
                     f64::NAN
                 },
@@ -268,31 +271,58 @@ pub fn loose_contact(robot: &RobotConfig) -> Option<String> {
     Some("a robot whose servos reply in one of two ticks is armed; to wait for several complete ticks in a row is promised".into())
 }
 
-/// A robot that goes on with less torque has some.
+/// A robot that goes on with less torque has enough for a load, and less than it has when all is well.
 pub fn derated(robot: &RobotConfig) -> Option<String> {
     type Spoil = fn(&mut Bench);
-    let wrong: [(&str, Spoil); 5] = [
-        ("a servo has a fault", |bench| bench.state.servos[0].doing = Doing::Faulted),
-        ("the supply sags", |bench| bench.every_servo(|servo| servo.voltage = servo.voltage.min(SAGGING_V))),
-        ("a servo is hot", |bench| bench.every_servo(|servo| servo.temperature = FAULT_C)),
-        ("a servo is silent", |bench| {
+    let reactions = &robot.supervisor.reactions;
+    let derates = |reaction: Reaction| reaction == Reaction::Derate;
+    // What goes wrong, and whether it is to lower the torque.
+    let wrong: [(&str, bool, Spoil); 6] = [
+        ("a servo has a fault", derates(reactions.servo_fault), |bench| {
+            bench.state.servos[0].doing = Doing::Faulted;
+        }),
+        ("the supply sags", derates(reactions.voltage), |bench| {
+            bench.every_servo(|servo| servo.voltage = servo.voltage.min(SAGGING_V));
+        }),
+        ("a servo is hot", derates(reactions.temperature), |bench| {
+            bench.every_servo(|servo| servo.temperature = FAULT_C);
+        }),
+        ("servos are almost too hot", true, |bench| {
+            bench.every_servo(|servo| servo.temperature += COOL_K - 0.1);
+        }),
+        ("a servo is silent", derates(reactions.stale), |bench| {
             bench.state.servos[0].fresh = false;
             bench.state.servos[0].at_ns = 0;
         }),
-        ("the loop is late", |bench| bench.seen.overrun = true),
+        ("the loop is late", derates(reactions.overruns), |bench| bench.seen.overrun = true),
     ];
-    let without_torque = |command: &ServoCommand| match command {
-        ServoCommand::Position(command) => command.max_torque == 0.0,
-        _ => false,
+    let torque = |command: &ServoCommand| match command {
+        ServoCommand::Position(command) => command.max_torque,
+        _ => f64::NAN,
     };
-    let (what, _) = wrong.into_iter().find(|(_, spoil)| {
-        let Some(mut bench) = Bench::under_control(robot) else { return false };
+    let has_all = |(command, servo): (&ServoCommand, &ServoConfig)| {
+        servo.limits.torque.is_some_and(|most| torque(command) >= most)
+    };
+    wrong.into_iter().find_map(|(what, is_derated, spoil)| {
+        let mut bench = Bench::under_control(robot)?;
         let ticks = u64::from(robot.supervisor.overruns).min(ANSWER_TICKS);
-        (0..=ticks).all(|_| bench.tick(spoil) == Phase::Active) && bench.commands.iter().any(without_torque)
-    })?;
-    Some(format!(
-        "a robot goes on without any torque when {what}: it drops; to come down by damping is promised"
-    ))
+        if !(0..=ticks).all(|_| bench.tick(spoil) == Phase::Active) {
+            return None;
+        }
+        let share = |(command, servo): (&ServoCommand, &ServoConfig)| {
+            let most = servo.limits.torque.filter(|most| *most > 0.0)?;
+            Some(torque(command) / most).filter(|share| *share < LOAD)
+        };
+        let left = bench.commands.iter().zip(&robot.servos).filter_map(share).min_by(f64::total_cmp);
+        if let Some(left) = left {
+            return Some(format!(
+                "a robot goes on with {:.1} % of its torque when {what}: it drops; to come down by damping is promised",
+                100.0 * left
+            ));
+        }
+        let keeps_all = is_derated && bench.commands.iter().zip(&robot.servos).any(has_all);
+        keeps_all.then(|| format!("a robot goes on with all of its torque when {what}; to go on with less is promised"))
+    })
 }
 
 /// Of robots without a body nobody knows how they come down: their joints go on moving.

@@ -14,7 +14,7 @@ const HARDER: f64 = 1.3;
 /// A joint under torque may be so many times faster than at which it brings the robot down.
 const OVER: f64 = 1.1;
 /// A joint carries this share of its servo's greatest torque, …
-const LOAD: f64 = 0.1;
+pub(super) const LOAD: f64 = 0.1;
 /// … may sink so many times as fast as with the default, and is watched for so long, s, …
 const FASTER: f64 = 3.0;
 const SINKS_S: f64 = 0.5;

@@ -223,7 +223,9 @@ impl Inputs {
         let exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
         if let Some(ns) = exchanges.map(|exchange| exchange.switching_ns).max().filter(|ns| *ns > 0) {
             said.push(format!(
-                "cycles in which servos are switched on are not counted: the answer may take {}, and no reply counts as missed meanwhile",
+                "cycles in which servos are switched on are not counted: the answer may take {} and travels beside the frames of another cycle; \
+                 a servo that is switched on misses no reply meanwhile, but where a cycle has less than one more exchange to spare, the \
+                 replies of others are late",
                 duration(ns as f64)
             ));
         }

@@ -15,7 +15,7 @@ use khz_robot::{ConfigError, RobotConfig};
 use serde::Serialize;
 
 /// A fit is to have this share of the cycle to spare, if it can: the model is not exact.
-const SPARE: f64 = 0.05;
+pub(super) const SPARE: f64 = 0.05;
 
 /// A robot file that has been read.
 #[derive(Clone, Debug)]
@@ -221,9 +221,15 @@ impl<'a> File<'a> {
     }
 
     fn lower_rate(&self) -> Option<Cure> {
-        let rate_hz = (self.predict().highest_rate_hz / (1.0 + SPARE)).floor();
-        let fit = self.attempt(rate_hz, Means::default())?;
-        fit.prediction.fits().then(|| fit.cure())
+        let predicted = self.predict();
+        let fit = self.attempt(predicted.spared_rate_hz(), Means::default())?;
+        // The number that `khz budget` has, too.
+        let most_hz = predicted.highest_rate_hz.floor();
+        let cure = || Cure {
+            what: format!("{} (at most {most_hz}, with nothing to spare)", keys(&fit.edits)),
+            ..fit.cure()
+        };
+        fit.prediction.fits().then(cure)
     }
 
     /// The file at this rate with these means; `None` if that makes it wrong or suspicious.

@@ -10,10 +10,10 @@ use khz_wire::time::{EthernetPath, EthernetRate, SpiCost};
 use serde::Serialize;
 use std::fmt::Write;
 
-const RS485: &str = include_str!("../../../../robots/published/rs485.toml");
-const PI3HAT: &str = include_str!("../../../../robots/published/pi3hat.toml");
-const DAMIAO: &str = include_str!("../../../../robots/published/damiao_nine.toml");
-const FD_CAN: &str = include_str!("../../../../robots/published/fd_can_plan.toml");
+const RS485: &str = include_str!("../../robots/published/rs485.toml");
+const PI3HAT: &str = include_str!("../../robots/published/pi3hat.toml");
+const DAMIAO: &str = include_str!("../../robots/published/damiao_nine.toml");
+const FD_CAN: &str = include_str!("../../robots/published/fd_can_plan.toml");
 
 /// A published figure beside the prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -244,7 +244,7 @@ fn damiao_rows() -> Result<Vec<Published>, ConfigError> {
         complete: false,
         circular: false,
         assumed: "\"1 kHz without loss\" is a rate that was reached, not the greatest; 5 Mbit/s as there; motors answer after 50 µs, \
-                  which nobody has published; nothing for the host",
+                  for which there is no published figure; nothing for the host",
     }])
 }
 

@@ -2,6 +2,7 @@
 
 use super::change::{Change, worthwhile};
 use super::costs::Inputs;
+use super::fit::SPARE;
 use super::lines::{Ends, HOST};
 use super::plan::Plan;
 use super::timeline::{Kind, Timeline};
@@ -251,9 +252,10 @@ impl Prediction {
             writeln!(out, "  {:40} {:>9}", share.what(), ns(share.ns))?;
         }
         writeln!(out, "\nwhat would help")?;
-        for Change { what, tick_ns, gain_ns, rate_hz } in &self.changes {
+        let what = self.changes.iter().map(|change| change.what.chars().count()).max().unwrap_or(0);
+        for Change { what: change, tick_ns, gain_ns, rate_hz } in &self.changes {
             let (gain, tick, rate) = (ns(*gain_ns), ns(*tick_ns), rate_hz.floor());
-            writeln!(out, "  {what:40} gains {gain:>9}: tick {tick:>9}, {rate} Hz")?;
+            writeln!(out, "  {change:what$}  gains {gain:>9}  tick {tick:>9}  {rate:>6} Hz")?;
         }
         writeln!(out, "\nassumed")?;
         self.assumptions.iter().try_for_each(|said| writeln!(out, "  {said}"))
@@ -291,13 +293,21 @@ impl Prediction {
         if start_ns > longest_ns { start_ns } else { longest_ns }
     }
 
+    /// The highest rate with the bus deadline as it is set and a little to spare.
+    pub(super) fn spared_rate_hz(&self) -> f64 {
+        (self.highest_rate_hz / (1.0 + SPARE)).floor()
+    }
+
     /// The highest rates.
     pub(super) fn told_of_rates(&self) -> String {
         let later =
             format!("up to {} Hz with a later bus deadline", self.highest_rate_any_deadline_hz.floor());
         match self.highest_rate_hz.floor() {
             0.0 => format!("at no rate with this bus deadline; {later}"),
-            rate => format!("up to {rate} Hz with this bus deadline; {later}"),
+            rate => {
+                let spared = self.spared_rate_hz();
+                format!("up to {rate} Hz with this bus deadline, {spared} Hz with 5 % to spare; {later}")
+            }
         }
     }
 }

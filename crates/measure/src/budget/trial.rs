@@ -37,6 +37,8 @@ pub struct Trial {
     pub start_cycle_ns: i64,
     /// What adapters, networks and the last look take, by the prediction: so much earlier the bus deadline was.
     pub taken_off_ns: i64,
+    /// The file asks for faults on its buses, and they were left out.
+    pub without_faults: bool,
     /// Why the file does not work; `None` if it does.
     pub failure: Option<String>,
 }
@@ -50,21 +52,26 @@ impl Trial {
         robot.timing.bus_deadline_us = Some(deadline_ns as f64 / 1e3);
         // Nobody is here to arm it, and what moves says nothing of the buses.
         (robot.supervisor.arming, robot.body) = (Arming::Automatic, None);
-        match machine(&robot) {
-            Ok(machine) => Self { taken_off_ns, ..tried(&robot, machine) },
-            Err(failure) => Self { taken_off_ns, failure: Some(failure), ..Self::default() },
-        }
+        let without_faults = robot.buses.iter().any(|bus| !bus.faults.script(0, true).is_empty());
+        let tried = machine(&robot).map(|machine| tried(&robot, machine));
+        let tried = tried.unwrap_or_else(|failure| Self { failure: Some(failure), ..Self::default() });
+        Self { taken_off_ns, without_faults, ..tried }
     }
 
     /// For a terminal: how it went.
     pub fn text(&self) -> String {
+        let faults = if self.without_faults {
+            "\n  without the faults that the file asks for on its buses"
+        } else {
+            ""
+        };
         if let Some(failure) = &self.failure {
-            return format!("it fails in virtual time: {failure}");
+            return format!("it fails in virtual time: {failure}{faults}");
         }
         let [cycle, longest, start] =
             [self.cycle_ns, self.longest_cycle_ns, self.start_cycle_ns].map(|ns| duration(ns as f64));
         format!(
-            "tried in virtual time: cycle {cycle}, at the latest {longest}, before control {start}; no reply missed"
+            "tried in virtual time: cycle {cycle}, at the latest {longest}, before control {start}; no reply missed{faults}"
         )
     }
 }
@@ -102,7 +109,7 @@ fn tried(robot: &RobotConfig, mut machine: Machine) -> Trial {
         cycle_ns: median(seen.cycles),
         longest_cycle_ns,
         start_cycle_ns: seen.start_ns,
-        taken_off_ns: 0,
+        ..Trial::default()
     }
 }
 

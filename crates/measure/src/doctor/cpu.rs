@@ -5,7 +5,7 @@ use khz_rt::proc::cpu_list;
 use khz_rt::{Passport, Usage};
 
 const ISOLATION: &str =
-    "On a CPU of its own the loop shares caches, timer interrupts and kernel work with nobody.";
+    "On a CPU of its own the loop shares caches, timer interrupts and kernel work with no other thread.";
 
 pub(super) fn count_and_isolation(machine: &Machine) -> Vec<Finding> {
     let passport = Passport::of(&machine.root);

@@ -4,7 +4,7 @@ use super::{Finding, Level, Machine};
 use khz_rt::proc::field;
 
 const PRESSURE: &str =
-    "When memory is short the kernel looks for pages to take back, and whoever asks for one waits.";
+    "When memory is short the kernel reclaims pages, and a thread that asks for one waits.";
 
 pub(super) fn pressure(machine: &Machine) -> Vec<Finding> {
     let info = machine.root.read("/proc/meminfo").unwrap_or_default();
@@ -30,7 +30,7 @@ fn stalled_percent(text: &str) -> f64 {
     some.and_then(|rest| rest.split(' ').next()?.parse().ok()).unwrap_or(0.0)
 }
 
-const SWAP: &str = "A page that was swapped out is read from disk again by whoever needs it, for milliseconds. Locked \
+const SWAP: &str = "A page that was swapped out is read from disk again when it is needed, which takes milliseconds. Locked \
                     memory is safe from it; other programs the robot depends on are not.";
 
 pub(super) fn swap(machine: &Machine) -> Vec<Finding> {

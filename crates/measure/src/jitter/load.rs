@@ -2,7 +2,8 @@
 //!
 //! The built-in load does what `stress -c N -m M -i K` does, each worker a process of its own so that it shares
 //! neither memory nor locks with the measurement: square roots; 256 MiB taken, touched and given back;
-//! blocks written to disk and forced out.
+//! blocks written to disk and forced out. Beyond that, 64 MiB copied again and again, which takes the bandwidth of the memory, as a
+//! GPU or cameras beside a robot do.
 
 use khz_rt::proc::{Root, field};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 
-/// The load of an experiment: `none`, `cpu=4,mem=2,io=1`, or a `stress-ng …` command line.
+/// The load of an experiment: `none`, `cpu=4,mem=2,io=1`, `memory` (as many workers as CPUs) or `memory=2`, or a `stress-ng …` command
+/// line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Load {
@@ -27,6 +29,8 @@ pub enum Load {
         mem: u32,
         /// Processes writing to disk.
         io: u32,
+        /// Processes copying memory.
+        memory: u32,
     },
     /// Arguments for the program `stress-ng`.
     StressNg(String),
@@ -41,10 +45,14 @@ pub enum Worker {
     Mem,
     /// Blocks written and forced to disk.
     Io,
+    /// Memory copied.
+    Memory,
 }
 
 /// Memory one memory worker takes, as `stress` does by default.
 const MEM_BYTES: usize = 256 << 20;
+/// What is copied from one place to another: more than caches hold.
+const COPIED_BYTES: usize = 64 << 20;
 /// More workers of a kind than this is a slip of the finger.
 const MOST_WORKERS: u32 = 256;
 
@@ -53,11 +61,11 @@ const MOST_WORKERS: u32 = 256;
 pub enum LoadError {
     /// Not enough memory for the memory workers.
     #[error(
-        "load mem={workers} needs {need_mb} MB of memory, of which {free_mb} MB are free: use fewer memory workers"
+        "load {load} needs {need_mb} MB of memory, of which {free_mb} MB are free: use fewer memory workers"
     )]
     Memory {
-        /// Memory workers asked for.
-        workers: u32,
+        /// Which.
+        load: String,
         /// What they need.
         need_mb: u64,
         /// What there is.
@@ -98,10 +106,11 @@ impl Load {
         let mut running = Running { name: self.to_string(), children: Vec::new() };
         match self {
             Load::None => {}
-            Load::Workers { cpu, mem, io } => {
-                check_memory(&Root::system(), *mem)?;
-                for (kind, count) in [(Worker::Cpu, *cpu), (Worker::Mem, *mem), (Worker::Io, *io)] {
-                    for _ in 0..count {
+            Load::Workers { cpu, mem, io, memory } => {
+                self.check_memory(&Root::system())?;
+                let kinds = [Worker::Cpu, Worker::Mem, Worker::Io, Worker::Memory];
+                for (kind, count) in kinds.into_iter().zip([cpu, mem, io, memory]) {
+                    for _ in 0..*count {
                         let (program, arguments) =
                             worker.split_first().map_or(("", worker), |(p, a)| (p.as_str(), a));
                         let mut command = Command::new(program);
@@ -122,24 +131,27 @@ impl Load {
         }
         Ok(running)
     }
+
+    fn check_memory(&self, root: &Root) -> Result<(), LoadError> {
+        let Load::Workers { mem, memory, .. } = self else { return Ok(()) };
+        let need = u64::from(*mem) * MEM_BYTES as u64 + u64::from(*memory) * 2 * COPIED_BYTES as u64;
+        let need_mb = need >> 20;
+        let info = root.read("/proc/meminfo").unwrap_or_default();
+        let free_kb =
+            field(&info, "MemAvailable").and_then(|value| value.split(' ').next()?.parse::<u64>().ok());
+        match free_kb {
+            // A tenth stays free, or the measurement would be of the machine swapping.
+            Some(free_kb) if need_mb * 1024 > free_kb / 10 * 9 => {
+                Err(LoadError::Memory { load: self.to_string(), need_mb, free_mb: free_kb / 1024 })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn spawn(command: &mut Command, program: &str, hint: &'static str) -> Result<Child, LoadError> {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.spawn().map_err(|error| LoadError::Start { program: program.to_owned(), error, hint })
-}
-
-fn check_memory(root: &Root, workers: u32) -> Result<(), LoadError> {
-    let need_mb = u64::from(workers) * (MEM_BYTES >> 20) as u64;
-    let info = root.read("/proc/meminfo").unwrap_or_default();
-    let free_kb = field(&info, "MemAvailable").and_then(|value| value.split(' ').next()?.parse::<u64>().ok());
-    match free_kb {
-        // A tenth stays free, or the measurement would be of the machine swapping.
-        Some(free_kb) if need_mb * 1024 > free_kb / 10 * 9 => {
-            Err(LoadError::Memory { workers, need_mb, free_mb: free_kb / 1024 })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A load at work.
@@ -176,6 +188,7 @@ impl Worker {
             Worker::Cpu => "cpu",
             Worker::Mem => "mem",
             Worker::Io => "io",
+            Worker::Memory => "memory",
         }
     }
 
@@ -190,6 +203,7 @@ impl Worker {
             Worker::Cpu => compute(orphaned),
             Worker::Mem => take_memory(orphaned),
             Worker::Io => return write_disk(orphaned),
+            Worker::Memory => copy_memory(orphaned),
         }
         Ok(())
     }
@@ -214,6 +228,15 @@ fn take_memory(orphaned: impl Fn() -> bool) {
     }
 }
 
+fn copy_memory(orphaned: impl Fn() -> bool) {
+    // Ones: pages of zeros may all be one page.
+    let (mut to, mut from) = (vec![1_u8; COPIED_BYTES], vec![1_u8; COPIED_BYTES]);
+    while !orphaned() {
+        to.copy_from_slice(std::hint::black_box(&from));
+        std::mem::swap(&mut to, &mut from);
+    }
+}
+
 fn write_disk(orphaned: impl Fn() -> bool) -> std::io::Result<()> {
     let path = std::env::temp_dir().join(format!("khz-load-{}", std::process::id()));
     let mut file = File::create_new(&path)?;
@@ -234,8 +257,9 @@ impl FromStr for Worker {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Worker, String> {
-        let found = [Worker::Cpu, Worker::Mem, Worker::Io].into_iter().find(|worker| worker.name() == name);
-        found.ok_or_else(|| format!("no worker `{name}`: use cpu, mem or io"))
+        let all = [Worker::Cpu, Worker::Mem, Worker::Io, Worker::Memory];
+        let found = all.into_iter().find(|worker| worker.name() == name);
+        found.ok_or_else(|| format!("no worker `{name}`: use cpu, mem, io or memory"))
     }
 }
 
@@ -244,8 +268,8 @@ impl fmt::Display for Load {
         match self {
             Load::None => write!(f, "none"),
             Load::StressNg(arguments) => write!(f, "stress-ng {arguments}"),
-            Load::Workers { cpu, mem, io } => {
-                let parts = [("cpu", cpu), ("mem", mem), ("io", io)];
+            Load::Workers { cpu, mem, io, memory } => {
+                let parts = [("cpu", cpu), ("mem", mem), ("io", io), ("memory", memory)];
                 let named = parts
                     .iter()
                     .filter(|(_, count)| **count > 0)
@@ -266,9 +290,16 @@ impl FromStr for Load {
         if matches!(text, "none" | "idle") {
             return Ok(Load::None);
         }
-        let (mut cpu, mut mem, mut io) = (0, 0, 0);
+        let (mut cpu, mut mem, mut io, mut memory) = (0, 0, 0, 0);
         for part in text.split(',') {
-            let help = || format!("no load `{part}`: use none, cpu=4,mem=2,io=1 or \"stress-ng --cpu 4\"");
+            let help =
+                || format!("no load `{part}`: use none, cpu=4,mem=2,io=1, memory or \"stress-ng --cpu 4\"");
+            if part.trim() == "memory" {
+                memory = std::thread::available_parallelism()
+                    .map_or(1, |cpus| cpus.get() as u32)
+                    .min(MOST_WORKERS);
+                continue;
+            }
             let (name, count) = part.trim().split_once('=').ok_or_else(help)?;
             let count =
                 count.parse().ok().filter(|count| (1..=MOST_WORKERS).contains(count)).ok_or_else(help)?;
@@ -276,10 +307,11 @@ impl FromStr for Load {
                 "cpu" => cpu = count,
                 "mem" => mem = count,
                 "io" => io = count,
+                "memory" => memory = count,
                 _ => return Err(help()),
             }
         }
-        Ok(Load::Workers { cpu, mem, io })
+        Ok(Load::Workers { cpu, mem, io, memory })
     }
 }
 
@@ -303,7 +335,9 @@ mod tests {
 
     #[test]
     fn loads_round_trip() {
-        for text in ["none", "cpu=4,mem=2", "mem=6", "cpu=1,io=2", "stress-ng --cpu 4 --vm 2"] {
+        for text in
+            ["none", "cpu=4,mem=2", "mem=6", "cpu=1,io=2", "mem=1,memory=3", "stress-ng --cpu 4 --vm 2"]
+        {
             assert_eq!(text.parse::<Load>().unwrap().to_string(), text);
         }
     }
@@ -323,9 +357,20 @@ mod tests {
         std::fs::write(directory.path().join("proc/meminfo"), "MemTotal: 9 kB\nMemAvailable: 1000000 kB\n")
             .unwrap();
         let root = Root::at(directory.path());
-        assert!(check_memory(&root, 3).is_ok());
-        let error = check_memory(&root, 4).unwrap_err().to_string();
-        assert!(error.contains("mem=4 needs 1024 MB") && error.contains("976 MB are free"), "{error}");
+        let check = |text: &str| text.parse::<Load>().unwrap().check_memory(&root);
+        assert!(check("mem=3").is_ok() && check("mem=2,memory=2").is_ok());
+        for load in ["mem=4", "mem=2,memory=4"] {
+            let error = check(load).unwrap_err().to_string();
+            assert!(error.contains(&format!("{load} needs 1024 MB")), "{error}");
+            assert!(error.contains("976 MB are free"), "{error}");
+        }
+    }
+
+    #[test]
+    fn memory_alone_is_a_worker_for_each_cpu() {
+        let Load::Workers { cpu: 0, mem: 0, io: 0, memory } = "memory".parse().unwrap() else { panic!() };
+        assert!(memory >= 1);
+        assert_eq!("memory".parse::<Worker>(), Ok(Worker::Memory));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
     type Of = Figure<RunSummary>;
     let mut figures = vec![
         Of::at_least("rate", Rate, |run| was_controlled(run).and(Ok(run.rate_hz))),
-        Of::at_least(DURATION, Time, |run| controlled(run, run.controlled.duration_ns.max(0) as u64)),
+        Of::at_least(DURATION, Time, |run| controlled(run, run.lasted_ns().max(0) as u64)),
         Of::at_most("lost", Count, |run| controlled(run, run.controlled.lost_periods)),
         Of::at_most("lost_share", Percent, |run| {
             was_controlled(run).and(Ok(share(run.controlled.lost_periods, run.controlled.periods)))
@@ -197,7 +197,7 @@ mod tests {
         }
         let begun = |run: &&RunSummary| run.events.iter().any(|event| event.to == "active");
         let begun: Vec<&RunSummary> = runs.iter().filter(begun).collect();
-        assert_eq!(begun[0].end, "never under control: it had only begun; finished");
+        assert_eq!(begun[0].end, "finished before it was under control: it had only begun");
         assert!(runs.last().is_some_and(RunSummary::is_well));
     }
 

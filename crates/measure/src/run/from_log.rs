@@ -1,6 +1,7 @@
 //! The page of a run from its log alone. Of a damaged log it shows what is sound, and says what is missing.
 
-use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, ending, facts};
+use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, ending, facts, fits_not, trouble, warned};
+use super::missing::{late_not_silent, sometimes};
 use super::over_time::{OverTime, text};
 use super::page::{Device, RunData};
 use super::page_data::{computer, count_tiles, late_counts, page_event, subtitle, time_tile};
@@ -8,7 +9,7 @@ use super::{EventSummary, Ticks, late_ticks, pace};
 use crate::run::page::PartTimes;
 use khz_page::{Distribution, Figure, Measured, Verdict, counted, grouped};
 use khz_robot::RobotConfig;
-use khz_robot::config::{Clock, QUADRUPED, RobotFile};
+use khz_robot::config::{Clock, FamilyName, QUADRUPED, RobotFile};
 use khz_robot::supervisor::Phase;
 use khz_rt::{Histogram, Passport};
 use khz_run::figures::Time;
@@ -148,6 +149,12 @@ struct Servo {
     ticks: u64,
     fresh: u64,
     round_trip: Histogram,
+    /// It replied in the last tick.
+    is_fresh: bool,
+    /// It has not since it missed a reply.
+    stays_silent: bool,
+    /// That may be because it was asked nothing.
+    may_be_quiet: bool,
 }
 
 impl Replay {
@@ -283,16 +290,33 @@ impl Replay {
 
     fn servos(&mut self, value: &Value<'_>) {
         let Value::Object(servos) = value else { return };
-        let has_misses = self.last.is_some_and(|tick| tick.missed > 0);
+        let missed = self.last.map_or(0, |tick| tick.missed);
+        let family =
+            |servo: usize| self.config.as_ref().and_then(|config| Some(config.servos.get(servo)?.family));
+        // Not fresh: those that missed a reply, and CubeMars servos that are asked nothing after a miss.
+        let (mut not_fresh, mut after_miss) = (0, 0);
         for (index, (counts, (_, servo))) in self.servos.iter_mut().zip(*servos).enumerate() {
             counts.ticks += 1;
             if is(&servo, "fresh") {
                 counts.fresh += 1;
                 counts.round_trip.record(number(&servo, "round_trip_ns"), 0);
-            } else if has_misses {
-                self.tally.missed_by(index);
+                counts.stays_silent = false;
+            } else {
+                not_fresh += 1;
+                counts.may_be_quiet = counts.stays_silent && family(index) == Some(FamilyName::Cubemars);
+                after_miss += u32::from(counts.may_be_quiet);
+                counts.stays_silent |= missed > 0;
             }
+            counts.is_fresh = is(&servo, "fresh");
         }
+        let quiet = after_miss.min(u32::saturating_sub(not_fresh, missed));
+        self.tally.kept_quiet(quiet.into());
+        let missed = self
+            .servos
+            .iter()
+            .enumerate()
+            .filter(|(_, servo)| missed > 0 && !servo.is_fresh && !(quiet > 0 && servo.may_be_quiet));
+        missed.for_each(|(servo, _)| self.tally.missed_by(servo));
     }
 
     fn event(&mut self, value: &Value<'_>, time_us: i64) -> Option<EventSummary> {
@@ -432,6 +456,14 @@ impl Replay {
             true => (String::new(), true),
             false => ending(&self.events, controlled.ticks, None),
         };
+        let servos: Vec<String> = self.over_time.joints.iter().map(|joint| joint.name.clone()).collect();
+        let are_late = self.tally.all().late_replies > 0 && self.config.as_ref().is_some_and(fits_not);
+        let all_replied = self.servos.iter().all(|servo| servo.fresh > 0);
+        let end = match trouble(&self.events).map(EventSummary::tell) {
+            Some(down) if are_late => late_not_silent(&end, &down),
+            Some(down) if all_replied => sometimes(&end, &down, &self.tally, &servos),
+            _ => end,
+        };
         let begins_late = self.first > Some(0);
         let Late { fitting, others, .. } = self.late;
         // What was missed before the beginning of these files may come in them.
@@ -444,7 +476,6 @@ impl Replay {
             true => end.replace(NEVER, not_here).replace(TOO_EARLY, &format!("and {not_here}")),
             false => end,
         };
-        let servos: Vec<String> = self.over_time.joints.iter().map(|joint| joint.name.clone()).collect();
         let known = Known {
             config: self.config.as_ref(),
             tally: &self.tally,
@@ -455,8 +486,7 @@ impl Replay {
             ended_well,
             servos: &servos,
         };
-        let warned = self.events.iter().find(|event| event.trouble && !event.is_change());
-        let warned = warned.map(|event| format!("Warned of: {}.", event.tell()));
+        let warned = warned(&self.events, &self.tally.counter.late_groups(), self.known_pace().period_ns);
         let warnings = warned.into_iter().chain(self.missing.iter().cloned()).collect();
         Facts {
             warnings,

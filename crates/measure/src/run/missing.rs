@@ -1,17 +1,25 @@
 //! What of a robot was missing: adapters that were lost, and servos that never replied. It says more than the silence of the one servo
 //! that was noticed first.
 
+use super::facts::trouble;
 use super::{EventSummary, ServoSummary};
+use khz_page::grouped;
 use khz_robot::RobotConfig;
 use khz_robot::assemble::places;
 use khz_robot::config::{BusConfig, LinkKind};
+use khz_robot::supervisor::Cause;
 use khz_robot::tick::Machine;
-use khz_run::verdict::SCAN;
+use khz_run::tally::Tally;
+use khz_run::verdict::{BUDGET, SCAN};
 
 /// How many servos are named.
 const NAMED: usize = 8;
 
 const SILENT: &str = "no reply during start-up";
+/// Of a CubeMars servo whose late replies belong to no query that is known.
+const WAS_SILENT: &str = "it was silent";
+/// Of servos that replied, but not always.
+const SOMETIMES: &str = "missed during start-up";
 const LATE: &str = "replies come too late during start-up";
 const DISCONNECTED: &str = "disconnected";
 const DOWN: &str = "went down";
@@ -32,13 +40,21 @@ pub(super) fn named(
     lack: Option<&str>,
     (events, servos): (&[EventSummary], &[ServoSummary]),
     (buses, lost): (&[BusConfig], &[bool]),
+    fits_not: bool,
 ) -> String {
-    let down = events.iter().find(|event| event.is_change() && event.trouble);
+    let down = trouble(events);
     let told = down.map(EventSummary::tell);
     let is_silence = |told: &&str| told.contains(SILENT) || told.contains(LATE);
     let mut end = end.to_owned();
-    for told in told.as_deref().into_iter().chain(lack).filter(is_silence) {
-        end = silent(servos).map_or(end.clone(), |servos| end.replace(told, &format!("{SILENT} ({servos})")));
+    // What follows where the bus has no time for every query and reply: the replies of all servos come late, and not one is silent.
+    let are_late = fits_not && servos.iter().any(|servo| servo.late > 0);
+    for told in told.as_deref().into_iter().chain(lack) {
+        end = match silent(servos) {
+            Some(servos) if is_silence(&told) => end.replace(told, &format!("{SILENT} ({servos})")),
+            None if are_late && told.contains(SILENT) => late(&end, told),
+            _ if are_late => late_not_silent(&end, told),
+            _ => continue,
+        };
     }
     let its_bus = down.and_then(|down| down.bus.as_ref());
     let mut lost = buses.iter().zip(lost).filter(|(_, is_lost)| **is_lost);
@@ -46,6 +62,34 @@ pub(super) fn named(
         Some((bus, _)) => format!("bus {}: {} {}; {end}", bus.name, bus.link.endpoint(), what(bus)),
         None => end,
     }
+}
+
+/// How a run ended in which so many replies came late that it is not known whether a CubeMars servo was silent.
+pub(super) fn late_not_silent(end: &str, told: &str) -> String {
+    if told.contains(WAS_SILENT) { late(end, told) } else { end.to_owned() }
+}
+
+/// How the run ended whose servos have all replied, where `told` says that one was silent: how many replies were missed, and by whom
+/// most often.
+pub(super) fn sometimes(end: &str, told: &str, tally: &Tally, servos: &[String]) -> String {
+    let (ticks, missed) = (tally.all().ticks, tally.all().missed_replies);
+    if !told.contains(SILENT) || missed == 0 {
+        return end.to_owned();
+    }
+    let of = grouped(ticks.saturating_mul(servos.len() as u64));
+    let whose = match tally.worst_servo(false).and_then(|(servo, count)| Some((servos.get(servo)?, count))) {
+        Some((name, count)) if count == missed => format!(" by {name}"),
+        Some((name, _)) => format!(", most often by {name}"),
+        None => String::new(),
+    };
+    let were = if missed == 1 { "was" } else { "were" };
+    end.replace(told, &format!("{} of {of} replies {were} {SOMETIMES}{whose}", grouped(missed)))
+}
+
+/// That replies come too late, in place of what was told of one servo.
+fn late(end: &str, told: &str) -> String {
+    let place = told.rsplit_once(" (").map_or(String::new(), |(_, place)| format!(" ({place}"));
+    end.replace(told, &format!("{}{place}", Cause::NotSeen { servo: 0, late: true }))
 }
 
 /// What happens to such a link when it is lost.
@@ -64,7 +108,8 @@ pub(super) fn remedy(end: &str) -> Option<&'static str> {
     match begins {
         _ if begins.ends_with(DISCONNECTED) => Some(REPLUG),
         _ if begins.ends_with(DOWN) => Some(UP),
-        _ => end.contains(SILENT).then_some(SCAN),
+        _ if end.contains(LATE) => Some(BUDGET),
+        _ => [SILENT, SOMETIMES].iter().any(|words| end.contains(words)).then_some(SCAN),
     }
 }
 
@@ -89,6 +134,8 @@ fn silent(servos: &[ServoSummary]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_run::record::Tick;
+    use khz_run::tally::Pace;
 
     fn servo(name: &str, bus: &str, replied: u64, late: u64) -> ServoSummary {
         ServoSummary {
@@ -141,16 +188,36 @@ mod tests {
     /// It was the silence of one servo, and its wiring was to be checked.
     #[test]
     fn a_lost_adapter_is_named_before_the_servo_that_missed_it_first() {
-        let event = came_down("24 replies missed in a row", "pan", "main");
+        let event = came_down("no reply in time for 24 ticks", "pan", "main");
         let (end, config) = (event.tell(), config());
-        let of =
-            |lost: [bool; 2]| named(&end, None, (std::slice::from_ref(&event), &[]), (&config.buses, &lost));
-        let said = "bus main: /dev/ttyACM0 disconnected; 24 replies missed in a row (pan on bus main)";
+        let of = |lost: [bool; 2]| {
+            named(&end, None, (std::slice::from_ref(&event), &[]), (&config.buses, &lost), false)
+        };
+        let said = "bus main: /dev/ttyACM0 disconnected; no reply in time for 24 ticks (pan on bus main)";
         assert_eq!(of([true, false]), said);
         assert!(remedy(said).unwrap_or_default().starts_with("replug it"));
         // Another bus was lost for a moment, and is not why it came down.
         assert_eq!(of([false, true]), end);
         assert_eq!(remedy(&end), None);
+    }
+
+    /// "No reply during start-up" was said of a servo that replied in 12 of 14 ticks.
+    #[test]
+    fn of_servos_that_miss_a_reply_now_and_then_none_is_called_silent() {
+        let mut tally = Tally::new(100_000);
+        let names = ["hip", "knee"].map(String::from);
+        for (number, missing) in [&[0_usize, 1][..], &[1], &[], &[1]].into_iter().enumerate() {
+            let missed = missing.len() as u32;
+            let (number, controlled) = (number as u64, false);
+            tally.count(&Tick { number, missed, controlled, ..Tick::UNKNOWN }, Pace::default());
+            missing.iter().for_each(|servo| tally.missed_by(*servo));
+        }
+        let told = "no reply during start-up (hip on bus a)";
+        let said = sometimes(told, told, &tally, &names);
+        assert_eq!(said, "4 of 8 replies were missed during start-up, most often by knee");
+        assert_eq!(remedy(&said), Some(SCAN));
+        // What else ends a run stays as it is.
+        assert_eq!(sometimes(LATE, LATE, &tally, &names), LATE);
     }
 
     #[test]
@@ -165,7 +232,7 @@ mod tests {
         ];
         let (end, config) = (event.tell(), config());
         let of = |servos: &[ServoSummary]| {
-            named(&end, None, (std::slice::from_ref(&event), servos), (&config.buses, &[false; 2]))
+            named(&end, None, (std::slice::from_ref(&event), servos), (&config.buses, &[false; 2]), false)
         };
         assert_eq!(of(&servos), "no reply during start-up (pan, tilt on bus main; ankle on bus left)");
         assert_eq!(remedy(&of(&servos)), Some(SCAN));

@@ -263,7 +263,7 @@ fn unheard(LiveSummary { view, teleop }: &LiveSummary) -> Option<String> {
         (view.replies_lost, "replies lost"),
         (teleop.stale, "inputs too old"),
         (teleop.invalid, "inputs invalid"),
-        (teleop.others, "inputs beside those of whoever steered"),
+        (teleop.others, "inputs of others than the one who steered"),
     ];
     let told: Vec<_> = counts
         .iter()
