@@ -125,6 +125,39 @@ fn the_longest_stall_that_does_not_end_a_run_follows_from_the_shortest_watchdog(
 }
 
 #[test]
+fn a_robot_that_recovers_from_stalls_says_so_or_why_it_does_not() {
+    let bus =
+        "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\nlimits.position = [-1.0, 1.0]\n";
+    let damiao = "family = \"damiao\"\ndamiao = { model = \"4310\", kp = 20, kd = 1 }\n";
+    let file = |of_servo: &str, reactions: &str| {
+        let servo = "[[servo]]\nname = \"hip\"\nid = 1\n";
+        let all = format!("{bus}{of_servo}\n{servo}[supervisor]\nrecover = \"on\"\n{reactions}");
+        let (_folder, file) = written(&all);
+        let output = check(&[&file]);
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    let velocity = "limits.velocity = 2.0\n";
+    let able = format!("{velocity}{damiao}");
+    let told = file(&able, "");
+    assert!(told.contains("held up for less than 98 ms goes on; for up to 300 ms, it recovers"), "{told}");
+    assert!(!told.contains("`recover` does nothing"), "{told}");
+    // One without a limit of its velocity; a moteus, which damps by itself; and one that is not to come down anyway.
+    for (of_servo, reactions) in [
+        (damiao, ""),
+        (velocity, ""),
+        (&*able, "[supervisor.reactions]\nservo_fault = \"warn\"\n"),
+        (&*able, "[supervisor.reactions]\nservo_fault = \"derate\"\n"),
+        (&*able, "[supervisor.reactions]\nservo_fault = \"stop\"\n"),
+    ] {
+        let told = file(of_servo, reactions);
+        assert!(
+            told.contains("`recover` does nothing") && !told.contains("it recovers if"),
+            "{of_servo}{reactions}: {told}"
+        );
+    }
+}
+
+#[test]
 fn the_example_of_limits_has_a_torque_only_for_servos_that_take_one() {
     let bus = "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\n";
     for (family, has_torque) in [("", true), ("family = \"robstride\"\nrobstride.model = \"RS02\"\n", false)]

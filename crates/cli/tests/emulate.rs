@@ -105,6 +105,39 @@ const LEG: &str = "[loop]\nrate_hz = 200\n[bus.leg]\nlink = \"emulated\"\n[servo
                    [[servo]]\nname = \"hip\"\nid = 1\nrobstride = { model = \"RS00\", velocity_range = 33, torque_range = 14 }\n\
                    [[servo]]\nname = \"knee\"\nid = 3\nrobstride = { model = \"RS02\" }\n";
 
+/// At a wrong bit rate nobody answers, and only a guess was printed.
+#[test]
+fn a_scan_finds_the_bit_rate_of_the_servos() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("leg.toml").to_str().unwrap().to_owned();
+    std::fs::write(&file, LEG.replace("\"emulated\"\n", "\"emulated\"\nnominal_bit_rate = 500000\n"))
+        .unwrap();
+    let mut served = Served::of(&file, "leg=slcan");
+    let link = format!("slcan:{}", served.endpoint().1);
+    let scan =
+        |link: &str| khz(&["bus", "scan", link, "--family", "robstride", "--last", "4"]).output().unwrap();
+    let wrong = scan(&link);
+    let told = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    let (said, cure) = ("servos 1, 3 reply at 500000 bit/s", format!("`{link},bitrate=500000`"));
+    assert!(wrong.status.code() == Some(1) && told.contains(said) && told.contains(&cure), "{told}");
+    assert!(scan(&format!("{link},bitrate=500000")).status.success());
+}
+
+/// A run said that the servo did not answer, and to check its power and id.
+#[test]
+fn a_run_names_a_port_with_the_wrong_link_instead_of_its_silent_servo() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("leg.toml").to_str().unwrap().to_owned();
+    std::fs::write(&file, LEG).unwrap();
+    let mut served = Served::of(&file, "leg=slcan");
+    let link = format!("link = \"fdcanusb\"\npath = {:?}", served.endpoint().1);
+    std::fs::write(&file, LEG.replace("link = \"emulated\"", &link)).unwrap();
+    let output = khz(&["run", &file, "--duration", "1s", "--no-report"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = "the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`";
+    assert!(output.status.code() == Some(2) && told.contains(said), "{told}");
+}
+
 #[test]
 fn robstride_servos_behind_slcan_are_asked_by_a_classic_frame_set_up_and_drafted() {
     let folder = tempfile::tempdir().unwrap();

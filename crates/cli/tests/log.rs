@@ -111,8 +111,11 @@ fn a_cut_log_is_read_told_of_and_repaired() {
         let info: Value = serde_json::from_str(&stdout(output)).unwrap();
         info["records"][0]["samples"].as_u64().unwrap()
     };
+    // As it is printed.
+    let whole = bench.log.replace(".tlog", ".whole.tlog");
+    assert!(error.contains(&format!("`khz log repair {} --output {whole}`", bench.log)), "{error}");
     let mended = format!("{}/mended.tlog", bench.folder);
-    assert_eq!(khz(&["repair", &bench.log, "-o", &mended]).status.code(), Some(1));
+    assert_eq!(khz(&["repair", &bench.log, "--output", &mended]).status.code(), Some(1));
     let again = khz(&["info", &mended, "--json"]);
     assert!(again.status.success());
     assert_eq!(samples(&again), samples(&output));

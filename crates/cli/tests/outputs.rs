@@ -20,6 +20,27 @@ fn bench() -> tempfile::TempDir {
 const JITTER: [&str; 7] = ["jitter", "--ticks", "20", "--policy", "other", "--wake", "sleep"];
 const RUN: [&str; 5] = ["run", "robot.toml", "--virtual", "--duration", "100ms"];
 
+/// It was said, and the exit code was 0.
+#[test]
+fn a_report_that_was_asked_for_and_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN).unwrap();
+    let output = khz(folder.path(), &[&RUN[..], &["--report", "/dev/full"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot write the report"), "{}", stderr(&output));
+}
+
+/// It was off by what start-up took.
+#[test]
+fn a_run_that_lasted_as_asked_meets_that_duration() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN).unwrap();
+    for (required, code) in [("duration=100ms", 0), ("duration=102ms", 1)] {
+        let output = khz(folder.path(), &[&RUN[..], &["--no-report", "--require", required]].concat());
+        assert_eq!(output.status.code(), Some(code), "{required}: {}", stdout(&output));
+    }
+}
+
 #[test]
 fn no_command_writes_over_a_file_or_through_a_link_unless_it_is_forced() {
     let bench = bench();

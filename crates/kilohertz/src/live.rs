@@ -50,6 +50,16 @@ impl Watcher {
         Self { screen, live: Live::new(session), warning: None }
     }
 
+    /// Of this run, for programs that show [`Watcher::line`] by themselves, as a notebook does.
+    pub fn without_terminal(session: &Session) -> Self {
+        Self { screen: None, live: Live::new(session), warning: None }
+    }
+
+    /// The live line, complete. None before the first tick.
+    pub fn line(&self) -> Option<String> {
+        self.live.line(usize::MAX)
+    }
+
     /// Shows what is new; to be called every [`Watcher::INTERVAL`]. Never waits for the terminal.
     pub fn look(&mut self, launch: &mut Launch) {
         while let Some(tick) = launch.session.live() {

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How many clients there may be, of one address too: everybody at one computer, or behind one tunnel.
 const SEATS: Limits = Limits { seats: 64, of_one: 32 };
-/// Those that have to leave still count until they have left.
-const MAX_CLIENTS: usize = 2 * SEATS.seats;
+/// Those that are just coming have as many seats, and those that have to leave count until they have left.
+const MAX_CLIENTS: usize = 3 * SEATS.seats;
 /// Requests of all clients together that change something within a second: fewer than the robot looks at.
 const CHANGES_OF_ALL: u32 = 400;
 /// How many requests may wait for an answer: of one client, of all, and those of one client that stop; and how long they do.

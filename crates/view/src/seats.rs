@@ -42,8 +42,21 @@ pub(crate) struct Limits {
     pub of_one: usize,
 }
 
-/// Who leaves for one more connection from `from`. `taken` is in the order in which they came.
+impl Seat {
+    /// It could not say yet what it wants, which may be a stop.
+    fn is_coming(&self) -> bool {
+        self.is_fresh && self.active_us.is_none() && !self.is_stopping
+    }
+}
+
+/// Who leaves for one more connection from `from`. `taken` is in the order in which they came. Those that are just coming have as many
+/// seats of their own: connections that never cease to ask, and come back whenever they had to leave, end none before it has spoken.
 pub(crate) fn who_leaves(taken: &[Seat], from: Origin, limits: Limits) -> Option<u64> {
+    let (coming, others): (Vec<_>, Vec<_>) = taken.iter().partition(|seat| seat.is_coming());
+    who_leaves_of(&coming, from, limits).or_else(|| who_leaves_of(&others, from, limits))
+}
+
+fn who_leaves_of(taken: &[&Seat], from: Origin, limits: Limits) -> Option<u64> {
     let count = |of: Origin| taken.iter().filter(|seat| seat.from == of).count();
     let is_over = count(from) >= limits.of_one;
     if !is_over && taken.len() < limits.seats {
@@ -110,11 +123,35 @@ mod tests {
 
     #[test]
     fn whoever_has_just_come_may_say_what_it_wants() {
-        let mut full = seats(&[(1, Some(9), false), (1, Some(8), false), (2, None, false), (2, None, false)]);
-        (full[2].is_fresh, full[3].is_fresh) = (true, true);
-        assert_eq!(who_leaves(&full, from(3), LIMITS), Some(1), "and not one that said nothing yet");
-        full.iter_mut().for_each(|seat| seat.is_fresh = true);
-        assert_eq!(who_leaves(&full, from(3), LIMITS), Some(2), "the first of those that all have just come");
+        let mut full = seats(&[
+            (1, Some(9), false),
+            (1, Some(8), false),
+            (1, Some(7), false),
+            (2, None, false),
+            (2, None, false),
+        ]);
+        full[3..].iter_mut().for_each(|seat| seat.is_fresh = true);
+        assert_eq!(who_leaves(&full, from(3), LIMITS), None, "they take nobody's seat yet");
+        assert_eq!(who_leaves(&full, from(1), LIMITS), Some(2), "and not one that said nothing yet");
+        full.extend_from_slice(&full.clone()[4..]);
+        assert_eq!(who_leaves(&full, from(2), LIMITS), Some(3), "the first of too many that have just come");
+    }
+
+    /// 60 connections of one address that set parameters all the time, and came back whenever they had to leave, had each stop from
+    /// there end before it was said.
+    #[test]
+    fn whoever_has_just_come_stays_beside_others_of_its_address_that_flood() {
+        let stop = seats(&[(1, None, false)])[0];
+        let mut taken = vec![Seat { client: 99, is_fresh: true, ..stop }];
+        for client in 0..1000 {
+            if let Some(leaving) = who_leaves(&taken, from(1), LIMITS) {
+                taken.retain(|seat| seat.client != leaving);
+            }
+            // It comes, and soon says something.
+            taken.push(Seat { client: 100 + client, active_us: Some(client), is_fresh: true, ..stop });
+            assert!(taken.iter().any(|seat| seat.client == 99), "after {client}");
+            assert!(taken.len() <= LIMITS.of_one + 1);
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ use pyramid::Pyramid;
 use recent::Recent;
 pub use schemas::{MAX_SIGNALS, Signal, SignalKind};
 use schemas::{Rows, Schemas, Unfit};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 pub use ticks::{LateTick, Ticks};
 
 /// A live store's memory, bytes, unless something else is asked for.
@@ -121,6 +121,8 @@ pub struct Store {
     losses: Losses,
     /// Added to the times of samples since the sender's clock was set.
     shift_us: i64,
+    /// Records that have had a sample.
+    begun: HashSet<usize>,
     first_us: Option<i64>,
     last_us: Option<i64>,
 }
@@ -157,6 +159,7 @@ impl Store {
             lists: Lists::default(),
             losses: Losses::default(),
             shift_us: 0,
+            begun: HashSet::new(),
             first_us: None,
             last_us: None,
         }
@@ -172,7 +175,8 @@ impl Store {
     /// Takes in a sample of a declared record. What cannot be read is counted.
     pub fn sample(&mut self, record: usize, time_us: i64, payload: &[u8]) {
         let number = self.numbers.get(&record).copied().unwrap_or(usize::MAX);
-        let time_us = self.steady(time_us.clamp(-MAX_TIME_US, MAX_TIME_US));
+        let is_first = self.begun.insert(number);
+        let time_us = self.steady(time_us.clamp(-MAX_TIME_US, MAX_TIME_US), is_first);
         self.put(number, time_us, payload);
     }
 
@@ -215,16 +219,24 @@ impl Store {
         Ok(())
     }
 
-    /// The time of a live sample, without the steps of the sender's clock.
-    fn steady(&mut self, time_us: i64) -> i64 {
+    /// The time of a live sample, without the steps of the sender's clock. A record's first sample says nothing about the
+    /// clock: what a run tells once, as the robot, comes with the time it had then, whenever a viewer comes.
+    fn steady(&mut self, time_us: i64, is_first: bool) -> i64 {
         let Some(last_us) = self.last_us else { return time_us };
-        let shifted_us = time_us.saturating_add(self.shift_us);
+        let shifted_us = self.shifted_us(time_us);
         if shifted_us >= last_us - MAX_BACK_US && shifted_us <= last_us + MAX_STEP_US {
             return shifted_us;
         }
-        self.losses.clock_set += 1;
-        self.shift_us = last_us - time_us;
+        if !is_first {
+            self.losses.clock_set += 1;
+            self.shift_us = last_us - time_us;
+        }
         last_us
+    }
+
+    /// The present place of a time of the sender's clock among the times here, which do not follow when that clock is set.
+    pub fn shifted_us(&self, time_us: i64) -> i64 {
+        time_us.saturating_add(self.shift_us)
     }
 
     /// Of a log, reads on for at most so many samples, each of which `each` sees, too; returns whether it did. `false`:

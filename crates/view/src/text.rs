@@ -1,6 +1,8 @@
 //! Text for terminals. Names in logs, answers of devices, what comes from a network and names of files come from outside, and a
 //! terminal obeys what they contain.
 
+mod table;
+
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -39,10 +41,22 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
 }
 
 /// A text whose lines fit `columns`, broken between words. A line goes on under its last column if it has several, such as a text beside a
-/// label, and otherwise a little further in; a table's row that is broken between columns keeps their distances. What is to be copied stays in one piece: a command in backquotes,
-/// a line that is a `sudo` command, and lines quoted from a file.
+/// label, and otherwise a little further in. A table that is too wide is laid out anew: its columns as narrow as they can be, and those
+/// that do not fit on a second line. What is to be copied stays in one piece: a command in backquotes, a line that is a `sudo`
+/// command, and lines quoted from a file.
 pub fn wrapped(text: &str, columns: usize) -> String {
-    text.split_inclusive('\n').map(|line| wrapped_line(line, columns)).collect()
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let (mut rest, mut wrapped) = (&*lines, String::new());
+    while !rest.is_empty() {
+        let rows = rest.iter().take_while(|line| table::is_row(line) && !is_copied(line)).count();
+        let (block, after) = rest.split_at(rows.max(1));
+        match table::laid_out(block, columns) {
+            Some(table) => wrapped.push_str(&table),
+            None => wrapped.extend(block.iter().map(|line| wrapped_line(line, columns))),
+        }
+        rest = after;
+    }
+    wrapped
 }
 
 /// How far in a table's row goes on.
@@ -62,7 +76,13 @@ fn wrapped_line(line: &str, columns: usize) -> Cow<'_, str> {
             let column_at = TABLE + gap_len.min(columns.saturating_sub(TABLE + word_len));
             wrapped = format!("{wrapped}\n{:column_at$}{word}", "");
             column = column_at + word_len;
+        } else if column == 0 {
+            // A row of a table may begin far to the right.
+            column = gap_len.min(columns.saturating_sub(word_len)) + word_len;
+            wrapped = format!("{word:>column$}");
         } else if is_full {
+            // A word as long as half a line begins further to the left.
+            let indent = indent.min(columns.saturating_sub(word_len));
             wrapped = format!("{wrapped}\n{:indent$}{word}", "");
             column = indent + word_len;
         } else {
@@ -274,7 +294,7 @@ mod tests {
         let row =
             |cells: [&str; 4]| format!("  {:<4}{:>7}{:>9}{:>9}\n", cells[0], cells[1], cells[2], cells[3]);
         let table = row(["", "mean", "99.9 %", "max"]) + &row(["wake", "1 ms", "12 µs", "366 ms"]);
-        let said = "         mean   99.9 %\n          max\n  wake   1 ms    12 µs\n       366 ms\n";
+        let said = "        mean  99.9 %\n         max\n  wake  1 ms   12 µs\n      366 ms\n";
         assert_eq!(wrapped(&table, 24), said);
         assert_eq!(
             wrapped("  command                      287 µs\n", 20),
@@ -285,6 +305,49 @@ mod tests {
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(squeezed(&wrapped(verdict, columns)), squeezed(verdict));
         }
+    }
+
+    /// A terminal cut the names of servos in two, because their rows began far to the right.
+    #[test]
+    fn no_word_of_a_table_is_cut() {
+        let rows = [
+            ["bus", "link", "servo", "position"],
+            ["front_left", "can_fd", "front_left_hip", "-0.8"],
+            ["", "", "front_left_thigh", "1"],
+        ];
+        let table = aligned(&rows.map(|row| row.map(str::to_owned)));
+        for columns in 24..80 {
+            let lines = wrapped(&table, columns);
+            assert!(lines.lines().all(|line| line.chars().count() <= columns), "{columns}\n{lines}");
+            for word in ["front_left_thigh", "front_left_hip", "position"] {
+                assert!(lines.contains(word), "{columns}\n{lines}");
+            }
+        }
+        let said = "  bus         link\n      servo             position\n  front_left  can_fd\n      front_left_hip    -0.8\n      \
+                    front_left_thigh  1\n";
+        assert_eq!(wrapped(&table, 34), said);
+        assert_eq!(wrapped("            word\n", 8), "    word\n");
+    }
+
+    #[test]
+    fn what_is_beside_a_long_text_goes_below_it() {
+        let table = "  twice as many buses                     gains  295 µs  2133 Hz\n  \
+                       servos that answer twice as fast (all)  gains   37 µs  1377 Hz\n";
+        let said = "  twice as many buses\n      gains  295 µs  2133 Hz\n  servos that answer twice as\n    fast (all)\n      gains   37 µs  1377 Hz\n";
+        assert_eq!(wrapped(table, 29), said);
+    }
+
+    #[test]
+    fn figures_stay_below_the_names_of_their_columns() {
+        let row = |name: &str, numbers: [&str; 4]| {
+            format!("  {name:<12}{}\n", numbers.map(|number| format!("{number:>10}")).concat())
+        };
+        let table = row("", ["min", "mean", "p99.9", "max"])
+            + &row("wake latency", ["75.2 µs", "334 µs", "14.5 ms", "14.5 ms"])
+            + &row("period", ["511 µs", "1.21 ms", "15.4 ms", "15.4 ms"]);
+        let said = "                    min     mean\n        p99.9      max\n  wake latency  75.2 µs   334 µs\n      14.5 ms  14.5 ms\n  \
+                    period         511 µs  1.21 ms\n      15.4 ms  15.4 ms\n";
+        assert_eq!(wrapped(&table, 36), said);
     }
 
     #[test]

@@ -431,7 +431,6 @@ fn foxglove_proves_the_age_of_its_requests_by_pongs() {
     let arm = || Message::binary([&[2, 2, 0, 0, 0, 9, 0, 0, 0, 4, 0, 0, 0][..], b"json"].concat());
     let mut bench = Bench::new();
     let mut client = bench.foxglove();
-    let begun = Instant::now();
     std::thread::sleep(Duration::from_millis(300));
     // It has read no ping, so it has answered none.
     client.socket.send(arm()).unwrap();
@@ -446,7 +445,7 @@ fn foxglove_proves_the_age_of_its_requests_by_pongs() {
     client.socket.send(arm()).unwrap();
     let age_ms = bench.robot.asked()["age_ms"].as_f64().unwrap();
     let since_ms = (bench.hub.now_us() - pinged) as f64 / 1e3;
-    assert!(age_ms <= since_ms && age_ms < begun.elapsed().as_secs_f64() * 1e3, "{age_ms} {since_ms}");
+    assert!(age_ms <= since_ms, "{age_ms} {since_ms}");
     // A time to come proves nothing.
     let future = (1u64 << 60).to_le_bytes().to_vec();
     client.socket.send(Message::Pong(future.into())).unwrap();

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Write the emulated joints as a MuJoCo model to begin with
+/// Write a first MuJoCo model of the emulated joints
 ///
 /// The joints have the names of the servos, with the inertia, friction, stops, gravity and start of `joint`; a body of kind
 /// `quadruped` has its sizes and mass. The rest is for you to fill in.

@@ -22,7 +22,7 @@ pub struct Args {
     /// Show the published systems and what the model says of them
     #[arg(long, conflicts_with_all = ["robot", "what_if", "sweep", "report"])]
     published: bool,
-    /// Change an input, for example bus.rate=8e6; may be given several times
+    /// Change an input, for example bus.rate=8e6; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     what_if: Vec<String>,
     /// Predict for the values of an input, for example servo.count=1..40 or host.gap_us=0.2..0.8
@@ -148,6 +148,9 @@ fn fit(args: &Args, rate_hz: f64) -> Result<ExitCode> {
         show_text(&fit.text())?;
     }
     if !fit.is_reached() {
+        if let Some(file) = target {
+            tell_line(format_args!("nothing was written to {}: {rate_hz} Hz is not reached", file.display()));
+        }
         return Ok(ExitCode::FAILURE);
     }
     if let Some(file) = target {

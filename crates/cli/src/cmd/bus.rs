@@ -11,7 +11,7 @@ mod watch;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Talk to the devices of any link by hand
+/// Talk to the devices on any link
 ///
 /// Find them, send frames, watch, record and replay; set a servo's zero, id, watchdog and registers.
 ///

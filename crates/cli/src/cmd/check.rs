@@ -137,6 +137,7 @@ fn summary(checked: &Checked, warnings: &[String]) -> Value {
         "values": robot.values(),
         "clock": robot.timing.clock.word(),
         "bearable_stall_s": robot.bearable_stall_s(),
+        "recoverable_stall_s": robot.recoverable_stall_s(),
         "budget": {
             "fits": prediction.fits(),
             "cycle_ns": prediction.cycle_ns,
@@ -169,25 +170,7 @@ fn table(robot: &RobotConfig) -> String {
         timing.priority,
         robot.controller.kind(),
     );
-    let head = ["bus", "link", "servo", "id", "family", "position rad", "rad/s", "N·m", "kp", "kd"];
-    let mut rows = vec![head.map(str::to_owned)];
-    for (i, bus) in robot.buses.iter().enumerate() {
-        for (row, (_, servo)) in robot.servos_on(i).enumerate() {
-            let [name, link] = if row == 0 {
-                [bus.name.clone(), format!("{} {}", bus.link.kind(), bus.link.endpoint())]
-            } else {
-                [String::new(), String::new()]
-            };
-            let limits = &servo.limits;
-            let position = limits.position.map_or("free".to_owned(), |[low, high]| format!("{low} … {high}"));
-            let number = |limit: Option<f64>| limit.map_or("–".to_owned(), |limit| limit.to_string());
-            let [velocity, torque] = [number(limits.velocity), number(limits.torque)];
-            let [kp, kd] = gains(bus.link.is_emulated(), servo).map(number);
-            let (servo_name, id) = (servo.name.clone(), servo.id.to_string());
-            rows.push([name, link, servo_name, id, family(servo), position, velocity, torque, kp, kd]);
-        }
-    }
-    text.push_str(&text::aligned(&rows));
+    text.push_str(&servos(robot));
     let mut ends = BTreeSet::new();
     for servo in &robot.servos {
         let end = servo.family().settings().cut_off();
@@ -197,9 +180,39 @@ fn table(robot: &RobotConfig) -> String {
     let stall = khz_page::duration(robot.bearable_stall_s() * 1e9);
     let _ = write!(
         text,
-        "\n  stalls: a loop that is held up for less than {stall} goes on; for longer, the robot comes down"
+        "\n  stalls: a loop that is held up for less than {stall} goes on; {}for longer, a robot that is driven comes down",
+        robot.recoverable_stall_s().map_or(String::new(), |most_s| format!(
+            "for up to {}, it recovers if its joints have hardly moved; ",
+            khz_page::duration(most_s * 1e9)
+        ))
     );
     text.push('\n');
+    text
+}
+
+/// A table of the servos, with a line above those of each bus.
+fn servos(robot: &RobotConfig) -> String {
+    let head = ["servo", "id", "family", "position rad", "rad/s", "N·m", "kp", "kd"].map(str::to_owned);
+    let row = |(_, servo): (usize, &ServoConfig)| {
+        let limits = &servo.limits;
+        let position = limits.position.map_or("free".to_owned(), |[low, high]| format!("{low} … {high}"));
+        let number = |limit: Option<f64>| limit.map_or("–".to_owned(), |limit| limit.to_string());
+        let [velocity, torque] = [number(limits.velocity), number(limits.torque)];
+        let is_emulated = robot.buses[servo.bus].link.is_emulated();
+        let [kp, kd] = gains(is_emulated, servo).map(number);
+        [servo.name.clone(), servo.id.to_string(), family(servo), position, velocity, torque, kp, kd]
+    };
+    let of_bus = |bus| robot.servos_on(bus).map(row).collect::<Vec<_>>();
+    let buses: Vec<_> = (0..robot.buses.len()).map(of_bus).collect();
+    let rows: Vec<_> = std::iter::once(head).chain(buses.iter().flatten().cloned()).collect();
+    let table = text::aligned(&rows);
+    let mut lines = table.lines();
+    let mut text: String = lines.next().iter().map(|head| format!("  {head}\n")).collect();
+    for (bus, rows) in robot.buses.iter().zip(&buses) {
+        let link = format!("{} {}", bus.link.kind(), bus.link.endpoint());
+        let _ = writeln!(text, "  {}: {}", bus.name, link.trim_end());
+        text.extend(lines.by_ref().take(rows.len()).map(|line| format!("  {line}\n")));
+    }
     text
 }
 

@@ -1,7 +1,7 @@
 //! `khz emulate`: the devices of a robot file, for any client.
 
 use super::{BAD_INPUT, show, stop_on_signal, tell_line};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use khz_emu::Trouble;
 use khz_emu::serve::{Endpoint, Server};
 use khz_link::socketcan::interface::Interface;
@@ -38,7 +38,7 @@ pub struct Args {
     /// `socketcan:INTERFACE` or `udp:ADDRESS:PORT`. Once per bus.
     #[arg(long, value_name = "BUS=WHERE", value_parser = at)]
     at: Vec<(String, Endpoint)>,
-    /// Put a fault into the devices as soon as a servo follows a command, or so long after: `KIND[=VALUE][:SERVO][@TIME]`, for example
+    /// Inject a fault when the first servo follows a command, or TIME after that: `KIND[=VALUE][:SERVO][@TIME]`, for example
     /// `mode=15:pan@1s` (says that it is in mode 15). Repeatable; `help` lists the kinds.
     #[arg(long, value_name = "FAULT")]
     fault: Vec<String>,
@@ -103,6 +103,9 @@ impl Pending {
         let (rest, after) = text.rsplit_once('@').map_or((text, None), |(rest, after)| (rest, Some(after)));
         let (fault, servo) = rest.split_once(':').map_or((rest, None), |(fault, servo)| (fault, Some(servo)));
         let (kind, value) = fault.split_once('=').unwrap_or((fault, "1"));
+        if kind == fault && Trouble::has_size(kind) {
+            bail!("--fault {text}: write {kind}=NUMBER; see khz emulate --help");
+        }
         let value: f64 =
             value.parse().with_context(|| format!("--fault {text}: `{value}` is not a number"))?;
         let number = |name: &str| robot.servos.iter().position(|servo| servo.name == name);

@@ -60,7 +60,7 @@ pub struct Args {
     /// After a tick that took too long: skip, run_late_once, re_phase, stop
     #[arg(long, default_value = "skip")]
     overrun: Overrun,
-    /// What else the machine does: none, cpu=4,mem=2,io=1 or "stress-ng --cpu 4"
+    /// What else the machine does: none, cpu=4,mem=2,io=1, memory (its bandwidth) or "stress-ng --cpu 4"
     #[arg(long, default_value = "none")]
     load: Load,
     /// Over its usual time by this much, a tick is late and explained [default: a tenth of the period]

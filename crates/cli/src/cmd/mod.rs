@@ -26,7 +26,9 @@ mod view;
 use anyhow::Result;
 pub use kilohertz::{ending_signals, stop_on_signal};
 use std::process::ExitCode;
-pub use text::{complain, note, show, show_judged, show_progress, show_text, tell, tell_line, warn};
+pub use text::{
+    complain, complaint, note, show, show_judged, show_progress, show_text, tell, tell_line, warn,
+};
 
 /// Exit code for bad input or usage.
 pub const BAD_INPUT: u8 = 2;

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 /// The largest URDF that is read, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// Make a robot file to begin with, and a project around it
+/// Write a first robot file, and a project around it
 ///
 /// The file is checked, and its rate and formats are such that the cycle fits, as far as `khz budget` can tell. Nothing that is
 /// there is overwritten without --force.
@@ -29,19 +29,20 @@ pub struct Args {
     /// Where to write the robot file; robot.toml without it
     #[arg(conflicts_with_all = ["rust", "python"])]
     file: Option<PathBuf>,
-    /// Of the servos that answer on a link: fdcanusb:/dev/ttyACM0, socketcan:can0, …; repeatable, for a robot of several adapters
+    /// Write it for the servos that answer on a link: fdcanusb:/dev/ttyACM0, socketcan:can0, …; repeat it for several adapters
     #[arg(long, value_name = "LINK")]
     from: Vec<String>,
-    /// With --from, ask for servos of this family only
+    /// With --from, ask for servos of this family only: once for all links, or once for each
     #[arg(long, value_name = "moteus|damiao|robstride|cubemars", requires = "from")]
-    family: Option<FamilyName>,
-    /// A robot that comes with the program: pan_tilt, leg3, arm6, openarm_like, quadruped, quadruped_walk, quadruped_robstride or mixed, emulated
+    family: Vec<FamilyName>,
+    /// Copy a built-in emulated robot: pan_tilt, leg3, arm6, openarm_like, quadruped, quadruped_walk, quadruped_mujoco,
+    /// quadruped_robstride or mixed
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
-    /// Of the joints of a URDF that turn: names, limits and inertia; emulated
+    /// Write it for the rotating joints of a URDF, with their names, limits and inertia; emulated
     #[arg(long, value_name = "FILE")]
     urdf: Option<PathBuf>,
-    /// Of the joints that the actuators of a MuJoCo model move: gains, limits, IMU and keyframe; emulated, in this model
+    /// Write it for the actuated joints of a MuJoCo model, with its gains, limits, IMU and keyframe; simulated in this model
     #[arg(long, value_name = "FILE")]
     mjcf: Option<PathBuf>,
     /// Make a Rust project in this folder, with the robot file in it
@@ -64,8 +65,11 @@ pub struct Args {
 /// There is nothing to make it of, or a file cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let path = robot_path(args);
-    let Drafted { text, wrong } = fitting(robot(args)?, &path.display().to_string())?;
-    let (files, next) = if let Some(folder) = &args.rust {
+    let (text, others) = robot(args)?;
+    let Drafted { text, wrong } = fitting(text, &path.display().to_string())?;
+    let beside = |(name, text): &(&str, &str)| (path.with_file_name(name), (*text).to_owned());
+    let others: Vec<_> = others.iter().map(beside).collect();
+    let (mut files, next) = if let Some(folder) = &args.rust {
         project::rust(folder, text, args.kilohertz.as_deref())?
     } else if let Some(folder) = &args.python {
         project::python(folder, text)
@@ -73,6 +77,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let next = next(&path.display().to_string(), !args.from.is_empty());
         (vec![(path, text)], next)
     };
+    files.extend(others);
     write(&files, args.force)?;
     if let Some(wrong) = wrong {
         show(&listed(&files))?;
@@ -105,19 +110,28 @@ fn robot_path(args: &Args) -> PathBuf {
     }
 }
 
+/// Paths from the folder of the robot file, and what is in them.
+type Files = &'static [(&'static str, &'static str)];
+
 /// A new robot file, and what is wrong with it.
 struct Drafted {
     text: String,
     wrong: Option<ConfigError>,
 }
 
-/// The text of the robot file.
-fn robot(args: &Args) -> Result<String> {
-    if let Some(name) = &args.template {
-        return draft::template(name)
-            .map(|template| template.text.to_owned())
-            .map_err(|error| anyhow!(error));
+/// The text of the robot file, and the files that belong to it.
+fn robot(args: &Args) -> Result<(String, Files)> {
+    match &args.template {
+        None => Ok((drawn_up(args)?, &[])),
+        Some(name) => {
+            let template = draft::template(name).map_err(|error| anyhow!(error))?;
+            Ok((template.text.to_owned(), template.others))
+        }
     }
+}
+
+/// The text of the robot file, of what there is.
+fn drawn_up(args: &Args) -> Result<String> {
     if let Some(path) = &args.urdf {
         let text = read_urdf(path).with_context(|| format!("cannot read {}", path.display()))?;
         let robot = draft::urdf::of_urdf(&text).with_context(|| path.display().to_string())?;
@@ -136,15 +150,9 @@ fn robot(args: &Args) -> Result<String> {
     if links.is_empty() {
         bail!("write --from, --template, --urdf or --mjcf");
     }
-    let mut desk = Desk::open(links).map_err(|error| anyhow!(error))?;
-    if let Some(family) = args.family {
-        desk.expect(family);
-    }
+    let mut desk = Desk::open_for(&args.family, links).map_err(|error| anyhow!(error))?;
     let scan = Scan { last: u8::MAX, timeout_ns: 20_000_000, together: false };
-    let mut found = Vec::new();
-    for bus in 0..desk.buses() {
-        found.extend(desk.scan(bus, &scan)?);
-    }
+    let found = scan::everywhere(&mut desk, &scan, warn)?;
     if found.is_empty() {
         bail!("no servo answered on {}: {}", links.join(", "), scan::nobody(links));
     }

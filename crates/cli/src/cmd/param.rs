@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-/// List, read and set the parameters of a robot that runs
+/// List, read and set the parameters of a running robot
 ///
-/// It runs with `khz run --view`.
+/// The robot must have been started with `khz run --view`.
 ///
-/// Exit codes: 0 done, 1 the robot refused, 2 bad input or nobody there.
+/// Exit codes: 0 done, 1 the robot refused, 2 bad input, or no robot answers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz param list

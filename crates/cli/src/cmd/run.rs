@@ -1,7 +1,7 @@
 //! `khz run`: the main job.
 
 use super::check::advice::missing_limits;
-use super::{BAD_INPUT, complain, output, show, show_judged, tell_line, view};
+use super::{BAD_INPUT, complain, complaint, output, show, show_judged, tell_line, view, warn};
 use anyhow::{Context, Result, bail};
 use khz_measure::found;
 use khz_measure::jitter::duration_ns;
@@ -19,6 +19,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 /// Run a robot until --duration is over or Ctrl-C
 ///
@@ -27,8 +30,8 @@ use std::process::ExitCode;
 /// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then the
 /// verdict in a few lines; writes a log and an HTML report. Ctrl-C brings the robot down gently.
 ///
-/// Exit codes: 0 the run ended as planned, 1 something brought the robot down, it never came under control or did not keep what
-/// --require says, 2 bad input. An incomplete log is reported; the exit code stays the same.
+/// Exit codes: 0 the run ended as planned, 1 something brought the robot down, it never came under control or did not meet
+/// --require, or the file of --report could not be written, 2 bad input. An incomplete log is reported; the exit code stays the same.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz run                                          the emulated quadruped, for 10 s
@@ -67,8 +70,8 @@ pub struct Args {
     /// Overwrite the file of --report if it is there. Logs are never overwritten.
     #[arg(long, requires = "report")]
     force: bool,
-    /// Write the parameters down as they were in the end: as `[parameters]` into a new file, or, if FILE is the robot file,
-    /// into that, where comments stay.
+    /// Save the parameters as they are at the end: as `[parameters]` in a new file, or in the robot file, if FILE is that;
+    /// its comments stay.
     #[arg(long, value_name = "FILE")]
     save_parameters: Option<PathBuf>,
     /// Write no report.
@@ -81,7 +84,7 @@ pub struct Args {
     /// The CPU of the loop's thread; replaces `loop.cpu` of the robot file.
     #[arg(long)]
     cpu: Option<u32>,
-    /// What the run must keep, as NAME=LIMIT,… (rate=999.9,missed=0,wake_p99=100us); exit code 1 if it does not. `help` lists
+    /// Requirements, as NAME=LIMIT,… (rate=999.9,missed=0,wake_p99=100us); exit code 1 if one is not met. `help` lists
     /// the names.
     #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &of_run()))]
     require: Option<Requirements<RunSummary>>,
@@ -110,6 +113,10 @@ impl Args {
 
 const DEFAULT_DURATION_NS: i64 = 10_000_000_000;
 
+/// How long a run that is asked to end waits until its verdict is read, and how often it looks whether it is asked to.
+const UNREAD: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Runs the robot and tells how it went.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (text, mut config) = match read(args.robot.as_deref()) {
@@ -130,8 +137,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     khz_rt::ignore_tostop().context("cannot ignore SIGTTOU")?;
     let duration_ns = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION_NS));
     let (view, live) = view(&args, &config)?.unzip();
-    let options = LaunchOptions { duration_ns, stop: stop_on_signal()?, live, ..LaunchOptions::default() };
+    let stop = stop_on_signal()?;
+    let options = LaunchOptions { duration_ns, stop: stop.clone(), live, ..LaunchOptions::default() };
     let mut launch = Launch::start(&config, &text, options)?;
+    launch.not_drawn().iter().for_each(warn);
     view.iter().for_each(live::tell_view);
     live::watch(&mut launch);
     let landed = match launch.land() {
@@ -141,22 +150,56 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         landed => landed?,
     };
-    landed.outcome.unsent.iter().for_each(tell_line);
     let mut summary = RunSummary::of(&config, &landed);
     if let Some(requirements) = &args.require {
         summary.require(requirements, duration_ns);
     }
+    let written = [
+        write_report(&args, &config, &text, &landed, &mut summary),
+        save_parameters(&args, &config, &text, &landed),
+    ];
+    let is_well = summary.is_well() && (summary.report.is_some() || args.report.is_none());
+    let said = said(&landed, written);
+    // Another program may have the robot now, however long it takes until the verdict is read.
+    drop(landed);
+    until_told(&stop, move || {
+        said.iter().for_each(tell_line);
+        tell(&args, &summary);
+        if let Some(report) = summary.report.as_ref().filter(|_| args.opens_report()) {
+            view::open_page(&report.to_string_lossy());
+        }
+        view.into_iter().for_each(live::tell_view_end);
+    })?;
+    Ok(ExitCode::from(u8::from(!is_well)))
+}
+
+/// What is told before the verdict.
+fn said(landed: &Landed, written: [Result<Option<String>>; 2]) -> Vec<String> {
+    let mut said = landed.outcome.unsent.clone();
     if let Some(Failure::Panic(panic)) = landed.outcome.machine.failure() {
-        complain(&anyhow::anyhow!("the controller panicked: {panic}"));
+        said.push(complaint(&anyhow::anyhow!("the controller panicked: {panic}")));
     }
-    write_report(&args, &config, &text, &landed, &mut summary);
-    save_parameters(&args, &config, &text, &landed);
-    tell(&args, &summary);
-    if let Some(report) = summary.report.as_ref().filter(|_| args.opens_report()) {
-        view::open_page(&report.to_string_lossy());
+    said.extend(
+        written.into_iter().filter_map(|it| it.map_err(|error| complaint(&error)).unwrap_or_else(Some)),
+    );
+    said
+}
+
+/// Tells how the run went. A terminal that is stopped (Ctrl-S), or a pipe that nobody reads, keeps a process that is asked to end
+/// by a signal for two seconds, and any other as long as it takes.
+fn until_told(stop: &AtomicBool, tell: impl FnOnce() + Send + 'static) -> Result<()> {
+    let (done, told) = std::sync::mpsc::channel::<()>();
+    std::thread::Builder::new().name("khz-tell".into()).spawn(move || {
+        let _done = done;
+        tell();
+    })?;
+    let mut patience = UNREAD;
+    while patience > Duration::ZERO && told.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        if stop.load(Ordering::Relaxed) {
+            patience = patience.saturating_sub(LOOK);
+        }
     }
-    view.into_iter().for_each(live::tell_view_end);
-    Ok(ExitCode::from(u8::from(!summary.is_well())))
+    Ok(())
 }
 
 /// The robot file's text and what it says. It is read once: it may be a pipe, and must not change in between.
@@ -217,27 +260,35 @@ fn check_outputs(args: &Args, config: &RobotConfig) -> Result<()> {
     }
 }
 
-/// Makes the page. A page that cannot be made is told, and does not undo the run.
-fn write_report(args: &Args, config: &RobotConfig, text: &str, landed: &Landed, summary: &mut RunSummary) {
+/// Makes the page. One that cannot be made does not undo the run.
+fn write_report(
+    args: &Args,
+    config: &RobotConfig,
+    text: &str,
+    landed: &Landed,
+    summary: &mut RunSummary,
+) -> Result<Option<String>> {
     let beside_log = || summary.log.as_ref().map(|log| log.with_extension("html"));
-    let Some(path) = args.report.clone().or_else(beside_log).filter(|_| !args.no_report) else { return };
+    let Some(path) = args.report.clone().or_else(beside_log).filter(|_| !args.no_report) else {
+        return Ok(None);
+    };
     // The log may have got another name than was asked for, or several.
     let mut logs = landed.recording.iter().flat_map(|recording| &recording.paths);
     let force = args.force && !logs.any(|log| output::is_same(log, &path));
     let page = page_data(config, text, landed, summary).page();
-    match output::save(&path, force, |file| write!(file, "{page}")).context("cannot write the report") {
-        Ok(path) => summary.report = Some(path),
-        Err(error) => complain(&error),
-    }
+    let path =
+        output::save(&path, force, |file| write!(file, "{page}")).context("cannot write the report")?;
+    summary.report = Some(path);
+    Ok(None)
 }
 
 fn is_the_robot_file(args: &Args, path: &Path) -> bool {
     args.robot.as_deref().is_some_and(|robot| output::is_same(robot, path))
 }
 
-/// What was found while the robot ran. If it cannot be written, this is reported, and the run counts all the same.
-fn save_parameters(args: &Args, config: &RobotConfig, text: &str, landed: &Landed) {
-    let Some(path) = &args.save_parameters else { return };
+/// What was found while the robot ran, and where it is now. If it cannot be written, the run counts all the same.
+fn save_parameters(args: &Args, config: &RobotConfig, text: &str, landed: &Landed) -> Result<Option<String>> {
+    let Some(path) = &args.save_parameters else { return Ok(None) };
     let save = || -> Result<PathBuf> {
         let force = is_the_robot_file(args, path);
         let parameters = if force {
@@ -247,16 +298,13 @@ fn save_parameters(args: &Args, config: &RobotConfig, text: &str, landed: &Lande
         };
         output::save(path, force, |file| write!(file, "{parameters}"))
     };
-    match save().context("cannot save the parameters") {
-        Ok(path) if is_the_robot_file(args, &path) => {
-            tell_line(format!("the parameters are in {}", path.display()));
-        }
-        Ok(path) => tell_line(format!(
-            "the parameters are in {}: put them into the robot file in place of its [parameters]",
-            path.display()
-        )),
-        Err(error) => complain(&error),
-    }
+    let path = save().context("cannot save the parameters")?;
+    let whither = if is_the_robot_file(args, &path) {
+        ""
+    } else {
+        ": put them into the robot file in place of its [parameters]"
+    };
+    Ok(Some(format!("the parameters are in {}{whither}", path.display())))
 }
 
 /// The run was what it was, whether or not anybody can read about it: that changes no exit code.

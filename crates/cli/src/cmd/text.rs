@@ -87,10 +87,15 @@ pub fn tell_line(text: impl std::fmt::Display) {
 
 /// Reports an error and its causes on stderr.
 pub fn complain(error: &anyhow::Error) {
+    tell_line(complaint(error));
+}
+
+/// An error and its causes, as they are reported.
+pub fn complaint(error: &anyhow::Error) -> String {
     let text = told_once(error);
     // What is wrong in a robot file says itself which is an error and which a warning.
     let is_said = ["error: ", "warning: "].iter().any(|prefix| text.starts_with(prefix));
-    tell_line(format_args!("{}{text}", if is_said { "" } else { "error: " }));
+    format!("{}{text}", if is_said { "" } else { "error: " })
 }
 
 /// An error and its causes, without those that it says itself: some libraries do so in their text, and others do not.

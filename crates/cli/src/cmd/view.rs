@@ -15,20 +15,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Look at a robot that runs elsewhere, or at a log, in a browser
+/// Watch a robot on another computer, or a log, in a browser
 ///
 /// Or in Foxglove, Lichtblick or PlotJuggler.
 ///
-/// `khz run --view` shows a robot that runs here. This shows one that sends what it records by UDP (`log.stream` of its
-/// robot file), or a log. Prints the address of the page; the same address with `ws://` is for the other programs.
+/// `khz run --view` shows a robot on this computer. This command shows a robot that streams its samples by UDP (`log.stream` of its
+/// robot file), or a log. Prints the address of the page; the other programs use the same address with `ws://`.
 ///
-/// Only this computer can connect, unless --at names another address of it; then everybody needs the token in the
+/// Only this computer can connect, unless --at gives another address; then every connection needs the token in the
 /// printed link. Nothing is encrypted.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz view run.tlog --open
   khz view --listen 0.0.0.0:7400                   of a robot with log.stream = \"THIS:7400\"
-  khz view --listen 0.0.0.0:7400 --from 10.0.0.7   of this robot, whoever else sends there
+  khz view --listen 0.0.0.0:7400 --from 10.0.0.7   only this robot, if several send there
   khz view --listen 0.0.0.0:7400 --at 0.0.0.0      for other computers: the link has a token")]
 pub struct Args {
     /// A finished log
@@ -68,7 +68,7 @@ struct At {
 pub struct Whom {
     #[command(flatten)]
     secret: Secret,
-    /// Let pages of this origin connect, too, such as http://localhost:8080; may be given several times
+    /// Let pages of this origin connect, too, such as http://localhost:8080; repeatable
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub allow_origin: Vec<String>,
 }

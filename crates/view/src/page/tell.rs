@@ -43,7 +43,7 @@ pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
     let steered = hub.latest("teleop").and_then(|(at_us, ty, sample)| steered(at_us, &ty, &sample));
     let store = hub.store();
     let steered = steered.zip(store.extent_us()).map(|((at_us, mut steered), (_, last_us))| {
-        steered["age_ms"] = json!((last_us - at_us) as f64 / 1e3);
+        steered["age_ms"] = json!(last_us.saturating_sub(store.shifted_us(at_us)) as f64 / 1e3);
         steered
     });
     let (ticks, losses) = (store.ticks(), store.losses());

@@ -146,6 +146,28 @@ fn the_stick_says_how_old_it_is() {
 }
 
 #[test]
+fn who_drives_is_known_after_the_clock_was_set() {
+    let hub = hub();
+    let ty = Type::object([
+        ("by", Type::String),
+        ("forward", Type::Float32),
+        ("left", Type::Float32),
+        ("turn", Type::Float32),
+    ]);
+    hub.datagram(&datagram(5000, &[schema(1, "teleop", &ty)]));
+    // Both clocks of the run are an hour back now.
+    let set_us = |ms: i64| ms * 1000 - 3_600_000_000;
+    hub.datagram(&datagram(5001, &[sample(0, set_us(1000), &0f32.to_le_bytes())]));
+    let mut input = vec![3];
+    input.extend_from_slice(b"ann");
+    [0.3f32, 0.0, 0.0].iter().for_each(|value| input.extend_from_slice(&value.to_le_bytes()));
+    hub.datagram(&datagram(5002, &[sample(1, set_us(1000), &input)]));
+    hub.datagram(&datagram(5003, &[sample(0, set_us(1050), &0f32.to_le_bytes())]));
+    let news = json(&client(&hub).hear(r#"{"ask":"news"}"#, &hub));
+    assert_eq!((&news["steered"]["by"], &news["steered"]["age_ms"]), (&json!("ann"), &json!(50.0)));
+}
+
+#[test]
 fn a_robot_that_only_sends_cannot_be_stopped_from_here() {
     let hub = hub();
     let told = json(&client(&hub).hear(r#"{"ask":"stop","id":1}"#, &hub));

@@ -152,6 +152,16 @@ fn a_clock_that_is_set_leaves_neither_a_gap_nor_an_end() {
 }
 
 #[test]
+fn what_a_run_told_long_ago_does_not_set_the_clock() {
+    let mut store = live(1 << 20, &[(20_000_000, 1.0)]);
+    store.declare(1, "told at the start", &one());
+    store.sample(1, 10_000_000, &2f32.to_le_bytes());
+    store.sample(0, 20_000_000 + RATE_US, &3f32.to_le_bytes());
+    assert_eq!(store.extent_us(), Some((20_000_000, 20_000_000 + RATE_US)));
+    assert_eq!((store.losses().clock_set, store.shifted_us(5)), (0, 5));
+}
+
+#[test]
 fn a_log_that_grows_is_followed() {
     let samples: Vec<_> = (0..5000).map(|at| (at * RATE_US, at as f32)).collect();
     let bytes = std::fs::read(log(&samples).path()).unwrap();

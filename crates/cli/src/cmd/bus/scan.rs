@@ -1,10 +1,10 @@
 //! `khz bus scan`: who is there.
 
-use super::open::{Links, desk};
+use super::open::Links;
 use crate::cmd::{note, show, warn};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use khz_robot::config::FamilyName;
-use khz_robot::desk::{Desk, Found, Scan, Seat};
+use khz_robot::desk::{Desk, Elsewhere, Found, Scan, Seat};
 use khz_robot::links::LinkConfig;
 use serde_json::json;
 use std::fmt::Write;
@@ -26,9 +26,9 @@ pub struct Args {
     #[arg(long, default_value_t = 127, value_parser = clap::value_parser!(u8).range(1..=127))]
     last: u8,
     /// Ask for servos of this family only, on links that no robot file describes. Without it for moteus and, if none answers and
-    /// --last leaves no id out, for RobStride, and then for Damiao on CAN and on CAN-FD
+    /// --last leaves no id out, for RobStride, and then for Damiao on CAN and on CAN-FD. Once for all links, or once for each
     #[arg(long, value_name = "moteus|damiao|robstride|cubemars")]
-    family: Option<FamilyName>,
+    family: Vec<FamilyName>,
     /// How long to wait for the replies to one burst of queries, ms.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     timeout_ms: u16,
@@ -44,7 +44,7 @@ fn silent(desk: &Desk, found: &[Found], last: u8) -> Vec<String> {
     let missing = asked.filter(|seat| !replied(seat.bus).any(|id| id == seat.servo.id));
     let line = |seat: &Seat| {
         let ids: Vec<String> = replied(seat.bus).map(|id| id.to_string()).collect();
-        let who = if ids.is_empty() { "nobody".to_owned() } else { ids.join(", ") };
+        let who = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
         let (id, name, bus) = (seat.servo.id, &seat.name, desk.name(seat.bus));
         format!(
             "servo {id} ({name}) on bus {bus} did not reply; replied: {who}. Check its power, cable and id"
@@ -60,15 +60,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         note("no link is given: these are the emulated servos of the built-in robot");
         links.push("emulated".to_owned());
     }
-    let mut desk = desk(&links)?;
-    if let Some(family) = args.family {
-        desk.expect(family);
-    }
+    let mut desk = Desk::open_for(&args.family, &links).map_err(|error| anyhow!(error))?;
     let scan = Scan { last: args.last, timeout_ns: i64::from(args.timeout_ms) * 1_000_000, together: false };
-    let mut found = Vec::new();
-    for bus in 0..desk.buses() {
-        found.extend(desk.scan(bus, &scan)?);
-    }
+    let mut elsewhere = Vec::new();
+    let found = everywhere(&mut desk, &scan, |line| elsewhere.push(line))?;
     if args.json {
         let devices: Vec<_> = found.iter().map(described).collect();
         show(&format!("{}\n", json!(devices)))?;
@@ -77,7 +72,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let silent = silent(&desk, &found, args.last);
     let twins: Vec<_> = found.iter().filter_map(|found| twins(&desk, found)).collect();
-    silent.iter().chain(&twins).for_each(warn);
+    elsewhere.iter().chain(&silent).chain(&twins).for_each(warn);
     found
         .iter()
         .filter_map(|found| found.family.by_hand().amiss(&found.answer).map(|why| amiss(found, &why)))
@@ -117,6 +112,50 @@ fn described(found: &Found) -> serde_json::Value {
         "fault": answer.fault.map(|fault| fault.code), "map": who.map, "round_trip_us": *round_trip_ns as f64 / 1e3,
         "others_with_id": others.len(),
     })
+}
+
+/// Scans every bus; of one without a reply `tell` gets what came of other bit rates.
+pub fn everywhere(desk: &mut Desk, scan: &Scan, mut tell: impl FnMut(String)) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for bus in 0..desk.buses() {
+        let here = desk.scan(bus, scan)?;
+        if here.is_empty() {
+            at_other_rates(desk, bus, scan)?.into_iter().for_each(&mut tell);
+        }
+        found.extend(here);
+    }
+    Ok(found)
+}
+
+/// Tries other bit rates on a bus without a reply, if its link can change its own; what came of it, if anything is to be said.
+fn at_other_rates(desk: &mut Desk, bus: usize, scan: &Scan) -> Result<Option<String>> {
+    let can = desk.link(bus).0.capabilities();
+    // What is received has the bit rate of the link.
+    if can.emulated || desk.counters(bus).received > 0 {
+        return Ok(None);
+    }
+    let name = desk.name(bus).to_owned();
+    note(format_args!("bus {name}: no reply; trying other bit rates, if its adapter can"));
+    Ok(Some(match desk.elsewhere(bus, scan)? {
+        Elsewhere::At(rate, found) => {
+            let ids: Vec<String> = found.iter().map(|found| found.answer.id.to_string()).collect();
+            let whose = if let [id] = &ids[..] {
+                format!("servo {id} replies")
+            } else {
+                format!("servos {} reply", ids.join(", "))
+            };
+            format!(
+                "bus {name}: {whose} at {rate} bit/s, which is not the link's bit rate: {}",
+                desk.rate_advice(bus, Some(rate))
+            )
+        }
+        Elsewhere::NoReply => {
+            format!("bus {name}: no reply at any of the common bit rates, 50 kbit/s to 1 Mbit/s")
+        }
+        Elsewhere::NotTried => {
+            format!("bus {name}: other bit rates cannot be tried from here: {}", desk.rate_advice(bus, None))
+        }
+    }))
 }
 
 /// What to look at when nobody answers.
@@ -171,6 +210,6 @@ mod tests {
         found.remove(1);
         let told = silent(&desk, &found, 3).join("\n");
         assert!(told.starts_with("servo 2 (") && told.contains("did not reply; replied: 1, 3."), "{told}");
-        assert!(silent(&desk, &[], 1)[0].contains("replied: nobody"));
+        assert!(silent(&desk, &[], 1)[0].contains("replied: none"));
     }
 }

@@ -1,10 +1,11 @@
 //! What is right in a robot file, and still will not work or is not safe.
 
+use khz_drill::gains::Unfit;
 use khz_drill::promises::Broken;
 use khz_measure::budget::{Cure, Inputs, Plan, Prediction};
 use khz_page::duration;
 use khz_robot::RobotConfig;
-use khz_robot::config::ServoConfig;
+use khz_robot::config::{ServoConfig, Simulation};
 
 /// A right robot file and the prediction of its cycle.
 pub struct Checked {
@@ -13,7 +14,7 @@ pub struct Checked {
     /// What would make the cycle fit, if it does not.
     pub cures: Vec<Cure>,
     /// What simulates the body here, if something has to be installed for that.
-    pub simulation: Option<Result<String, String>>,
+    pub simulation: Option<Result<Simulation, String>>,
 }
 
 impl Checked {
@@ -21,10 +22,12 @@ impl Checked {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.robot.warnings.clone();
         warnings.extend(missing_limits(&self.robot));
+        warnings.extend(unfit_gains(&self.robot));
         warnings.extend(self.does_not_fit());
         let loss = Plan::advice_for_loss(&self.robot, Inputs::of(&self.robot));
         warnings.extend(loss.map(|advice| format!("warning: {advice}")));
         warnings.extend(self.suspicious_body());
+        warnings.extend(self.not_drawn().map(|why| format!("warning: {why}")));
         let given_up = khz_drill::promises::broken(&self.robot);
         let is_new = |broken: &Broken| !warnings.iter().any(|warning| names(warning, &broken.keys));
         let given_up: Vec<_> = given_up.into_iter().filter(is_new).map(|broken| told(&broken)).collect();
@@ -48,9 +51,17 @@ impl Checked {
     /// The simulator in a line.
     pub fn body(&self) -> String {
         match &self.simulation {
-            Some(Ok(simulator)) => format!("  body: {simulator}\n"),
+            Some(Ok(simulation)) => format!("  body: {}\n", simulation.told),
             Some(Err(_)) => "  body: cannot be simulated here\n".to_owned(),
             None => String::new(),
+        }
+    }
+
+    /// A model that is simulated has been read already.
+    fn not_drawn(&self) -> Option<String> {
+        match &self.simulation {
+            Some(simulation) => simulation.as_ref().ok()?.not_drawn.clone(),
+            None => khz_robot::draft::shape(&self.robot).err(),
         }
     }
 
@@ -114,18 +125,11 @@ fn lacks(servo: &ServoConfig) -> Vec<&'static str> {
 
 /// A warning for all servos that lack the same limits.
 pub fn missing_limits(robot: &RobotConfig) -> Vec<String> {
-    let mut groups: Vec<(Vec<&str>, bool, Vec<&str>)> = Vec::new();
-    for servo in &robot.servos {
-        let (lacks, limits_torque) = (lacks(servo), servo.in_file().facts().limits_torque);
-        let is_group =
-            |(keys, torque, _): &&mut (Vec<_>, bool, _)| *keys == lacks && *torque == limits_torque;
-        match groups.iter_mut().find(is_group) {
-            _ if lacks.is_empty() => {}
-            Some((_, _, servos)) => servos.push(&servo.name),
-            None => groups.push((lacks, limits_torque, vec![&servo.name])),
-        }
-    }
-    let told = |(keys, limits_torque, servos): (Vec<&str>, bool, Vec<&str>)| {
+    let lacking = robot.servos.iter().filter_map(|servo| {
+        let lacks = lacks(servo);
+        (!lacks.is_empty()).then(|| ((lacks, servo.in_file().facts().limits_torque), servo.name.as_str()))
+    });
+    let told = |((keys, limits_torque), servos): ((Vec<&str>, bool), Vec<&str>)| {
         let [torque, unit] = if limits_torque { [", torque = 2.0", ", N·m"] } else { [""; 2] };
         format!(
             "warning: {} without {}: the supervisor limits only what the file limits\n  for example `limits = {{ position = \
@@ -134,7 +138,41 @@ pub fn missing_limits(robot: &RobotConfig) -> Vec<String> {
             keys.join(", "),
         )
     };
-    groups.into_iter().map(told).collect()
+    grouped(lacking).into_iter().map(told).collect()
+}
+
+/// What is the same of several servos once, with all their names, in the order in which it came first.
+fn grouped<'a, T: PartialEq>(found: impl Iterator<Item = (T, &'a str)>) -> Vec<(T, Vec<&'a str>)> {
+    let mut groups: Vec<(T, Vec<&str>)> = Vec::new();
+    for (what, servo) in found {
+        match groups.iter_mut().find(|(other, _)| *other == what) {
+            Some((_, servos)) => servos.push(servo),
+            None => groups.push((what, vec![servo])),
+        }
+    }
+    groups
+}
+
+/// A warning for all servos whose gains do not suit their joints in the same way.
+fn unfit_gains(robot: &RobotConfig) -> Vec<String> {
+    let found = khz_drill::gains::unfit(robot).into_iter().map(|(servo, unfit)| {
+        let told = match unfit {
+            Unfit::Jumps { fastest, tolerated } => format!(
+                "gains too high for the inertia of the joint at {} Hz: it jumps from target to target, at up to {fastest:.1} rad/s, and \
+                 more than {tolerated:.1} rad/s brings the robot down\n  lower `kp`, raise `kd`, or raise `loop.rate_hz`",
+                robot.timing.rate_hz
+            ),
+            Unfit::Overshoots { past, range } => format!(
+                "the joint overshoots by {past:.2} rad with these gains, and `limits.position` is a range of {range:.2} rad\n  raise \
+                 `kd`, lower `limits.velocity`, or widen `limits.position`"
+            ),
+        };
+        (told, servo.name.as_str())
+    });
+    let told = |(told, servos): (String, Vec<&str>)| {
+        format!("warning: {}: {told}; tried on the emulated joint", some(&servos))
+    };
+    grouped(found).into_iter().map(told).collect()
 }
 
 /// The names, or the first few of many.

@@ -34,7 +34,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     spare(&args.output, &[&args.log])?;
     let mut log = open(&args.log)?;
     if args.choice.records.is_empty() && args.choice.from.is_none() && args.choice.to.is_none() {
-        bail!("nothing to choose: give --record, --from or --to (`khz log repair` copies a whole log)");
+        bail!(
+            "nothing to choose: give --record, --from or --to (`khz log repair LOG --output NEW` copies a whole log)"
+        );
     }
     let mut copier = Copier::new(Output::new(&args.output, args.force)?)?;
     let damage = match by_links(&mut log, &args, &mut copier)? {

@@ -47,7 +47,7 @@ pub struct Args {
     /// End when the disk has less free MiB than this
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     keep_free: u64,
-    /// Record only what comes from this IP address; may be given several times
+    /// Record only what comes from this IP address; repeatable
     #[arg(long, value_name = "IP")]
     from: Vec<IpAddr>,
     /// Exit with code 1 if anything that was sent is missing in the log

@@ -6,6 +6,7 @@ use crate::cmd::text::{self, Printable};
 use crate::cmd::{note, warn};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_export::{Damage, Selection, columns, scan};
+use khz_page::for_shell;
 use khz_settings::nearest;
 use khz_tlog::{Item, Reader, RecordInfo};
 use std::collections::HashSet;
@@ -187,7 +188,9 @@ pub fn conclude(path: &Path, damage: &Damage) -> ExitCode {
         1 => warn(format_args!("{}: 1 more damaged place", path.display())),
         more => warn(format_args!("{}: {more} more damaged places", path.display())),
     }
-    note("the rest was read; `khz log repair` writes it to a whole log");
+    let (log, whole) = (path.display().to_string(), path.with_extension("whole.tlog").display().to_string());
+    let [log, whole] = [log, whole].map(|path| for_shell(&path));
+    note(format_args!("the rest was read; `khz log repair {log} --output {whole}` writes it to a whole log"));
     ExitCode::from(1)
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
 /// Compiled and run by the tests as an example.
-const MAIN: &str = include_str!("../../../../kilohertz/examples/new_project.rs");
+const MAIN: &str = include_str!("../../../new_project.rs");
 /// Run by the tests of the Python package.
 const CONTROLLER: &str = include_str!("controller.py");
 

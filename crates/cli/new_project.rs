@@ -1,0 +1,1 @@
+../kilohertz/examples/new_project.rs
