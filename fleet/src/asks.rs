@@ -126,9 +126,7 @@ pub enum Unanswered {
     #[error("its bridge's answer cannot be read; is it of another version?")]
     Nonsense,
     /// The network knows nobody who may be asked.
-    #[error(
-        "nobody answers; is the robot's bridge on the network (`khz-fleet ls`), and may you ask for this?"
-    )]
+    #[error("no answer; is the robot's bridge on the network (`khz-fleet ls`), and may you ask for this?")]
     Nobody,
     /// `stop` was set.
     #[error("interrupted")]

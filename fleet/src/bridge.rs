@@ -319,8 +319,8 @@ fn name(
 fn other_robot(shared: &Shared, other: &str) -> anyhow::Error {
     let Shared { name, settings, .. } = shared;
     anyhow!(
-        "the robot `{other}` sends to {} now, and this bridge is that of {name}: it leaves the network, so that nobody takes one \
-         robot for the other. Start a bridge for `{other}`, best at addresses of its own",
+        "the robot `{other}` sends to {} now, and this bridge is that of {name}: it leaves the network, so that the two \
+         robots cannot be confused. Start a bridge for `{other}`, best at addresses of its own",
         settings.listen
     )
 }
@@ -472,11 +472,15 @@ impl Bridge {
             let key = self.shared.name.key("@up");
             let token = self.shared.session.liveliness().declare_token(key).wait();
             self.up = Some(token.map_err(|error| anyhow!("cannot declare that the robot is up: {error}"))?);
+            if let Some(outlets) = &mut self.outlets {
+                outlets.show()?;
+            }
         }
         if !is_up && self.up.take().is_some() {
             // ROS 2's graph shows no publishers of a robot that is gone.
-            let sent = self.outlets.take().map_or(0, |outlets| outlets.sent());
-            self.shared.robot().sent += sent;
+            if let Some(outlets) = &mut self.outlets {
+                outlets.hide();
+            }
             self.tell();
         }
         if self.told.elapsed() >= STATUS {

@@ -51,7 +51,7 @@ impl Claim {
     /// Another bridge has the name.
     pub fn make(session: &Session, name: &RobotName, stop: &AtomicBool) -> Result<Option<Self>> {
         let taken = format!(
-            "another bridge has the name {name}: this one leaves the network, so that nobody takes one robot for the other. Give \
+            "another bridge has the name {name}: this one leaves the network, so that the two robots cannot be confused. Give \
              this robot a name of its own: `[robot] name` of its file, or --name"
         );
         Self::at(session, &name.key("@bridge"), Some(&name.key("@status")), taken, stop)
@@ -144,7 +144,7 @@ impl Claim {
             let mut ignored = lock(&self.ignored);
             if ignored.len() < MAX_IDS && ignored.insert(other.clone()) {
                 eprint_line(&format!(
-                    "somebody claims this robot's name (Zenoh id {other}), and is ignored: no bridge answers there"
+                    "another program claims this robot's name (Zenoh id {other}) and is ignored: no bridge answers there"
                 ));
             }
         }

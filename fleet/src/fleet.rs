@@ -2,18 +2,23 @@
 
 use crate::bridge::{Presence, Status};
 use crate::names::{RobotName, of_key};
-use crate::ros::read_attachment;
 use anyhow::{Result, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zenoh::pubsub::Subscriber;
-use zenoh::query::{ConsolidationMode, QueryTarget};
+use zenoh::qos::Priority;
+use zenoh::query::{ConsolidationMode, QueryTarget, Reply};
 use zenoh::sample::{Sample, SampleKind};
 use zenoh::{Session, Wait};
 
-/// How long the network may take to say who is there.
+/// How long the network may take to say who is there. It says when that was all: one that is quick keeps nobody waiting.
+const TOLD: Duration = Duration::from_secs(5);
+/// How long bridges may take to say how their robots are.
 const ANSWER: Duration = Duration::from_secs(1);
+/// For how long robots are listened to before their tokens are: anybody on an open network can have thousands of those.
+const FIRST: Duration = Duration::from_millis(500);
 
 /// A bridge says how things are twice a second; what is older says nothing about now.
 const FRESH: Duration = Duration::from_secs(3);
@@ -22,6 +27,12 @@ const MAX_ROBOTS: usize = 1000;
 const MAX_BRIDGES: usize = 16;
 /// The longest status.
 const MAX_STATUS: usize = 8192;
+/// How many names are listed to somebody who asked for another one.
+const MAX_LISTED: usize = 8;
+
+/// What is said where no robot is seen. The network does not tell who is kept from seeing what.
+pub const NONE_SEEN: &str =
+    "no robot can be seen: none is on the network, or the router's access control does not let you see any";
 
 /// A robot as it is seen from here.
 #[derive(Clone, Debug, Default)]
@@ -36,13 +47,23 @@ pub struct Seen {
     pub answering: BTreeSet<String>,
     /// What its bridge said last, and when that came.
     pub status: Option<(Status, Instant)>,
-    /// Statuses that did not come.
-    pub lost: u64,
-    /// The number of its last status.
-    pub number: Option<i64>,
+    /// It has answered before, and is named also when it is not there.
+    pub is_expected: bool,
 }
 
 impl Seen {
+    /// A robot that answered before, so long ago.
+    pub fn expected(ago: Duration) -> Self {
+        Self { gone: Instant::now().checked_sub(ago), is_expected: true, ..Self::default() }
+    }
+
+    fn note_bridge(&mut self, id: &str) {
+        if self.bridges.len() < MAX_BRIDGES {
+            self.bridges.insert(id.to_owned());
+        }
+        self.gone = None;
+    }
+
     /// Its bridge's last word, unless that is too old to say anything about now.
     pub fn status(&self) -> Option<&Status> {
         self.status.as_ref().filter(|(_, came)| came.elapsed() < FRESH).map(|(status, _)| status)
@@ -91,7 +112,7 @@ impl Seen {
             phase,
             now(format!("{:.0} Hz", health.rate_hz)),
             now(format!("{:.0} µs", health.recent.worst_wake_us)),
-            status.lost().saturating_add(self.lost).to_string(),
+            status.lost().to_string(),
             last,
         ]
     }
@@ -109,52 +130,146 @@ pub fn age(s: f64) -> String {
 /// All robots.
 pub type Robots = BTreeMap<RobotName, Seen>;
 
-/// Who is there now. Blocks for a second at most.
+/// Adds who is there now. Robots that answer come first, and tokens after them: those overtake answers on their way. If a robot has
+/// answered, further tokens are waited for for a second at most, however many there are.
+///
+/// # Errors
+/// The session is closed, or no robot answered and the network does not say who is there.
+pub fn look(session: &Session, robots: &mut Robots) -> Result<()> {
+    let begun = Instant::now();
+    let (mut has_answered, mut is_late) = (false, false);
+    let mut take = |found| match found {
+        Found::Status(sample) => has_answered |= note_answer(robots, &sample).is_some(),
+        Found::Token(sample) => note_token(robots, &sample),
+        Found::Late => is_late = true,
+    };
+    let answers = answers(session, ANSWER)?;
+    drain(&answers, begun + FIRST, &mut take);
+    let tokens = tokens(session)?;
+    drain(&tokens, begun + ANSWER, &mut take);
+    drain(&answers, begun + ANSWER, &mut take);
+    if !has_answered {
+        let mut take = |found| match found {
+            Found::Token(sample) => note_token(robots, &sample),
+            _ => is_late = true,
+        };
+        drain(&tokens, begun + 2 * TOLD, &mut take);
+        if is_late {
+            return Err(not_told());
+        }
+    }
+    Ok(())
+}
+
+/// Of a network that has not said who is there nobody knows who is not.
+pub fn not_told() -> anyhow::Error {
+    anyhow!("the network did not say within {} s who is there; try again", TOLD.as_secs())
+}
+
+/// What says that a robot is there: what its bridge answered, or a token.
+pub enum Found {
+    /// What its bridge answered.
+    Status(Sample),
+    /// The token of a robot that is up, or of a bridge.
+    Token(Sample),
+    /// Of a network that has not said it all nobody knows who is not there.
+    Late,
+}
+
+impl Found {
+    /// The robot.
+    pub fn name(&self) -> Option<RobotName> {
+        match self {
+            Self::Status(sample) | Self::Token(sample) => Some(of_key(sample.key_expr().as_str())?.0),
+            Self::Late => None,
+        }
+    }
+}
+
+/// What the bridges of all robots answer, as it comes; ends when all have answered, or patience is over.
 ///
 /// # Errors
 /// The session is closed.
-pub fn look(session: &Session) -> Result<Robots> {
-    let mut robots = Robots::new();
-    for key in ["khz/*/@up", "khz/*/@bridge/*"] {
-        let replies = session.liveliness().get(key).timeout(ANSWER).wait().map_err(failed)?;
-        for sample in replies.iter().filter_map(|reply| reply.into_result().ok()) {
-            note_token(&mut robots, &sample);
-        }
-    }
+pub fn answers(session: &Session, patience: Duration) -> Result<Receiver<Found>> {
+    let (queue, found) = channel();
     // All of them: one that says it knows everything (`complete`) would else answer instead of the bridges.
-    let replies =
-        session.get("khz/*/summary").target(QueryTarget::All).consolidation(ConsolidationMode::None);
-    let replies = replies.timeout(ANSWER).wait().map_err(failed)?;
-    for sample in replies.iter().filter_map(|reply| reply.into_result().ok()) {
-        if let Some(bridge) = note_status(&mut robots, &sample)
-            && let Some((name, _)) = of_key(sample.key_expr().as_str())
-            && let Some(seen) = robots.get_mut(&name)
-            && seen.answering.len() < MAX_BRIDGES
-        {
-            seen.answering.insert(bridge);
-        }
-    }
-    Ok(robots)
+    let get = session.get("khz/*/summary").target(QueryTarget::All).consolidation(ConsolidationMode::None);
+    let get = get.priority(Priority::RealTime).express(true).timeout(patience);
+    get.callback(into(queue, Found::Status, false)).wait().map_err(failed)?;
+    Ok(found)
 }
 
-/// The robots that have a bridge on the network. No bridge needs to answer for this. Blocks for a second at most.
+/// The tokens of all robots and bridges, as they come; ends when these were all, or after 5 s.
 ///
 /// # Errors
 /// The session is closed.
-pub fn names(session: &Session) -> Result<BTreeSet<RobotName>> {
-    let replies = session.liveliness().get("khz/*/@bridge/*").timeout(ANSWER).wait().map_err(failed)?;
-    let keys = replies.iter().filter_map(|reply| reply.into_result().ok());
-    Ok(keys.filter_map(|sample| Some(of_key(sample.key_expr().as_str())?.0)).take(MAX_ROBOTS).collect())
+pub fn tokens(session: &Session) -> Result<Receiver<Found>> {
+    let (queue, found) = channel();
+    for key in ["khz/*/@up", "khz/*/@bridge/*"] {
+        let get = session.liveliness().get(key).timeout(TOLD);
+        get.callback(into(queue.clone(), Found::Token, true)).wait().map_err(failed)?;
+    }
+    Ok(found)
 }
 
-/// What is said to somebody who names a robot that is not there.
-pub fn no_such(name: &RobotName, there: &BTreeSet<RobotName>) -> String {
-    let there: Vec<&str> = there.iter().map(RobotName::as_str).collect();
-    match there.as_slice() {
-        [] => format!("no robot `{name}` on the network, nor any other"),
-        [one] => format!("no robot `{name}` on the network; there is {one}"),
-        _ => format!("no robot `{name}` on the network; there are {}", there.join(", ")),
+fn into(
+    queue: Sender<Found>,
+    kind: fn(Sample) -> Found,
+    tells_all: bool,
+) -> impl Fn(Reply) + Send + Sync + 'static {
+    move |reply| {
+        let _ = match reply.into_result() {
+            Ok(sample) => queue.send(kind(sample)),
+            Err(_) if tells_all => queue.send(Found::Late),
+            Err(_) => Ok(()),
+        };
     }
+}
+
+/// Takes what comes, until all have answered or the time is over.
+fn drain(found: &Receiver<Found>, until: Instant, take: &mut impl FnMut(Found)) {
+    while let Ok(found) = found.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        take(found);
+    }
+}
+
+/// Whether a bridge of the robot is on the network; no bridge needs to answer for this.
+///
+/// # Errors
+/// The session is closed, or the network does not say who is there.
+pub fn is_there(session: &Session, robot: &RobotName) -> Result<bool> {
+    let replies = session.liveliness().get(robot.key("@bridge/*")).timeout(TOLD).wait().map_err(failed)?;
+    any(replies.iter().map(Reply::into_result))
+}
+
+/// Whether there is a reply. Of a network that has not said them all nobody knows who is not there.
+fn any<S, E>(mut replies: impl Iterator<Item = Result<S, E>>) -> Result<bool> {
+    replies.next().map_or(Ok(false), |reply| reply.map(|_| true).map_err(|_| not_told()))
+}
+
+/// What is said to a user who names a robot that is not seen.
+///
+/// # Errors
+/// The session is closed.
+pub fn no_such(session: &Session, robot: &RobotName) -> Result<String> {
+    let there = tokens(session)?.into_iter().filter_map(|found| found.name()).take(MAX_ROBOTS).collect();
+    Ok(not_seen(robot, &there))
+}
+
+fn not_seen(robot: &RobotName, there: &BTreeSet<RobotName>) -> String {
+    let some: Vec<&str> = there.iter().map(RobotName::as_str).take(MAX_LISTED).collect();
+    let more = match there.len() - some.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let there = match some.as_slice() {
+        [] => "nor any other".to_owned(),
+        [one] => format!("there is {one}"),
+        _ => format!("there are {}{more}", some.join(", ")),
+    };
+    format!(
+        "no robot `{robot}` can be seen on the network, {there}; or the router's access control does not let you see it"
+    )
 }
 
 /// Watches a fleet until dropped.
@@ -184,7 +299,7 @@ impl Watch {
         let noted = robots.clone();
         let status = session
             .declare_subscriber("khz/*/@status")
-            .callback(move |sample| _ = note_status(&mut lock(&noted), &sample))
+            .callback(move |sample| note_status(&mut lock(&noted), &sample))
             .wait()
             .map_err(failed)?;
         let subscribers = [token("khz/*/@up")?, token("khz/*/@bridge/*")?, status];
@@ -205,11 +320,13 @@ fn failed(error: zenoh::Error) -> anyhow::Error {
     anyhow!("the network: {error}")
 }
 
-/// The place of a robot. A new one for which there is no room takes that of one that has left, or has none.
-fn entry(robots: &mut Robots, name: RobotName) -> Option<&mut Seen> {
+/// The place of a robot. A new one for which there is no room takes that of one that is neither there nor expected; one that
+/// speaks takes that of one that never said anything.
+fn entry(robots: &mut Robots, name: RobotName, speaks: bool) -> Option<&mut Seen> {
     if robots.len() >= MAX_ROBOTS && !robots.contains_key(&name) {
-        let gone = robots.iter().find(|(_, seen)| seen.bridges.is_empty() && !seen.has_token);
-        let gone = gone.map(|(name, _)| name.clone())?;
+        let is_away = |seen: &Seen| seen.bridges.is_empty() && !seen.has_token;
+        let may_go = |seen: &Seen| !seen.is_expected && (is_away(seen) || speaks && seen.status.is_none());
+        let gone = robots.iter().find(|(_, seen)| may_go(seen)).map(|(name, _)| name.clone())?;
         robots.remove(&gone);
     }
     Some(robots.entry(name).or_default())
@@ -218,14 +335,9 @@ fn entry(robots: &mut Robots, name: RobotName) -> Option<&mut Seen> {
 fn note_token(robots: &mut Robots, sample: &Sample) {
     let Some((name, rest)) = of_key(sample.key_expr().as_str()) else { return };
     let is_there = sample.kind() == SampleKind::Put;
-    let Some(seen) = entry(robots, name) else { return };
+    let Some(seen) = entry(robots, name, false) else { return };
     match rest.strip_prefix("@bridge/") {
-        Some(id) if is_there => {
-            if seen.bridges.len() < MAX_BRIDGES {
-                seen.bridges.insert(id.to_owned());
-            }
-            seen.gone = None;
-        }
+        Some(id) if is_there => seen.note_bridge(id),
         Some(id) => {
             seen.bridges.remove(id);
             seen.gone = seen.bridges.is_empty().then(Instant::now);
@@ -236,8 +348,25 @@ fn note_token(robots: &mut Robots, sample: &Sample) {
     }
 }
 
-/// Notes what a bridge says of its robot. Returns which bridge that is.
-fn note_status(robots: &mut Robots, sample: &Sample) -> Option<String> {
+/// Notes what a bridge says of its robot, without being asked.
+fn note_status(robots: &mut Robots, sample: &Sample) {
+    let Some((seen, status)) = read_status(robots, sample) else { return };
+    seen.status = Some((status, Instant::now()));
+}
+
+/// Notes what a bridge answered. That it is there, and its robot up, needs no token then.
+fn note_answer(robots: &mut Robots, sample: &Sample) -> Option<()> {
+    let (seen, status) = read_status(robots, sample)?;
+    if seen.answering.len() < MAX_BRIDGES {
+        seen.answering.insert(status.bridge.clone());
+    }
+    seen.note_bridge(&status.bridge);
+    seen.has_token |= status.up;
+    seen.status = Some((status, Instant::now()));
+    Some(())
+}
+
+fn read_status<'a>(robots: &'a mut Robots, sample: &Sample) -> Option<(&'a mut Seen, Status)> {
     let (name, _) = of_key(sample.key_expr().as_str())?;
     if sample.payload().len() > MAX_STATUS {
         return None;
@@ -246,22 +375,7 @@ fn note_status(robots: &mut Robots, sample: &Sample) -> Option<String> {
     if status.robot != name.as_str() {
         return None;
     }
-    let seen = entry(robots, name)?;
-    let bridge = status.bridge.clone();
-    seen.status = Some((status, Instant::now()));
-    let number =
-        sample.attachment().and_then(|bytes| read_attachment(&bytes.to_bytes())).map(|(number, _)| number);
-    if let (Some(before), Some(number)) = (seen.number, number) {
-        seen.lost = seen.lost.saturating_add(missed(before, number));
-    }
-    seen.number = number.or(seen.number);
-    Some(bridge)
-}
-
-/// How many statuses did not come between two numbers, which may be any: a bridge that was started anew counts from 1.
-fn missed(before: i64, number: i64) -> u64 {
-    let gap = number.checked_sub(before).and_then(|gap| gap.checked_sub(1));
-    gap.and_then(|gap| u64::try_from(gap).ok()).unwrap_or(0)
+    Some((entry(robots, name, true)?, status))
 }
 
 #[cfg(test)]
@@ -301,6 +415,15 @@ mod tests {
         Seen { has_token: status.up, bridges, status: Some((status, Instant::now())), ..Seen::default() }
     }
 
+    /// A network that took more than a second was said to have no robot on it.
+    #[test]
+    fn of_a_network_that_has_not_said_all_nobody_knows_who_is_not_there() {
+        assert!(any([Ok(1), Ok::<_, ()>(2)].into_iter()).unwrap());
+        assert!(!any::<u8, ()>([].into_iter()).unwrap());
+        let late = any::<u8, _>([Err("Timeout")].into_iter()).unwrap_err().to_string();
+        assert!(late.contains("did not say within 5 s who is there"), "{late}");
+    }
+
     #[test]
     fn old_figures_are_not_shown_as_if_live() {
         let up = seen(status(Presence::Up, 0.0, "active", None));
@@ -327,16 +450,6 @@ mod tests {
         assert!(!robot.is_up() && robot.state() == "no answer");
     }
 
-    /// One of them ended the thread that notes all robots.
-    #[test]
-    fn made_up_numbers_are_no_losses() {
-        assert_eq!([missed(4, 5), missed(4, 7), missed(9, 1)], [0, 2, 0]);
-        for (before, number) in [(0, i64::MIN), (i64::MAX, i64::MIN), (i64::MIN, i64::MAX), (1, i64::MIN + 1)]
-        {
-            assert_eq!(missed(before, number), 0);
-        }
-    }
-
     #[test]
     fn several_that_answer_for_one_robot_are_an_alarm() {
         let mut robot = seen(status(Presence::Up, 0.0, "active", None));
@@ -348,10 +461,41 @@ mod tests {
     fn made_up_names_cost_bounded_memory() {
         let mut robots = Robots::new();
         let name = |n: usize| RobotName::new(&format!("r{n}")).unwrap();
-        entry(&mut robots, name(0)).unwrap().has_token = true;
-        (1..3 * MAX_ROBOTS).for_each(|n| assert!(entry(&mut robots, name(n)).is_some()));
+        entry(&mut robots, name(0), false).unwrap().has_token = true;
+        (1..3 * MAX_ROBOTS).for_each(|n| assert!(entry(&mut robots, name(n), false).is_some()));
         assert!(robots.len() <= MAX_ROBOTS && robots.contains_key(&name(0)), "who is there stays");
         robots.values_mut().for_each(|seen| seen.has_token = true);
-        assert!(entry(&mut robots, name(9999)).is_none());
+        assert!(entry(&mut robots, name(9999), false).is_none());
+    }
+
+    /// With 3,000 tokens of nobody on the network, no robot was listed.
+    #[test]
+    fn robots_that_speak_have_room_beside_any_number_of_tokens() {
+        let name = |text: &str| RobotName::new(text).unwrap();
+        let mut robots = Robots::from([(name("away"), Seen::expected(Duration::from_secs(9)))]);
+        (0..2 * MAX_ROBOTS).for_each(|n| {
+            _ = entry(&mut robots, name(&format!("r{n}")), false).map(|seen| seen.has_token = true);
+        });
+        entry(&mut robots, name("leg"), true).unwrap().status = Some((Status::default(), Instant::now()));
+        assert!(["away", "leg"].iter().all(|robot| robots.contains_key(&name(robot))));
+        assert!(robots.len() <= MAX_ROBOTS);
+    }
+
+    #[test]
+    fn who_is_not_seen_may_be_kept_from_sight() {
+        let said = |there: &[&str]| {
+            not_seen(
+                &RobotName::new("leg").unwrap(),
+                &there.iter().map(|name| RobotName::new(name).unwrap()).collect(),
+            )
+        };
+        assert!(said(&[]).starts_with(
+            "no robot `leg` can be seen on the network, nor any other; or the router's access control"
+        ));
+        assert!(said(&["arm"]).contains("there is arm;"));
+        assert!(
+            said(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"])
+                .contains("there are a, b, c, d, e, f, g, h and 2 more;")
+        );
     }
 }

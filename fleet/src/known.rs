@@ -3,9 +3,9 @@
 use crate::fleet::{Robots, Seen};
 use crate::names::RobotName;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use twox_hash::XxHash3_128;
 
 /// For how long a robot that is away is named.
@@ -70,16 +70,14 @@ impl Known {
         self.seen.0.iter().filter_map(move |(name, at_s)| Some((RobotName::new(name).ok()?, ago(*at_s))))
     }
 
-    /// Adds those that are not there to the robots that are; then notes those that answer.
-    pub fn complete(&mut self, robots: &mut Robots) {
-        for (name, ago) in self.all() {
-            robots
-                .entry(name)
-                .or_insert_with(|| Seen { gone: Instant::now().checked_sub(ago), ..Seen::default() });
-        }
-        let answering: BTreeSet<&RobotName> =
-            robots.iter().filter(|(_, seen)| seen.status().is_some()).map(|(name, _)| name).collect();
-        self.note(answering);
+    /// All of them, as if none were there.
+    pub fn robots(&self) -> Robots {
+        self.all().map(|(name, ago)| (name, Seen::expected(ago))).collect()
+    }
+
+    /// Notes those that answer now.
+    pub fn note_answering(&mut self, robots: &Robots) {
+        self.note(robots.iter().filter(|(_, seen)| seen.status().is_some()).map(|(name, _)| name));
     }
 
     /// Writes the file, whole or not at all. Who has no place for it has no memory.
@@ -113,8 +111,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let known = || Known::at(Some(folder.path().join("sub/a.json")));
         known().note([&name("left"), &name("right")]);
-        let mut robots = Robots::from([(name("right"), Seen::default())]);
-        known().complete(&mut robots);
+        let robots = known().robots();
         assert_eq!(robots.keys().map(RobotName::as_str).collect::<Vec<_>>(), ["left", "right"]);
         assert!(robots[&name("left")].state().starts_with("unreachable") && !robots[&name("left")].is_up());
         assert!(known().forget(&name("left")) && !known().forget(&name("left")));

@@ -103,7 +103,7 @@ pub fn plain(error: &zenoh::Error) -> String {
 fn usual(role: Role, router: &str) -> Value {
     let (mode, waits) = match role {
         Role::Bridge => ("client", -1),
-        Role::Visitor => ("client", 2000),
+        Role::Visitor => ("client", 5000),
         Role::Router => ("router", -1),
     };
     let (listen, connect) =

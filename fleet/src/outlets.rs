@@ -28,7 +28,9 @@ pub struct Outlets {
     records: Vec<Option<Outlet>>,
     publications: Vec<Publication>,
     node: Node,
-    /// What makes the publishers visible in ROS 2's graph.
+    /// What makes node and publishers visible in ROS 2's graph, and the tokens of the first of them: of all, or none of a robot that is
+    /// hidden.
+    announced: Vec<String>,
     tokens: Vec<LivelinessToken>,
     ticks: Ticks,
 }
@@ -52,8 +54,8 @@ impl Outlets {
             (shared.session.clone(), shared.name.clone(), shared.settings.clone());
         let node =
             Node { domain: settings.ros.domain, session: session.zid().to_string(), robot: name.ros() };
-        let tokens = if settings.ros.enabled { vec![token(&session, node.token())?] } else { Vec::new() };
-        Ok(Self {
+        let announced = if settings.ros.enabled { vec![node.token()] } else { Vec::new() };
+        let mut outlets = Self {
             session,
             name,
             settings,
@@ -62,9 +64,29 @@ impl Outlets {
             records: Vec::new(),
             publications: Vec::new(),
             node,
-            tokens,
+            announced,
+            tokens: Vec::new(),
             ticks: Ticks::default(),
-        })
+        };
+        outlets.show()?;
+        Ok(outlets)
+    }
+
+    /// Makes node and publishers visible in ROS 2's graph.
+    ///
+    /// # Errors
+    /// The session is closed.
+    pub fn show(&mut self) -> Result<()> {
+        for key in &self.announced[self.tokens.len()..] {
+            let token = self.session.liveliness().declare_token(key.clone()).wait();
+            self.tokens.push(token.map_err(|error| anyhow!("cannot declare {key}: {error}"))?);
+        }
+        Ok(())
+    }
+
+    /// Takes them out of ROS 2's graph, of a robot that is silent. Should the run go on, so do the numbers of its samples.
+    pub fn hide(&mut self) {
+        self.tokens.clear();
     }
 
     /// Adds to `due` what the newest sample of the record at `place` makes necessary.
@@ -169,17 +191,16 @@ impl Outlets {
 
     /// Makes a topic of ROS 2.
     fn advertise(&mut self, topic: &Topic) -> Result<usize> {
-        let entity = self.tokens.len() as u32;
+        let entity = self.announced.len() as u32;
         let text = self.node.publisher(entity, topic);
         self.publications.push(Publication::new(&self.session, topic.key(self.node.domain), &text, None)?);
-        self.tokens.push(token(&self.session, text)?);
+        let is_shown = self.tokens.len() == self.announced.len();
+        self.announced.push(text);
+        if is_shown {
+            self.show()?;
+        }
         Ok(self.publications.len() - 1)
     }
-}
-
-fn token(session: &Session, key: String) -> Result<LivelinessToken> {
-    let token = session.liveliness().declare_token(key.clone()).wait();
-    token.map_err(|error| anyhow!("cannot declare {key}: {error}"))
 }
 
 /// A sample as CDR, as in the live view and in exported MCAP files.

@@ -1,6 +1,6 @@
 //! The pages of all robots through one port: a list, and behind each name the robot's live view.
 
-use crate::fleet::{Robots, Watch};
+use crate::fleet::{NONE_SEEN, Robots, Watch};
 use crate::names::RobotName;
 use crate::viewed::Viewed;
 use anyhow::Result;
@@ -87,7 +87,7 @@ impl Fleet for Pages {
 
 fn full() -> String {
     format!(
-        "this program shows {MAX_SHOWN} robots at once, and somebody looks at each of them: close a robot's page, or start another \
+        "this program shows {MAX_SHOWN} robots at once, and each of them is being watched: close a robot's page, or start another \
          `khz-fleet view`"
     )
 }
@@ -112,7 +112,7 @@ fn list(robots: &Robots, token: Option<&str>) -> String {
         rows += "\n";
     }
     if rows.is_empty() {
-        rows = "<tr><td colspan=8>No robot is on the network.\n".into();
+        _ = writeln!(rows, "<tr><td colspan=8>{NONE_SEEN}");
     }
     format!(
         "<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content=2>\
@@ -156,6 +156,6 @@ mod tests {
         );
         assert!(!page.contains("<script>") && !page.contains("<b>"));
         assert!(page.contains("class=gone") && page.contains("unreachable"));
-        assert!(list(&Robots::new(), None).contains("No robot is on the network"));
+        assert!(list(&Robots::new(), None).contains(NONE_SEEN));
     }
 }

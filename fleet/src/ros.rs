@@ -118,13 +118,6 @@ pub fn attachment(number: i64, time_ns: i64, gid: Gid) -> [u8; 33] {
     bytes
 }
 
-/// Number and time of an attachment.
-pub fn read_attachment(bytes: &[u8]) -> Option<(i64, i64)> {
-    let (number, rest) = bytes.split_first_chunk()?;
-    let (time_ns, _) = rest.split_first_chunk()?;
-    Some((i64::from_le_bytes(*number), i64::from_le_bytes(*time_ns)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,8 +157,6 @@ mod tests {
         assert_eq!(bytes[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[8..16], 1_800_000_000_000_000_000_i64.to_le_bytes());
         assert_eq!((bytes[16], &bytes[17..]), (16, &[0xab; 16][..]));
-        assert_eq!(read_attachment(&bytes), Some((1, 1_800_000_000_000_000_000)));
-        assert_eq!(read_attachment(&bytes[..15]), None);
     }
 
     /// The value of the empty input is that of XXH3's specification; the low word comes first.

@@ -85,7 +85,7 @@ pub fn start(shared: &Arc<Shared>) -> Result<()> {
         .name("fleet-operator".into())
         .spawn(move || {
             if let Err(error) = drive(&driver) {
-                eprint_line(&format!("nobody can steer: {error:#}"));
+                eprint_line(&format!("steering is not possible: {error:#}"));
             }
         })
         .context("cannot start a thread")?;

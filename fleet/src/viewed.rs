@@ -144,7 +144,7 @@ impl Asked {
                 let run = self.hub.upgrade().and_then(|hub| hub.run().session);
                 self.ask(id, selector(&self.robot.key("stop"), run, by), None, Priority::RealTime);
             }
-            _ => self.refuse(id, "a robot is armed by somebody who stands beside it, not over the network"),
+            _ => self.refuse(id, "a robot is armed by a person who stands beside it, not over the network"),
         }
     }
 

@@ -100,7 +100,7 @@ def begin(robot: str) -> None:
 
 
 def episode(job: tuple[np.ndarray, int]) -> tuple[float, float]:
-    """Mean reward of an episode, and speed in m/s; whoever falls stands still from then on."""
+    """Mean reward of an episode, and speed in m/s; a robot that falls stands still from then on."""
     numbers, seed = job
     policy = Trot(dict(zip(PARAMETERS, numbers, strict=True)))
     seen, info = env.reset(seed=seed)

@@ -1,4 +1,4 @@
-"""Episodes for a campaign: a quadruped of which nobody knows exactly what it carries and how its bus is today stands for two seconds.
+"""Episodes for a campaign: a quadruped with an uncertain load and an imperfect bus stands for two seconds.
 
 python -m kilohertz.campaign robots/quadruped_mujoco.toml --episodes stand_still.py:make --scenarios 100 --out standing
 """

@@ -37,8 +37,9 @@ from ._native import (
 from .connection import Connection, Found, Servo
 from .log import Log, Record, open_log
 from .replays import replay
-from .results import Result, ResultError, Table, open_result
+from .results import Distribution, Result, ResultError, Table, open_result
 from .robot import Doing, Live, LiveParameters, Mode, Robot, Summary, parameters
+from .templates import template, templates
 
 if TYPE_CHECKING:
     from .env import Env as Env
@@ -51,6 +52,7 @@ __all__ = [
     "ConfigError",
     "Connection",
     "ControllerTimeout",
+    "Distribution",
     "Doing",
     "Found",
     "JointCommand",
@@ -82,6 +84,8 @@ __all__ = [
     "open_result",
     "parameters",
     "replay",
+    "template",
+    "templates",
 ]
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._native import Command, Mapped, StartError, State
+from ._notebook import table
 from .robot import Robot
 
 try:
@@ -80,7 +81,7 @@ def forward_speed(info: Info) -> float:
 class Env(gymnasium.Env[Array, Array]):
     """An emulated robot, its buses, servos, supervisor and body, in virtual time: one `step` is one decision.
 
-    >>> env = kilohertz.Env("robots/quadruped_mujoco.toml", keyframe="stand")     # doctest: +SKIP
+    >>> env = kilohertz.Env.template("quadruped_mujoco", keyframe="stand")         # doctest: +SKIP
     >>> observation, info = env.reset(seed=1)                                      # doctest: +SKIP
     >>> observation, reward, terminated, truncated, info = env.step(env.action_space.sample())     # doctest: +SKIP
 
@@ -151,6 +152,21 @@ class Env(gymnasium.Env[Array, Array]):
         self.observation_space = spaces.Box(-np.inf, np.inf, (self._mapped.size,), np.float32)
         self._stepper: _native.Stepper | None = None
         self._done = 0
+
+    @classmethod
+    def template(cls, name: str, **options: Any) -> Env:
+        """Of a robot that comes with the package (see `Robot.template`); `options` as above."""
+        return cls(Robot.template(name), **options)
+
+    def _repr_html_(self) -> str:
+        low, high = _limits(self.robot)
+        joints = zip(self.robot.servos, self.pose, low, high, strict=True)
+        rows = ((name, f"{angle:.3f}", f"{least:g} to {most:g}") for name, angle, least, most in joints)
+        decision = f"{self.robot.rate_hz / self.ticks:g} Hz, {self.ticks} ticks of {self.robot.name} each"
+        sizes = f"{self._mapped.size} observations, {len(self.pose)} actions"
+        randomised = "; ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in self._ranges.items())
+        note = f"randomised: {randomised}" if randomised else ""
+        return table(f"decisions at {decision}; {sizes}", rows, ("servo", "pose (rad)", "limits (rad)"), note)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         """Starts the robot anew, under control and at rest, with noise, faults and draws from the seed. `options` replaces draws of

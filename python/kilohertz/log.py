@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._notebook import table
 
 if TYPE_CHECKING:
     import pandas
@@ -42,6 +43,11 @@ class Log:
 
     def __repr__(self) -> str:
         return f"<Log {self._path}: {', '.join(self.keys())}>"
+
+    def _repr_html_(self) -> str:
+        rows = ((name, ", ".join(_some(self[name].fields))) for name in self.keys())
+        note = "" if self.finished else "This log was not finished; it is readable to its last whole block."
+        return table(self._path, rows, ("record", "fields"), note)
 
     def __getitem__(self, name: str) -> Record:
         """The record of this name; KeyError tells which there are."""
@@ -99,7 +105,14 @@ class Record:
         """The record's name."""
 
     def __repr__(self) -> str:
-        return f"<Record {self.name}: {', '.join(self.fields[:6])}{', …' if len(self.fields) > 6 else ''}>"
+        return f"<Record {self.name}: {', '.join(_some(self.fields))}>"
+
+    def _repr_html_(self) -> str:
+        times, units = self.time, self.units
+        known = times[~np.isnan(times)]
+        span = f", {known.min():.3f} to {known.max():.3f} s" if len(known) else ""
+        rows = ((field, units.get(field, "")) for field in self.fields)
+        return table(f"{self.name}: {len(times):,} samples{span}", rows, ("field", "unit"))
 
     @property
     def fields(self) -> list[str]:
@@ -205,6 +218,14 @@ class Record:
 
     def _columns(self, fields: list[str]) -> tuple[npt.NDArray[np.int64], list[Any]]:
         return self._log._native.columns(self.name, fields, self._start_us, self._stop_us)
+
+
+#: Fields that one line names.
+_SHOWN = 6
+
+
+def _some(fields: list[str]) -> list[str]:
+    return fields[:_SHOWN] + ["…"] * (len(fields) > _SHOWN)
 
 
 _NO_TIME = np.iinfo(np.int64).min

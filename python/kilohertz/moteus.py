@@ -97,7 +97,7 @@ class Bus(transport_device.TransportDevice):  # type: ignore[misc, unused-ignore
         self._hub.close()
 
     def empty_bus_tx_safe(self) -> bool:
-        """Nothing goes wrong when nobody hears a frame."""
+        """A frame that no device receives causes no error."""
         return True
 
     async def send_frame(self, frame: Any) -> None:
@@ -106,7 +106,7 @@ class Bus(transport_device.TransportDevice):  # type: ignore[misc, unused-ignore
         self._hub.native.send(self._index, frame.arbitration_id, bytes(frame.data).ljust(length, b"\x50"))
 
     async def receive_frame(self) -> Any:
-        """Waits for a frame nobody else took."""
+        """Waits for a frame that no other caller has taken."""
         while not self._receive_queue:
             if not self._hub.pump():
                 await asyncio.sleep(_IDLE_S)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,30 @@ if TYPE_CHECKING:
     import polars
 
 Array = npt.NDArray[Any]
-DISTRIBUTION = ("count", "min", "mean", "sigma", "p50", "p90", "p99", "p999", "p9999", "max", "max_at")
-"""What a distribution is told by. Times are in ns; `max_at` is where the largest was: ns since the start of a measurement,
-or of the monotonic clock in a run."""
 QUANTITIES = ("wake_latency", "start_delay", "period", "execution", "response")
 """What `khz jitter` measures: of every tick that ran, and (`start_delay`) of every planned period. `docs/metrics.md` defines
 them."""
+
+
+class Distribution(TypedDict):
+    """Values of one quantity, ns, and how many there are. `p999` is the percentile 99.9; `max_at` is where the largest was."""
+
+    count: int
+    min: int
+    mean: float
+    sigma: float
+    p50: int
+    p90: int
+    p99: int
+    p999: int
+    p9999: int
+    max: int
+    max_at: int
+
+
+DISTRIBUTION = tuple(Distribution.__annotations__)
+"""Columns of a distribution. Times are in ns; `max_at` is where the largest was: ns since the start of a measurement,
+or of the monotonic clock in a run."""
 
 
 class ResultError(KilohertzError):

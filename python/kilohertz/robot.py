@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import enum
 import gc
-import html
 import importlib.util
 import json
 import os
@@ -19,18 +18,20 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy.typing as npt
 
 from . import _native
 from ._native import Command, Module, Parameter, RobotError, State
+from ._notebook import progress, table
 from .connection import Connection, _index
-from .results import Table, distributions
+from .results import Distribution, Table, distributions
+from .templates import template
 
 
 class Mode(enum.IntEnum):
-    """What a servo is told to do; the values of `Command.mode`."""
+    """What a servo is commanded to do; the values of `Command.mode`."""
 
     STOP = 0
     """Output off. Also clears a fault."""
@@ -101,6 +102,20 @@ class LateTicks(dict[str, Any]):
         return f"<{late:,} of {self['judged']:,} ticks late{': ' if causes else ''}{', '.join(causes)}; keys: {', '.join(self)}>"
 
 
+class Verdict(TypedDict):
+    """Whether the robot held its rate, and why it is no better."""
+
+    held: bool
+    level: str
+    """`good`, `warn` or `bad`."""
+    headline: str
+    text: str
+    cause: str | None
+    do: str | None
+    """How to fix it: a command or a hint."""
+    reasons: list[Any]
+
+
 class Summary(dict[str, Any]):
     __doc__ = """A run in figures, as `khz run --json` prints them; every key is also an attribute.
 
@@ -111,6 +126,53 @@ class Summary(dict[str, Any]):
     Counts, and distributions (in ns, with `p50 p90 p99 p999 max`), as `docs/metrics.md` defines them:
 
 """ + "".join(f"    - `{key}`: {definition}\n" for key, definition in _native.FIGURES.items())
+
+    robot: str
+    clock: str
+    verdict: Verdict
+    rate_hz: float
+    target_rate_hz: float
+    end: str
+    ended_well: bool
+    log: str | None
+    log_files: list[str]
+    log_dropped: int
+    log_error: str | None
+    grade: str
+    controlled: dict[str, int]
+    outside: dict[str, int]
+    events: list[dict[str, Any]]
+    servos: list[dict[str, Any]]
+    buses: list[dict[str, Any]]
+    modules: list[dict[str, Any]]
+    parts: list[dict[str, Any]]
+    changed_commands: int
+    early_frames: int
+    steal_ns: int
+    python_ns: Distribution
+    overhead_ns: Distribution
+    wake_latency_outside_ns: Distribution
+    # The figures of `docs/metrics.md`; a test compares them with `_native.FIGURES`.
+    control_ns: Distribution
+    cpu_ns: Distribution
+    cycle_ns: Distribution
+    imu_missed: int
+    late_in_a_row: int
+    late_replies: int
+    late_wakes: int
+    loop_compute_ns: Distribution
+    missed_replies: int
+    missed_while_off_cpu: int
+    overruns: int
+    page_faults: int
+    period_ns: Distribution
+    skipped: int
+    skipped_in_a_row: int
+    start_delay_ns: Distribution
+    ticks: int
+    ticks_without_frame: int
+    unexpected_frames: int
+    wake_latency_ns: Distribution
 
     _run: _native.Run | None = None
 
@@ -143,7 +205,7 @@ class Summary(dict[str, Any]):
         return f"{self.verdict['text']}\n{self.ticks:,} ticks; {changed}{self.end}; {files or 'no log'}"
 
     def _repr_html_(self) -> str:
-        rows = {
+        rows: dict[str, object] = {
             "rate": f"{self.rate_hz:.2f} Hz of {self.target_rate_hz:.0f}",
             "ticks": f"{self.ticks:,}",
             "lost periods": f"{self.controlled['lost_periods']:,}",
@@ -154,8 +216,7 @@ class Summary(dict[str, Any]):
             "end": self.end,
             "log": self.log or "none",
         }
-        lines = (f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows.items())
-        return f"<table><caption>{html.escape(self.robot)}</caption>{''.join(lines)}</table>"
+        return table(self.robot, rows.items())
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -181,6 +242,12 @@ class Robot:
         return robot
 
     @classmethod
+    def template(cls, name: str) -> Robot:
+        """A robot that comes with the package, emulated: `"leg3"`, `"quadruped_mujoco"`. `kilohertz.templates()` lists them;
+        `kilohertz.template(name)` is the file. Raises ValueError if there is none of this name."""
+        return cls(template(name))
+
+    @classmethod
     def quadruped(cls) -> Robot:
         """The emulated quadruped `khz run` uses without a file: 12 servos on 4 buses, and an IMU."""
         robot = cls.__new__(cls)
@@ -192,7 +259,7 @@ class Robot:
         """An emulated robot in one line: joints `servo_1` … on one bus. `wire` is `can_fd`, `rs485` or `instant`.
 
         It forgives a computer that is slow or stands still for a while, so that tests on it depend on what a controller
-        does and not on how busy the computer is; 50 replies missed in a row or a fault still bring it down. A robot file
+        does and not on how busy the computer is; 50 ticks without a reply or a fault still bring it down. A robot file
         has the thresholds for a real one."""
         lines = ["[robot]", 'name = "emulated"', "[loop]", f"rate_hz = {rate_hz}", "[bus.main]"]
         lines += ['link = "emulated"', f'wire = "{wire}"', "[log]", "enabled = false"]
@@ -203,6 +270,16 @@ class Robot:
         for number in range(1, servos + 1):
             lines += ["[[servo]]", f'name = "servo_{number}"', 'bus = "main"', f"id = {number}"]
         return cls.parse("\n".join(lines), "emulated")
+
+    def _repr_html_(self) -> str:
+        joints = zip(self.servos, self._native.devices, self._native.limits, strict=True)
+        rows = (
+            (name, bus, number, family, "none" if limits is None else f"{limits[0]:g} to {limits[1]:g}")
+            for name, (bus, number, family), limits in joints
+        )
+        imu = ", with an IMU" if self._native.has_imu else ""
+        head = ("servo", "bus", "id", "family", "position limits (rad)")
+        return table(f"{self.name}: {self.rate_hz:g} Hz{imu}", rows, head, "; ".join(self.warnings))
 
     def __repr__(self) -> str:
         return f"<Robot {self.name}: {', '.join(self.servos)} on {', '.join(self.buses)} at {self.rate_hz:g} Hz>"
@@ -253,10 +330,11 @@ class Robot:
         reference cycles every tick.
 
         A mapping is a chain: its modules, Python ones and `Module`s of the Rust side, run one after another in the
-        same tick under the names they have there. Each finds the command as the one before left it, and the time each
-        takes is told by name in `modules` of the summary.
+        same tick under the names they have there. Each finds the command as the one before left it; `modules` of the
+        summary has the time that each takes, by its name.
 
-        Where standard error is a terminal, a live line shows rate, missed replies, overruns and times meanwhile.
+        Where standard error is a terminal, a live line shows rate, missed replies, overruns and times meanwhile; in a notebook
+        it is below the cell and updates every second.
 
         `log` replaces the file's log; `record=False` writes none. The report is written beside the log, unless
         `report=False`. A controller that does not return for `patience`
@@ -284,7 +362,7 @@ class Robot:
                 seed=seed,
             )
             _tell_view(run)
-            return _summary(run, run.finish(_is_watched()), report)
+            return _summary(run, run.finish(_is_watched(), progress()), report)
 
     async def run_async(
         self,
@@ -315,7 +393,7 @@ class Robot:
                 seed=seed,
             )
             _tell_view(run)
-            ending = asyncio.ensure_future(asyncio.to_thread(run.finish))
+            ending = asyncio.ensure_future(asyncio.to_thread(run.finish, False, progress()))
             try:
                 text = await asyncio.shield(ending)
             except asyncio.CancelledError:
@@ -411,7 +489,7 @@ class Live:
         self._finalizer = weakref.finalize(self, _bring_down, native)
 
     def state(self) -> State:
-        """The newest state, as arrays nobody rewrites."""
+        """The newest state, as arrays that are not overwritten."""
         return self._native.state()
 
     def command(self) -> Command:
@@ -554,7 +632,7 @@ def _path(path: str | os.PathLike[str] | None) -> str | None:
 
 class _Signals:
     """While robots run, SIGTERM and SIGHUP raise SystemExit on the main thread, where Python itself would be ended at once
-    and leave the servos damping. Whoever has handlers of their own, or ignores a signal, keeps them."""
+    and leave the servos damping. Handlers of your own stay, and ignored signals stay ignored."""
 
     def __init__(self) -> None:
         self._runs = 0

@@ -160,7 +160,7 @@ impl PyController {
             return Ok(());
         }
         let text = format!(
-            "{} returned a {}, and nobody takes it: write into the command, and return nothing",
+            "{} returned a {}, which is not used: write into the command, and return nothing",
             self.name,
             returned.get_type().name()?
         );

@@ -22,7 +22,7 @@ use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_robot::{Controller, RobotConfig};
 use khz_rt::now_ns;
 use kilohertz::live::Watcher;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rtrb::Producer;
@@ -35,6 +35,8 @@ use std::time::{Duration, Instant};
 
 /// How often the waiting thread looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(10);
+/// How often a notebook shows how far the run is.
+const PROGRESS: Duration = Duration::from_secs(1);
 /// How long an interrupted controller may take to return before it is given up.
 const GIVE_UP_NS: i64 = 2_000_000_000;
 
@@ -102,6 +104,13 @@ impl Robot {
     #[getter]
     fn limits(&self) -> Vec<Option<[f64; 2]>> {
         self.config.servos.iter().map(|servo| servo.limits.position).collect()
+    }
+
+    /// Of each servo its bus, id and family.
+    #[getter]
+    fn devices(&self) -> Vec<(String, u8, &'static str)> {
+        let bus = |index: usize| self.config.buses[index].name.clone();
+        self.config.servos.iter().map(|servo| (bus(servo.bus), servo.id, servo.family.word())).collect()
     }
 
     /// Whether it has an IMU.
@@ -285,6 +294,8 @@ enum Event {
     Over,
     /// A signal came.
     Signal,
+    /// Time to show how far the run is.
+    Progress,
     /// The controller has not returned for too long.
     Hangs,
     /// It was interrupted, and still has not.
@@ -352,12 +363,16 @@ impl Run {
     }
 
     /// Waits until the robot is down, and returns the figures of the run as JSON. Ctrl-C brings it down gently.
-    /// Raises what the controller raised. `watched`: with a live line on stderr, if that is a terminal.
-    #[pyo3(signature = (watched=false))]
-    fn finish(&self, py: Python<'_>, watched: bool) -> PyResult<String> {
+    /// Raises what the controller raised. `watched`: with a live line on stderr, if that is a terminal. `progress` is called
+    /// with that line every second instead.
+    #[pyo3(signature = (watched=false, progress=None))]
+    fn finish(&self, py: Python<'_>, watched: bool, progress: Option<Bound<'_, PyAny>>) -> PyResult<String> {
         self.own_process()?;
-        let mut watcher = self.with(|launch| watched.then(|| Watcher::new(&launch.session)))?;
-        let interrupted = self.wait(py, watcher.as_mut());
+        let mut watcher = self.with(|launch| match progress {
+            Some(_) => Some(Watcher::without_terminal(&launch.session)),
+            None => watched.then(|| Watcher::new(&launch.session)),
+        })?;
+        let interrupted = self.wait(py, watcher.as_mut(), progress);
         drop(watcher);
         let interrupted = interrupted?;
         let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -439,9 +454,14 @@ impl Run {
 
 impl Run {
     /// Waits for the loop's end. Gives the exception of a Ctrl-C that came meanwhile.
-    fn wait(&self, py: Python<'_>, watcher: Option<&mut Watcher>) -> PyResult<Option<PyErr>> {
+    fn wait(
+        &self,
+        py: Python<'_>,
+        watcher: Option<&mut Watcher>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Option<PyErr>> {
         let signals = Signals::listen(py);
-        let ended = self.watch(py, signals.as_ref(), watcher);
+        let ended = self.watch(py, signals.as_ref(), watcher, progress);
         if let Some(signals) = signals {
             signals.end(py);
         }
@@ -453,13 +473,31 @@ impl Run {
         py: Python<'_>,
         signals: Option<&Signals>,
         mut watcher: Option<&mut Watcher>,
+        mut progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Option<PyErr>> {
         // A signal that came before we listened has left no byte.
         let mut interrupted = self.interruption(py);
         let mut told_ns = None;
+        let mut shown = Instant::now();
         loop {
-            match py.detach(|| self.next_event(signals, told_ns, watcher.as_deref_mut())) {
+            let show_at = progress.as_ref().map(|_| shown + PROGRESS);
+            match py.detach(|| self.next_event(signals, told_ns, watcher.as_deref_mut(), show_at)) {
                 Event::Over => return Ok(interrupted),
+                Event::Progress => {
+                    shown = Instant::now();
+                    let line = watcher.as_ref().and_then(|watcher| watcher.line());
+                    let failed =
+                        progress.as_ref().zip(line).and_then(|(show, line)| show.call1((line,)).err());
+                    match failed {
+                        // A page that shows nothing more is no reason to bring the robot down; Ctrl-C is.
+                        Some(error) if error.is_instance_of::<PyException>(py) => progress = None,
+                        Some(error) => {
+                            self.stop();
+                            interrupted = Some(error);
+                        }
+                        None => {}
+                    }
+                }
                 Event::Signal => interrupted = self.interruption(py).or(interrupted),
                 Event::Hangs => {
                     if let Some(shared) = &self.shared {
@@ -484,6 +522,7 @@ impl Run {
         signals: Option<&Signals>,
         told_ns: Option<i64>,
         mut watcher: Option<&mut Watcher>,
+        show_at: Option<Instant>,
     ) -> Event {
         let mut looked = Instant::now();
         loop {
@@ -502,6 +541,9 @@ impl Run {
             }
             if signals.is_some_and(Signals::came) {
                 return Event::Signal;
+            }
+            if show_at.is_some_and(|at| Instant::now() >= at) {
+                return Event::Progress;
             }
             match told_ns {
                 None if in_call_ns > self.patience_ns => return Event::Hangs,

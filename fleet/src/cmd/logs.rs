@@ -2,7 +2,7 @@
 
 use super::{show, stop_on_signal};
 use crate::asks::{Unanswered, question};
-use crate::fleet::{age, names, no_such};
+use crate::fleet::{age, is_there, no_such};
 use crate::logs::{Beside, Listed};
 use crate::names::{RobotName, is_part};
 use crate::network::{Options, Role};
@@ -61,9 +61,8 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     }
     let stop = stop_on_signal()?;
     let session = network.session(Role::Visitor)?;
-    let there = names(&session)?;
-    if !there.contains(&robot) {
-        bail!(no_such(&robot, &there));
+    if !is_there(&session, &robot)? {
+        bail!(no_such(&session, &robot)?);
     }
     match (&args.log, args.recent, &args.output) {
         (Some(log), ..) => download(&session, &robot, log, args, &stop),

@@ -1,7 +1,7 @@
 //! `khz-fleet ls`.
 
 use super::show;
-use crate::fleet::{Robots, look};
+use crate::fleet::{NONE_SEEN, Robots, look};
 use crate::names::RobotName;
 use crate::network::{Options, Role};
 use anyhow::Result;
@@ -23,7 +23,7 @@ pub struct Args {
     /// Print JSON: an object for each robot
     #[arg(long)]
     json: bool,
-    /// Expect this robot no longer; may be given several times
+    /// Stop expecting this robot; repeatable
     #[arg(long, value_name = "ROBOT", value_parser = RobotName::new)]
     forget: Vec<RobotName>,
 }
@@ -31,10 +31,11 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     let session = network.session(Role::Visitor)?;
-    let mut robots = look(&session)?;
     let mut known = network.known()?;
     args.forget.iter().for_each(|robot| _ = known.forget(robot));
-    known.complete(&mut robots);
+    let mut robots = known.robots();
+    look(&session, &mut robots)?;
+    known.note_answering(&robots);
     show(&if args.json { as_json(&robots) } else { table(&robots) })?;
     let all_up = !robots.is_empty() && robots.values().all(crate::fleet::Seen::is_up);
     Ok(ExitCode::from(u8::from(!all_up)))
@@ -51,7 +52,7 @@ fn as_json(robots: &Robots) -> String {
 /// The robots as a table; the columns line up.
 pub fn table(robots: &Robots) -> String {
     if robots.is_empty() {
-        return "no robot is on the network\n".into();
+        return format!("{NONE_SEEN}\n");
     }
     let head = ["ROBOT", "STATE", "PHASE", "RATE", "WORST WAKE", "LOST", "LAST 10 S"].map(str::to_owned);
     let rows = robots.iter().map(|(robot, seen)| {

@@ -3,7 +3,7 @@
 use super::{show, stop_on_signal};
 use crate::asks::{Unanswered, by, question, selector, selector_since};
 use crate::bridge::{Presence, Status, eprint_line};
-use crate::fleet::{age, names, no_such};
+use crate::fleet::{age, is_there, no_such};
 use crate::names::RobotName;
 use crate::network::{Options, Role};
 use anyhow::{Context, Result, anyhow, bail};
@@ -51,9 +51,8 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     let robot = RobotName::new(&args.robot).map_err(|why| anyhow!(why))?;
     let stop = stop_on_signal()?;
     let session = network.session(Role::Visitor)?;
-    let there = names(&session)?;
-    if !there.contains(&robot) {
-        bail!(no_such(&robot, &there));
+    if !is_there(&session, &robot)? {
+        bail!(no_such(&session, &robot)?);
     }
     let was_sent = args.value.is_some();
     let answer = present(&session, &robot, &stop)

@@ -2,8 +2,8 @@
 
 use super::show;
 use crate::asks::{by, done, selector};
-use crate::bridge::{Presence, Status};
-use crate::fleet::{age, names, no_such};
+use crate::bridge::{Presence, Status, eprint_line};
+use crate::fleet::{Found, NONE_SEEN, age, answers, is_there, no_such, not_told, tokens};
 use crate::names::RobotName;
 use crate::network::{Options, Role};
 use anyhow::{Result, anyhow, bail};
@@ -13,6 +13,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zenoh::bytes::Encoding;
 use zenoh::qos::Priority;
@@ -21,6 +22,10 @@ use zenoh::{Session, Wait};
 
 /// How often a robot is asked again until it answers.
 const AGAIN: Duration = Duration::from_millis(50);
+/// How many robots are stopped at once; anybody on an open network can make up names.
+const MAX_ROBOTS: usize = 2000;
+/// How many of those are asked that have a token and did not answer at once.
+const MAX_SILENT: usize = 64;
 /// How long a robot is asked that was here and is not.
 const AWAY: Duration = Duration::from_secs(1);
 /// For how long nobody may say anything else before a robot counts as at rest.
@@ -31,8 +36,8 @@ const MAX_ANSWERING: usize = 8;
 /// Stop robots, as Ctrl-C at the robot does
 ///
 /// A convenience, never an emergency stop: it depends on a network and three processes. A robot that does not answer is asked
-/// again every 50 ms, and named; with --all also one that has answered here within the last 24 h, and is not there. Ends when all robots say that they are at rest. Exit codes: 0 all are at rest, 1 one is not or
-/// did not answer, 2 nothing could be asked.
+/// again every 50 ms, and named; with --all also one that has answered here within the last 24 h, and is not there. Ends when all robots say
+/// that they are at rest. Exit codes: 0 all are at rest, 1 one is not, did not answer or may not have been asked, 2 nothing could be asked.
 #[derive(clap::Args)]
 pub struct Args {
     /// The robots; or --all
@@ -66,36 +71,24 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     if !(0.0..=3600.0).contains(&args.timeout) {
         bail!("--timeout: {} is outside 0 to 3600 s", args.timeout);
     }
+    let robots: Result<BTreeSet<RobotName>, _> =
+        args.robots.iter().map(|name| RobotName::new(name)).collect();
+    let robots = robots.map_err(|why| anyhow!(why))?;
     let session = network.session(Role::Visitor)?;
-    let robots = match args.all {
-        true => names(&session)?,
-        false => args
-            .robots
-            .iter()
-            .map(|name| RobotName::new(name))
-            .collect::<Result<BTreeSet<_>, _>>()
-            .map_err(|why| anyhow!(why))?,
-    };
-    let patience = Duration::from_secs_f64(args.timeout);
     let mut known = network.known()?;
-    let mut robots: BTreeMap<RobotName, Duration> =
-        robots.into_iter().map(|robot| (robot, patience)).collect();
-    if args.all {
-        // Those that were here and are not: they may come back, but the others' outcome does not wait for long.
-        known.all().for_each(|(robot, _)| _ = robots.entry(robot).or_insert(patience.min(AWAY)));
+    let asking = Asking {
+        session: &session,
+        by: by(),
+        patience: Duration::from_secs_f64(args.timeout),
+        here: Mutex::default(),
+    };
+    let (outcomes, are_all) = match args.all {
+        true => asking.stop_all(known.all().map(|(robot, _)| robot))?,
+        false => (asking.stop(robots), true),
+    };
+    if outcomes.is_empty() {
+        return Err(if are_all { anyhow!(NONE_SEEN) } else { not_told() });
     }
-    if robots.is_empty() {
-        bail!("no robot is on the network");
-    }
-    let by = by();
-    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
-        let (session, by) = (&session, by.as_str());
-        let threads: Vec<_> = robots
-            .into_iter()
-            .map(|(robot, patience)| scope.spawn(move || stop(session, robot, by, patience)))
-            .collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    });
     known.note(outcomes.iter().filter(|outcome| outcome.rest.is_ok()).map(|outcome| &outcome.robot));
     show(
         &outcomes
@@ -103,7 +96,11 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
             .map(|outcome| if args.json { outcome.json() } else { outcome.line() })
             .collect::<String>(),
     )?;
-    Ok(ExitCode::from(u8::from(outcomes.iter().any(|outcome| outcome.rest.is_err()))))
+    if !are_all {
+        eprint_line(&format!("NOT ALL ROBOTS MAY HAVE BEEN ASKED: {}", not_told()));
+    }
+    let is_well = are_all && outcomes.iter().all(|outcome| outcome.rest.is_ok());
+    Ok(ExitCode::from(u8::from(!is_well)))
 }
 
 /// What came back: how a robot is, or what became of the stop.
@@ -112,24 +109,120 @@ enum News {
     Stop(Result<u64, Denied>),
 }
 
-/// Stops a robot, and waits until it says that it is at rest. Its status comes first: it says which run is there, and a stop that
-/// arrives late must not reach another one.
-fn stop(session: &Session, robot: RobotName, by: &str, patience: Duration) -> Outcome {
-    let begun = Instant::now();
-    let outcome = Outcome { robot, tick: None, taken: None, rest: Err(String::new()), took: Duration::ZERO };
-    let mut stopping =
-        Stopping { session, by, begun, patience, outcome, said: Said::default(), unreachable: None };
-    stopping.outcome.rest = stopping.ask_until();
-    stopping.outcome.took = begun.elapsed();
-    stopping.outcome
+/// What the stops of all robots share.
+struct Asking<'a> {
+    session: &'a Session,
+    by: String,
+    patience: Duration,
+    /// Of all robots, which are here.
+    here: Mutex<BTreeMap<RobotName, Here>>,
+}
+
+/// Whether a robot is here that may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Here {
+    /// It was before, and is asked.
+    Asked,
+    /// It was before, and has not answered.
+    Away,
+    /// It answered, or has a token.
+    There,
+}
+
+impl Asking<'_> {
+    /// Stops these robots, each on a thread of its own.
+    fn stop(&self, robots: impl IntoIterator<Item = RobotName>) -> Vec<Outcome> {
+        std::thread::scope(|scope| {
+            let start = |robot| scope.spawn(move || self.stop_one(robot));
+            let threads: Vec<_> = robots.into_iter().map(start).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        })
+    }
+
+    /// Stops those that were here before, and all that answer, from the moment they do. Only then it is asked which tokens there are,
+    /// so that no number of them keeps a stop back: some of those that have one and did not answer are asked, too, and the rest named.
+    /// Returns also whether these were all, as far as the network has said.
+    fn stop_all(&self, known: impl Iterator<Item = RobotName>) -> Result<(Vec<Outcome>, bool)> {
+        let (begun, mut unasked, mut are_all) = (Instant::now(), Vec::new(), true);
+        let outcomes = std::thread::scope(|scope| {
+            let start = |robot| scope.spawn(move || self.stop_one(robot));
+            let mut threads = Vec::new();
+            for robot in known {
+                self.here().insert(robot.clone(), Here::Asked);
+                threads.push(start(robot));
+            }
+            for robot in answers(self.session, AWAY)?.into_iter().filter_map(|found| found.name()) {
+                if self.is_new(&robot) {
+                    threads.push(start(robot));
+                }
+            }
+            // Tokens overtake what robots answer to their stops.
+            std::thread::sleep(AWAY.saturating_sub(begun.elapsed()));
+            let mut silent = 0;
+            for found in tokens(self.session)? {
+                are_all &= !matches!(found, Found::Late);
+                let Some(robot) = found.name() else { continue };
+                if self.is_new(&robot) {
+                    silent += 1;
+                    if silent <= MAX_SILENT { threads.push(start(robot)) } else { unasked.push(robot) }
+                }
+            }
+            Ok::<_, anyhow::Error>(
+                threads.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<_>>(),
+            )
+        })?;
+        let no_reply = |robot| {
+            let rest = Err("no reply from its bridge".into());
+            Outcome { robot, tick: None, taken: None, rest, took: self.patience }
+        };
+        let outcomes = unasked.into_iter().map(no_reply).chain(outcomes);
+        // Of one that was away and came back, the second counts.
+        let outcomes: BTreeMap<_, _> = outcomes.map(|one| (one.robot.clone(), one)).collect();
+        Ok((outcomes.into_values().collect(), are_all))
+    }
+
+    /// Notes that a robot is here. Returns whether it is not being stopped yet.
+    fn is_new(&self, robot: &RobotName) -> bool {
+        let mut here = self.here();
+        if here.len() >= MAX_ROBOTS && !here.contains_key(robot) {
+            return false;
+        }
+        here.insert(robot.clone(), Here::There).is_none_or(|before| before == Here::Away)
+    }
+
+    /// Whether a robot is given up that was here before and has not answered.
+    fn is_given_up(&self, robot: &RobotName) -> bool {
+        match self.here().get_mut(robot) {
+            Some(here @ Here::Asked) => {
+                *here = Here::Away;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Stops a robot, and waits until it says that it is at rest. Its status comes first: it says which run is there, and a stop that
+    /// arrives late must not reach another one.
+    fn stop_one(&self, robot: RobotName) -> Outcome {
+        let begun = Instant::now();
+        let outcome =
+            Outcome { robot, tick: None, taken: None, rest: Err(String::new()), took: Duration::ZERO };
+        let mut stopping =
+            Stopping { asking: self, begun, outcome, said: Said::default(), unreachable: None };
+        stopping.outcome.rest = stopping.ask_until();
+        stopping.outcome.took = begun.elapsed();
+        stopping.outcome
+    }
+
+    fn here(&self) -> MutexGuard<'_, BTreeMap<RobotName, Here>> {
+        self.here.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A stop under way.
 struct Stopping<'a> {
-    session: &'a Session,
-    by: &'a str,
+    asking: &'a Asking<'a>,
     begun: Instant,
-    patience: Duration,
     outcome: Outcome,
     said: Said,
     /// Why its bridge does not reach it.
@@ -152,8 +245,15 @@ impl Stopping<'_> {
                     break;
                 }
             }
-            if self.begun.elapsed() >= self.patience {
+            if self.begun.elapsed() >= self.asking.patience {
                 return Err(self.why_not());
+            }
+            // It may come back, but the others' outcome does not wait for that for long.
+            if self.begun.elapsed() >= AWAY
+                && self.said.runs.is_empty()
+                && self.asking.is_given_up(&self.outcome.robot)
+            {
+                return Err("it was here within the last 24 h, and cannot be seen now".into());
             }
         }
     }
@@ -161,14 +261,14 @@ impl Stopping<'_> {
     /// Asks how the robot is, and stops it, once it is known which run that is.
     fn ask_all(&self, news: &Sender<News>) -> Result<()> {
         let robot = &self.outcome.robot;
-        let left = self.patience.saturating_sub(self.begun.elapsed()).max(AGAIN);
-        ask(self.session, &robot.key("summary"), left, news)?;
+        let Asking { session, by, patience, .. } = self.asking;
+        let left = patience.saturating_sub(self.begun.elapsed()).max(AGAIN);
+        ask(session, &robot.key("summary"), left, news)?;
         // When several answer, nobody knows whose answer to a stop it was.
         if self.outcome.tick.is_none() || self.said.alarm.is_some() {
             let runs: BTreeSet<u64> = self.said.runs.values().copied().collect();
-            runs.into_iter().try_for_each(|run| {
-                ask(self.session, &selector(&robot.key("stop"), Some(run), self.by), left, news)
-            })?;
+            runs.into_iter()
+                .try_for_each(|run| ask(session, &selector(&robot.key("stop"), Some(run), by), left, news))?;
         }
         Ok(())
     }
@@ -215,10 +315,10 @@ impl Stopping<'_> {
                 The router's access control says who may"
                 .into(),
             // Only now: a network that is slow to say who is there must not keep a stop back.
-            (None, None) => match names(self.session) {
-                Ok(there) if !there.contains(robot) => no_such(robot, &there),
-                _ => "no reply from its bridge".into(),
-            },
+            (None, None) if is_there(self.asking.session, robot).is_ok_and(|there| !there) => {
+                no_such(self.asking.session, robot).unwrap_or_else(|error| error.to_string())
+            }
+            (None, None) => "no reply from its bridge".into(),
         }
     }
 }
@@ -262,7 +362,7 @@ impl Said {
     fn raise(&mut self, what: String) {
         self.alarm.get_or_insert_with(|| {
             format!(
-                "ALARM: {what}. Somebody on the network may speak for this robot, and whether it stopped is not known: use its \
+                "ALARM: {what}. Another program on the network may answer for this robot, so it is not known whether it stopped: use its \
                  emergency stop, and a network with access control"
             )
         });

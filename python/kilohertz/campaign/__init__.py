@@ -1,7 +1,7 @@
 """Thousands of drill scenarios or episodes on Ray, their results as a Parquet dataset.
 
 >>> from kilohertz import campaign                                              # doctest: +SKIP
->>> done = campaign.run("robots/pan_tilt.toml", out="results", scenarios=1000)  # doctest: +SKIP
+>>> done = campaign.run("robot.toml", out="results", scenarios=1000)           # doctest: +SKIP
 >>> print(done)                                                                 # doctest: +SKIP
 everything held in 1,000 scenarios: 826 came under control, 644 were brought down by a fault
 >>> campaign.run("robot.toml", out="walks", episodes="walk.py:make")            # doctest: +SKIP
