@@ -31,8 +31,6 @@ macro_rules! conformance {
         $crate::conformance!($stand => all_answer silent late twice foreign corrupt classic reboot cut refused heap);
     };
     ($stand:expr => $($case:ident)*) => {
-        #[global_allocator]
-        static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
         $(#[test]
         fn $case() {
             $crate::cases::$case(&$stand);

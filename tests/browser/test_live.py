@@ -78,10 +78,11 @@ def test_a_spike_of_one_sample_is_seen_in_every_zoom(robot: Callable[..., Robot]
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     for _ in range(4):
-        from_s, to_s = shown_s(page)
+        before, (from_s, to_s) = page.locator("#shown").inner_text(), shown_s(page)
         page.mouse.move(box["x"] + 46 + (box["width"] - 54) * (1.5 - from_s) / (to_s - from_s), box["y"] + 60)
         page.mouse.wheel(0, -2000)
         page.mouse.wheel(0, -2000)
+        until(lambda before=before: page.locator("#shown").inner_text() != before, "it does not zoom")
         settled(lambda: page.locator("#shown").inner_text(), "it zooms for ever")
     page.mouse.move(0, 0)
     from_s, to_s = shown_s(page)
@@ -93,15 +94,16 @@ def test_a_spike_of_one_sample_is_seen_in_every_zoom(robot: Callable[..., Robot]
 def test_a_late_tick_is_listed_with_its_cause(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
     spot = robot(["hip"])
     spot.late.add(900)
-    spot.run()
     page = look(spot.link)
+    # The sentence is of the last 10 s, in which a busy browser may not open a page.
+    spot.run()
+    expect(page.locator("#verdict")).to_contain_text("1 tick overran, mostly because other threads had its CPU")
     row = page.locator("#late tbody tr")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("900")
     expect(row).to_contain_text("preempted")
     expect(page.locator("#phase")).to_have_text("active")
     expect(page.locator("#rate")).to_contain_text("Hz")
-    expect(page.locator("#verdict")).to_contain_text("1 tick overran, mostly because other threads had its CPU")
     expect(page.locator("#verdict")).to_contain_text("1 late tick, the newest: tick 900")
     expect(page.locator("h1")).to_have_text("spot")
     row.click()
@@ -201,14 +203,16 @@ def test_the_stick_drives_only_while_it_is_held(robot: Callable[..., Robot], loo
     assert all(asked["age_ms"] >= 0 for asked in held)
     page.mouse.up()
     # From then on only the middle, three times.
+    until(lambda: [asked["teleop"]["forward"] for asked in spot.did("teleop")[-3:]] == [0, 0, 0], "the middle is not sent")
     settled(lambda: len(spot.did("teleop")), "sent although nothing is held")
-    assert [asked["teleop"]["forward"] for asked in spot.did("teleop")[-3:]] == [0, 0, 0]
+    assert spot.did("teleop")[-1]["teleop"]["forward"] == 0
     page.keyboard.down("KeyW")
     page.keyboard.down("KeyQ")
     until(lambda: spot.did("teleop")[-1]["teleop"]["turn"] > 0, "the keys do nothing")
     # The tab is hidden.
     page.evaluate("Object.defineProperty(document, 'hidden', { value: true }); document.dispatchEvent(new Event('visibilitychange'))")
-    settled(lambda: len(spot.did("teleop")), "a hidden page drives")
+    until(lambda: spot.did("teleop")[-1]["teleop"]["turn"] == 0, "a hidden page drives")
+    settled(lambda: len(spot.did("teleop")), "a hidden page sends")
     assert spot.did("teleop")[-1]["teleop"]["turn"] == 0
 
 
@@ -423,9 +427,12 @@ def test_a_log_is_scrubbed(khz: str, tmp_path: pathlib.Path, look: Callable[...,
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 20)
         page.mouse.up()
-        settled(shown.inner_text, "it moves for ever")
-        from_s, to_s = shown_s(page)
-        assert 1.0 < from_s < 4.0 and abs(to_s - from_s - 2) < 0.01, shown.inner_text()
+
+        def is_there() -> bool:
+            from_s, to_s = shown_s(page)
+            return 1.0 < from_s < 4.0 and abs(to_s - from_s - 2) < 0.01
+
+        until(is_there, "it does not go where it is scrubbed to")
         until(lambda: sum(canvas.evaluate(COLOURED)) > 100, "nothing is drawn where it was scrubbed to")
         # As close as single ticks: read again from the file.
         box = canvas.bounding_box()

@@ -15,6 +15,7 @@ from release import ROOT, Find, run, within
 CACHE = ROOT / os.environ.get("KHZ_CACHE", "target")
 
 DEB = "khz_*_amd64.deb"
+SOURCE = "khz_*.dsc"
 
 
 @pytest.fixture(scope="session")
@@ -97,6 +98,20 @@ def test_lintian_has_no_complaint(made: Find) -> None:
     for line, above in zip(overrides[1:], overrides, strict=False):
         assert line.startswith("#") or above.startswith("#"), f"no reason: {line}"
     assert "E:" not in said and "W:" not in said, said
+
+
+@pytest.mark.skipif("KHZ_SLOW" not in os.environ, reason="CI makes no source package: set KHZ_SLOW=1")
+def test_lintian_has_no_complaint_about_the_source(made: Find, tmp_path: pathlib.Path) -> None:
+    run("lintian", "--allow-root", "--fail-on", "error,warning", made(SOURCE))
+    # What the .deb installs, the source's rules do, too.
+    run("dpkg-source", "--extract", made(SOURCE), tmp_path / "khz")
+    rules = (tmp_path / "khz/debian/rules").read_text()
+    listed = run("dpkg-deb", "--contents", made(DEB)).splitlines()
+    ours = [words[-1][2:] for line in listed if (words := line.split()) and re.search(r"\.(service|rules|conf)$", words[-1])]
+    assert len(ours) == 4 and all(f"debian/khz/{file}\n" in rules for file in ours), rules
+    for script in ("postinst", "prerm", "postrm"):
+        text = (tmp_path / f"khz/debian/khz.{script}").read_text()
+        assert text == (ROOT / "packaging/deb" / script).read_text() + "#DEBHELPER#\n"
 
 
 def test_the_service_and_the_rules_are_well_formed(made: Find, tmp_path: pathlib.Path) -> None:

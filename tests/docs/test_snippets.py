@@ -1,7 +1,8 @@
 """Every command and snippet of the documentation is run, page by page, in a folder of its own.
 
 What a block of code is, is said where it opens: `sh` is run, `python` is run, `toml`, `json` are read, and `title="FILE"` writes the
-block to that file first. A `rust`, `c`, `cpp` or `cmake` block is part of the example that its title names, which other tests compile and run. A block
+block to that file first. A block of `python`, and a program run from a block of `sh` that names no file in `robots/`, finds the
+installed package alone. A `rust`, `c`, `cpp` or `cmake` block is part of the example that its title names, which other tests compile and run. A block
 that cannot run says why in the line before, `<!-- not run: REASON -->`; its commands must still be ones that exist. So does one whose
 commands may fail for what they find: `<!-- may fail: REASON -->`; wrong usage (exit code 2) is a failure all the same.
 """
@@ -91,7 +92,6 @@ def test_every_snippet_of_the_page_works(
 ) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    (work / "robots").symlink_to(ROOT / "robots")
     with served(page, khz, tmp_path) as (port, terminal):
         # Files first: a page may show a file after the first command that reads it.
         found = [Block(b.language, b.title, b.note, b.text.replace(port, terminal) if port else b.text) for b in blocks(page)]
@@ -108,8 +108,8 @@ def try_block(block: Block, page: pathlib.Path, work: pathlib.Path, shell: dict[
             for command in commands(block.text):
                 exists(command, shell)
             if block.note != "not run":
-                script = strict(block) + as_installed(block.text) + "\nexit 0"
-                run(["bash", "-uo", "pipefail", "-c", script], work, shell)
+                with robots_of_the_repository(block.text, work):
+                    run(["bash", "-uo", "pipefail", "-c", strict(block) + as_installed(block.text) + "\nexit 0"], work, shell)
         case "python":
             compile(block.text, str(page), "exec")
             if block.title is None and block.note != "not run":
@@ -124,6 +124,16 @@ def try_block(block: Block, page: pathlib.Path, work: pathlib.Path, shell: dict[
             assert_compiled(block, page)
         case other:
             assert other in SHOWN, f"no rule says how a block of `{other}` is tried"
+
+
+@contextlib.contextmanager
+def robots_of_the_repository(text: str, work: pathlib.Path) -> Iterator[None]:
+    """What a reader of a shell block has who cloned the repository. Python has the installed package alone."""
+    folder = work / "robots"
+    if "robots/" in text:
+        folder.symlink_to(ROOT / "robots")
+    yield
+    folder.unlink(missing_ok=True)
 
 
 def strict(block: Block) -> str:

@@ -24,14 +24,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
 
 
-def wait_for(what: Callable[[], T], why: str, patience: float = PATIENCE) -> T:
+def wait_for(what: Callable[[], T], why: str | Callable[[], str], patience: float = PATIENCE) -> T:
     """Asks until the answer is one."""
     until = time.monotonic() + patience
     while time.monotonic() < until:
         if answer := what():
             return answer
         time.sleep(0.02)
-    pytest.fail(f"waited {patience} s for this: {why}")
+    pytest.fail(f"waited {patience} s for this: {why() if callable(why) else why}")
 
 
 @pytest.fixture(scope="session")
@@ -103,10 +103,31 @@ class World:
         assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done
 
+    def asked(self, *words: str, code: int = 0, **env: str) -> "subprocess.CompletedProcess[str]":
+        """Runs `khz-fleet` until its question is answered in time."""
+        done = in_time(lambda: self.run(*words, code=None, **env), lambda done: done.stdout + done.stderr)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def listed(self) -> dict[str, dict[str, Any]]:
+        """What `khz-fleet ls` knows of each robot."""
+        return {robot["name"]: robot for robot in json.loads(self.run("ls", "--json", code=None).stdout)}
+
+    def ls(self, *signs: str, code: int | None = None) -> str:
+        """The table of `khz-fleet ls` once it has all of these: it waits for each bridge for a second, in which a busy one may not
+        answer."""
+
+        def table() -> str | None:
+            done = self.run("ls", code=None)
+            has_all = all(sign in done.stdout for sign in signs) and code in (None, done.returncode)
+            return done.stdout if has_all else None
+
+        return wait_for(table, f"ls says {signs}")
+
     def judge(self, **more: Any) -> zenoh.Session:
         config = {
             "mode": "client",
-            "connect": {"endpoints": [self.endpoint], "timeout_ms": 30_000},
+            "connect": {"endpoints": [self.endpoint], "timeout_ms": 120_000},
             "scouting": {"multicast": {"enabled": False}},
         } | more
         session = zenoh.open(zenoh.Config.from_json5(json.dumps(config)))
@@ -225,20 +246,24 @@ class Tokens:
 def ask(session: zenoh.Session, key: str, payload: object = None) -> tuple[bool, bytes]:
     """One answer, and whether it is not a refusal."""
     body = None if payload is None else json.dumps(payload)
-    for reply in session.get(key, payload=body, timeout=30.0):
+    for reply in session.get(key, payload=body, timeout=PATIENCE):
         if reply.ok is not None:
             return True, bytes(reply.ok.payload)
         return False, bytes(reply.err.payload)
     pytest.fail(f"nobody answers at {key}")
 
 
+# What bridges and commands say when a question or the answer to it came too late, or while a busy bridge had lost its router.
+LATE = ("ask again", "unreachable", "does not reach it", "no reply in time", "no reply from its bridge", "no answer; is the robot")
+
+
 def in_time(what: Callable[[], T], text: Callable[[T], object]) -> T:
-    """Asks for a change, as long as the answer is that it, or the answer to it, came too late: this computer may be busy."""
+    """Asks, as long as the answer is that the question, or the answer to it, came too late: this computer may be busy."""
 
     def late(answer: T) -> bool:
-        return any(sign in str(text(answer)) for sign in ("ask again", "unreachable", "no reply in time"))
+        return any(sign in str(text(answer)) for sign in LATE)
 
-    return wait_for(lambda: not late(answer := what()) and answer, "a change comes in time")
+    return wait_for(lambda: not late(answer := what()) and answer, "an answer comes in time")
 
 
 def number(sample: zenoh.Sample) -> int:

@@ -8,17 +8,13 @@ import subprocess
 import time
 
 import zenoh
-from conftest import Heard, Repeated, World, ask, in_time, wait_for
+from conftest import PATIENCE, Heard, Repeated, World, ask, in_time, wait_for
 from robots import free_port
-
-
-def listed(world: World) -> dict[str, dict[str, object]]:
-    return {robot["name"]: robot for robot in json.loads(world.run("ls", "--json", code=None).stdout)}
 
 
 def up(world: World, *names: str) -> None:
     wait_for(
-        lambda: (robots := listed(world)) and all(robots.get(name, {}).get("up") for name in names),
+        lambda: (robots := world.listed()) and all(robots.get(name, {}).get("up") for name in names),
         f"{names} are up",
     )
 
@@ -29,35 +25,36 @@ def test_robots_are_listed_watched_and_stopped(world: World) -> None:
     robots = [world.robot("one"), world.robot("two")]
     up(world, "one", "two")
 
-    def runs() -> bool:
-        return world.run("ls", code=None).stdout.count(" active ") == 2
+    def active() -> list[str] | None:
+        done = world.run("ls", code=None)
+        table = done.stdout.splitlines()
+        are_up = [line.split()[:3] for line in table[1:]] == [["one", "up", "active"], ["two", "up", "active"]]
+        return table if are_up and done.returncode == 0 else None
 
-    wait_for(runs, "both are active")
-    table = world.run("ls").stdout.splitlines()
+    table = wait_for(active, "both are active")
     assert table[0].split()[:4] == ["ROBOT", "STATE", "PHASE", "RATE"]
-    assert [line.split()[:3] for line in table[1:]] == [["one", "up", "active"], ["two", "up", "active"]]
-    assert world.run("top", "--duration", "2").stdout.count("active") >= 4
+    wait_for(lambda: world.run("top", "--duration", "2").stdout.count("active") >= 4, "top shows both twice")
 
     # Who asks everything of everybody stops nobody.
     judge = world.judge()
     for key in ("khz/**", "khz/one/*", "khz/*/stop", "**"):
         replies = [reply for reply in judge.get(key, timeout=2.0) if reply.ok is not None]
         assert {str(reply.ok.key_expr).split("/")[-1] for reply in replies if reply.ok} <= {"summary"}
-    assert world.run("ls").stdout.count(" active ") == 2
+    wait_for(active, "both are active still")
 
-    (outcome,) = map(json.loads, world.run("stop", "one", "--timeout", "40", "--json").stdout.splitlines())
+    (outcome,) = map(json.loads, world.run("stop", "one", "--timeout", "100", "--json").stdout.splitlines())
     assert outcome["at_rest"] and outcome["tick"] > 0 and outcome["ms"] >= outcome["taken_ms"] > 0
-    robots[0].process.wait(60)
+    robots[0].process.wait(PATIENCE)
     assert robots[1].process.poll() is None
-    wait_for(lambda: not listed(world)["one"]["up"], "one is down")
-    assert "ended" in str(listed(world)["one"]["state"]), "its bridge is there"
-    (line,) = (line for line in world.run("ls", code=1).stdout.splitlines() if line.startswith("one"))
+    wait_for(lambda: "ended" in world.listed()["one"]["state"], "one is down, and its bridge is there")
+    assert not world.listed()["one"]["up"]
+    (line,) = (line for line in world.ls("ended", code=1).splitlines() if line.startswith("one"))
     assert re.search(r"^one +ended \d+ s ago +stopped +- +- ", line), "no figures of a robot that has ended"
-    done = world.run("stop", "--all", "--timeout", "40")
+    done = world.run("stop", "--all", "--timeout", "100")
     assert re.search(r"^one: at rest already: stopped, ended \d+ s ago ", done.stdout, re.M)
     assert re.search(r"^two: stop taken by tick \d+ after [\d.]+ ms, at rest ", done.stdout, re.M)
     done = world.run("stop", "nobody", "--timeout", "10", code=1)
-    assert "nobody: NOT STOPPED: no robot `nobody` on the network; there are one, two" in done.stdout
+    assert "nobody: NOT STOPPED: no robot `nobody` can be seen on the network, there are one, two" in done.stdout
 
 
 def test_parameters_are_read_and_set(world: World) -> None:
@@ -67,6 +64,12 @@ def test_parameters_are_read_and_set(world: World) -> None:
     up(world, "leg")
     # A run that has just begun has not told its parameters yet.
     answer = wait_for(lambda: (got := ask(judge, robot.key("param")))[0] and got[1], "its parameters are known")
+
+    def value() -> object:
+        fine, answer = in_time(lambda: ask(judge, robot.key("param/kp_scale")), lambda answer: answer[1])
+        assert fine, answer
+        return json.loads(answer)["value"]
+
     names = {parameter["name"]: parameter for parameter in json.loads(answer)}
     assert "kp_scale" in names
 
@@ -88,17 +91,15 @@ def test_parameters_are_read_and_set(world: World) -> None:
         return in_time(lambda: ask(judge, since(key), payload), lambda answer: answer[1])
 
     fine, answer = change("param/kp_scale", 0.75)
-    assert fine and json.loads(answer)["tick"] > 0
-    fine, answer = ask(judge, robot.key("param/kp_scale"))
-    assert fine and json.loads(answer)["value"] == 0.75
+    assert fine and json.loads(answer)["tick"] >= 0
+    assert value() == 0.75
     fine, answer = change("param", {"kp_scale": 0.5})
     assert fine
 
     for key, payload in (("param/kp_scale", 7), ("param", {"kp_scale": 0.4, "nothing": 1}), ("param", [1])):
         fine, answer = change(key, payload)
         assert not fine and json.loads(answer)["refused"]
-    fine, answer = ask(judge, robot.key("param/kp_scale"))
-    assert json.loads(answer)["value"] == 0.5, "all or none"
+    assert value() == 0.5, "all or none"
 
 
 def test_parameters_at_the_terminal(world: World) -> None:
@@ -106,19 +107,20 @@ def test_parameters_at_the_terminal(world: World) -> None:
     judge = world.judge()
     robot = world.robot("leg")
     up(world, "leg")
-    table = world.run("param", "leg").stdout.splitlines()
+    # A run that has just begun has not told its parameters yet, which is one reason to ask again.
+    table = world.asked("param", "leg").stdout.splitlines()
     assert table[0].split()[:4] == ["name", "value", "unit", "range"]
     (line,) = (line for line in table if line.startswith("kp_scale "))
     assert "0.0 to 1.0" in line
-    assert "kp_scale" in {one["name"] for one in json.loads(world.run("param", "leg", "--json").stdout)}
+    assert "kp_scale" in {one["name"] for one in json.loads(world.asked("param", "leg", "--json").stdout)}
 
     def change(name: str, value: str) -> "subprocess.CompletedProcess[str]":
         return in_time(lambda: world.run("param", "leg", name, value, code=None, USER="ann"), lambda done: done.stderr)
 
     done = change("kp_scale", "0.25")
     (tick,) = re.findall(r"^taken by tick (\d+)$", done.stdout, re.M)
-    assert float(world.run("param", "leg", "kp_scale").stdout) == 0.25
-    one = json.loads(world.run("param", "leg", "kp_scale", "--json").stdout)
+    assert float(world.asked("param", "leg", "kp_scale").stdout) == 0.25
+    one = json.loads(world.asked("param", "leg", "kp_scale", "--json").stdout)
     assert (one["value"], one["max"]) == (0.25, 1.0)
 
     # The robot's own words, and its value stays.
@@ -126,26 +128,28 @@ def test_parameters_at_the_terminal(world: World) -> None:
         done = change("kp_scale", value)
         assert done.returncode == 1 and "leg: refused: kp_scale: " in done.stderr and not done.stdout
     assert "refused: " in change("kp_scal", "0.5").stderr
-    assert float(world.run("param", "leg", "kp_scale").stdout) == 0.25
-    assert "it has " in world.run("param", "leg", "kp_scal", code=1).stderr
+    assert float(world.asked("param", "leg", "kp_scale").stdout) == 0.25
+    assert "it has " in world.asked("param", "leg", "kp_scal", code=1).stderr
     assert "neither a number" in world.run("param", "leg", "kp_scale", "fast", code=2).stderr
-    assert "there is leg" in world.run("param", "nope", code=2).stderr
+    wait_for(lambda: "there is leg" in world.run("param", "nope", code=2).stderr, "who is there")
 
     # A question of another run, as one that a frozen network gives up only when the next run is there.
     run = int(str(json.loads(ask(judge, robot.key("summary"))[1])["run"]))
     fine, answer = ask(judge, robot.key(f"param?run={run + 1}"), {"kp_scale": 0.5})
     assert not fine and b"another one" in answer
-    assert float(world.run("param", "leg", "kp_scale").stdout) == 0.25
+    assert float(world.asked("param", "leg", "kp_scale").stdout) == 0.25
 
-    world.run("stop", "--timeout", "40", "leg")
-    robot.process.wait(60)
-    wait_for(lambda: "ended" in str(listed(world)["leg"]["state"]), "its run has ended")
-    assert re.search(r"leg: refused: its run is over, ended \d+ s ago", world.run("param", "leg", code=1).stderr)
+    world.run("stop", "--timeout", "100", "leg")
+    robot.process.wait(PATIENCE)
+    wait_for(lambda: "ended" in world.listed()["leg"]["state"], "its run has ended")
+    assert re.search(r"leg: refused: its run is over, ended \d+ s ago", world.asked("param", "leg", code=1).stderr)
     log = subprocess.run(
         [world.khz, "log", "cat", str(robot.logs / "run.tlog"), "-r", "parameter", "--json"], capture_output=True, text=True, check=True
     )  # fmt: skip
-    (change,) = (json.loads(line) for line in log.stdout.splitlines())
-    assert "ann@" in json.dumps(change) and tick in json.dumps(change)
+    # One that was taken, and answered too late, was asked for again.
+    changes = log.stdout.splitlines()
+    assert changes and all("ann@" in change and "0.25" in change for change in changes), changes
+    assert tick in changes[-1]
 
 
 def test_what_pretends_to_be_a_robot_has_no_hold_on_the_terminal(world: World) -> None:
@@ -223,9 +227,9 @@ def test_logs_are_listed_and_downloaded(world: World) -> None:
     # At 200 Hz; a tick that comes too late is skipped, and what two seconds are is the robot's affair.
     assert 0 < about["servo"] <= 600 and about["robot"] == 1
 
-    world.run("stop", "--timeout", "40", "leg")
-    robot.process.wait(60)
-    assert "run.tlog" in world.run("logs", "leg").stdout
+    world.run("stop", "--timeout", "100", "leg")
+    robot.process.wait(PATIENCE)
+    assert "run.tlog" in world.asked("logs", "leg").stdout
     world.run("logs", "leg", "run.tlog")
     assert (world.folder / "leg-run.tlog").read_bytes() == (robot.logs / "run.tlog").read_bytes()
     world.run("logs", "leg", "run.tlog", "--from", "2", "--to", "4", "-o", "part.tlog")
@@ -241,7 +245,7 @@ def test_logs_are_listed_and_downloaded(world: World) -> None:
     assert "the log is from 0 to" in done.stderr and not (world.folder / "none.tlog").exists()
     assert "after --to" in world.run("logs", "leg", "run.tlog", "--from", "4", "--to", "2", "-o", "none.tlog", code=2).stderr
     assert "outside 0 to 30" in world.run("logs", "leg", "--recent", "100", code=2).stderr
-    assert "there is leg" in world.run("logs", "nope", code=2).stderr
+    wait_for(lambda: "there is leg" in world.run("logs", "nope", code=2).stderr, "who is there")
     assert part["robot"] == 1 and part["parameters"] == 1 and part["event"] > 0
     fine, answer = ask(judge, robot.key("file"))
     assert fine and answer.decode() == robot.file.read_text()
@@ -308,9 +312,9 @@ def test_a_stop_of_another_run_stops_nobody(world: World) -> None:
     assert robot.process.poll() is None
     fine, answer = asked(f"stop?run={run};by=ann")
     # Answered too late and asked again, it may be at rest already.
-    stopped = fine and json.loads(answer)["done"] is True and json.loads(answer)["tick"] > 0
+    stopped = fine and json.loads(answer)["done"] is True and json.loads(answer)["tick"] >= 0
     assert stopped or b"at rest" in answer or b"run is over" in answer, answer
-    robot.process.wait(60)
+    robot.process.wait(PATIENCE)
 
 
 def test_a_run_that_ends_while_it_is_asked_to_stop_is_stopped(world: World) -> None:
@@ -323,15 +327,16 @@ def test_a_run_that_ends_while_it_is_asked_to_stop_is_stopped(world: World) -> N
     view, robot.view = robot.view, free_port()
     robot.bridge = robot.start_bridge()
     up(world, "leg")
-    done = world.run("stop", "--timeout", "1", "leg", code=1)
-    assert re.search(r"leg: NOT STOPPED: its bridge does not reach it: no live view at .*refused", done.stdout)
-    assert "its bridge does not reach it: no live view" in world.run("param", "leg", code=1).stderr
+    why = re.compile("leg: NOT STOPPED: its bridge does not reach it: no live view at .*refused")
+    wait_for(lambda: why.search(world.run("stop", "--timeout", "1", "leg", code=1).stdout), "it is not stopped, and why")
+    why_not = "its bridge does not reach it: no live view"
+    wait_for(lambda: why_not in world.run("param", "leg", code=1).stderr, "nothing is read, and why")
     assert robot.process.poll() is None and view != robot.view
-    stop = world.start(*world.program(), "stop", "--timeout", "60", "leg", name="stop")
+    stop = world.start(*world.program(), "stop", "--timeout", "100", "leg", name="stop")
     time.sleep(1.0)
     assert stop.poll() is None, "it asks again"
     robot.process.send_signal(signal.SIGINT)
-    assert stop.wait(60) == 0
+    assert stop.wait(PATIENCE) == 0
     assert "leg: at rest" in world.said("stop")
 
 
@@ -347,13 +352,13 @@ def test_a_run_that_has_just_begun_is_not_said_to_be_at_rest(world: World) -> No
 
     before = run()
     robot.process.send_signal(signal.SIGINT)
-    robot.process.wait(60)
+    robot.process.wait(PATIENCE)
     (robot.logs / "run.tlog").rename(robot.logs / "first.tlog")
     robot.process = robot.run()
     wait_for(lambda: run() != before, "the next run")
-    done = world.run("stop", "--timeout", "40", "leg")
+    done = world.run("stop", "--timeout", "100", "leg")
     assert re.search("leg: stop taken by tick .* at rest", done.stdout), done.stdout
-    robot.process.wait(60)
+    robot.process.wait(PATIENCE)
 
 
 def test_a_robot_that_does_not_answer_is_not_said_to_refuse(world: World) -> None:
@@ -366,7 +371,7 @@ def test_a_robot_that_does_not_answer_is_not_said_to_refuse(world: World) -> Non
     assert "leg: NOT STOPPED: its bridge does not reach it" in done.stdout, done.stdout
     robot.process.send_signal(signal.SIGCONT)
     # What was asked of this run reaches it now.
-    robot.process.wait(60)
+    robot.process.wait(PATIENCE)
 
 
 def test_a_view_of_another_robot_is_not_asked(world: World) -> None:
@@ -394,11 +399,11 @@ def test_another_robot_at_the_same_addresses(world: World) -> None:
     # With the robot's name known: the recorder repeats it every 10 s to a bridge that came late.
     judge = world.judge()
     wait_for(lambda: ask(judge, robot.key("file"))[0], "the bridge has the robot file")
-    world.run("stop", "--timeout", "40", "leg")
-    robot.process.wait(60)
+    world.run("stop", "--timeout", "100", "leg")
+    robot.process.wait(PATIENCE)
     robot.file.write_text(robot.file.read_text().replace('name = "leg"', 'name = "other"'))
     (robot.logs / "run.tlog").unlink()
     robot.process = robot.run()
-    assert robot.bridge.wait(60) == 2
+    assert robot.bridge.wait(PATIENCE) == 2
     assert "the robot `other` sends to" in world.said("bridge-leg")
     assert robot.process.poll() is None

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import World, wait_for
+from conftest import PATIENCE, World, wait_for
 
 
 def children(pid: int) -> list[int]:
@@ -52,7 +52,7 @@ def test_no_process_stays(world: World, end: str) -> None:
             demo.send_signal(signal.SIGINT)
         if end == "kill":
             demo.kill()
-        demo.wait(60)
+        demo.wait(PATIENCE)
     finally:
         demo.kill()
         demo.wait()

@@ -3,11 +3,12 @@ and everything lost is counted."""
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import Heard, Robot, Tokens, World, number, wait_for
+from conftest import PATIENCE, Heard, Robot, Tokens, World, number, wait_for
 from test_faults import memory_kib, runs_on, ticks
 from wire import Wire
 
@@ -51,8 +52,9 @@ def test_a_network_cut_for_ten_seconds(wire: Wire, world: World, far: Robot) -> 
     wire.be()
     wait_for(lambda: tokens.now, "up again")
     runs_on(far, heard)
-    # A robot at 200 Hz has not stood still meanwhile, nor did it stop on an order that nobody got an answer to.
-    assert ticks(heard) > ticks_before + 1000
+    # It has not stood still meanwhile, nor did it stop on an order that nobody got an answer to. Of 200 ticks a second a busy computer
+    # may skip most.
+    assert ticks(heard) > ticks_before + 100
     after = [number(sample) for sample in samples.wait(20, "samples again")]
     assert after == sorted(set(after)) and after[0] > last + 1, "the numbers tell what was lost"
 
@@ -72,8 +74,23 @@ def test_a_slow_network(wire: Wire, world: World, far: Robot) -> None:
     heard.clear()
     runs_on(far, heard)
     assert memory_kib(far.bridge.pid) < before + 64 * 1024, "what does not get through is not kept"
-    assert "at rest" in world.run("stop", "--timeout", "40", "far").stdout
+    assert "at rest" in world.run("stop", "--timeout", "100", "far").stdout
     wait_for(lambda: far.process.poll() is not None, "it has stopped")
+
+
+def test_who_is_far_away_is_told_who_is_there(wire: Wire, world: World, far: Robot) -> None:
+    """A network that answered later than after a second was said to have no robot on it."""
+    tokens = Tokens(world.judge(), "khz/far/@bridge/*")
+    wait_for(lambda: tokens.now, "its bridge is there")
+    wire.be(delay_s=0.55)
+
+    def said() -> str:
+        words = [*wire.within, *world.program(), "logs", "nobody"]
+        return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE).stderr
+
+    # Whoever is still slower says so, and is asked again.
+    told = wait_for(lambda: (text := said()) and "try again" not in text and "no router answers" not in text and text, "who is there")
+    assert "no robot `nobody` can be seen on the network, there is far" in told
 
 
 def test_a_lossy_network(wire: Wire, world: World, far: Robot) -> None:
@@ -86,7 +103,7 @@ def test_a_lossy_network(wire: Wire, world: World, far: Robot) -> None:
     assert got == sorted(set(got))
     heard.clear()
     runs_on(far, heard)
-    assert "at rest" in world.run("stop", "--timeout", "40", "far").stdout
+    assert "at rest" in world.run("stop", "--timeout", "100", "far").stdout
     wait_for(lambda: far.process.poll() is not None, "it has stopped")
 
 
@@ -98,14 +115,17 @@ def test_clocks_an_hour_apart(world: World) -> None:
     heard = Heard(judge, robot.key("@status"))
     heard.wait(1, "it is up")
 
-    def listed(**env: str) -> tuple[bool, str, float]:
-        (line,) = json.loads(world.run("ls", "--json", code=None, **env).stdout)
-        return line["up"], line["status"]["health"]["phase"], line["status"]["age_s"]
+    def runs(**env: str) -> float | None:
+        """How old its status is, once it is up and under control."""
+        robots = json.loads(world.run("ls", "--json", code=None, **env).stdout)
+        statuses = [robot["status"] for robot in robots if robot["up"]]
+        return next((status["age_s"] for status in statuses if status["health"]["phase"] == "active"), None)
 
-    wait_for(lambda: listed()[1] == "active", "it runs")
+    wait_for(lambda: runs() is not None, "it runs")
     for offset in ("+3600", "-3600"):
-        up, phase, age_s = listed(LD_PRELOAD=faketime(), FAKETIME=offset, FAKETIME_DONT_FAKE_MONOTONIC="1")
-        assert up and phase == "active" and 0.0 <= age_s < 60.0
+        faked = {"LD_PRELOAD": faketime(), "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        (age_s,) = wait_for(lambda: (age_s := runs(**faked)) is not None and (age_s,), f"it runs, seen {offset} s away")  # type: ignore[misc] # noqa: B023
+        assert 0.0 <= age_s < 60.0
     runs_on(robot, heard)
 
 
@@ -118,30 +138,32 @@ def faketime() -> str:
 
 
 def test_twenty_robots(world: World) -> None:
-    """Twenty with twelve servos each, at a rate that two cores can emulate."""
+    """Twenty with twelve servos each, at a rate that half of two cores can emulate: the others may be busy."""
     world.router()
-    robots = [world.robot(f"quad{index}", "quadruped", rate=50) for index in range(20)]
+    robots = [world.robot(f"quad{index}", "quadruped", rate=20) for index in range(20)]
     judge = world.judge()
     tokens = Tokens(judge, "khz/*/@up")
     wait_for(lambda: len(tokens.now) == 20, "all are up", patience=120)
     heard = {robot.name: Heard(judge, robot.key("@status")) for robot in robots}
-    samples = Heard(judge, "khz/*/servo")
+    samples = {robot.name: Heard(judge, robot.key("servo")) for robot in robots}
 
-    def numbers() -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for sample in samples.all():
-            found.setdefault(str(sample.key_expr).split("/")[1], []).append(number(sample))
-        return found
+    def silent() -> dict[str, str]:
+        """Of whom there are too few samples yet, and whether they have ended."""
+        few = [robot for robot in robots if len(samples[robot.name].samples) < 20]
+        ended = {robot.name: world.said(f"robot-{robot.name}") for robot in few if robot.process.poll() is not None}
+        assert not ended, ended
+        return {robot.name: f"{len(samples[robot.name].samples)} samples" for robot in few}
 
-    names = {robot.name for robot in robots}
-    wait_for(lambda: (got := numbers()).keys() == names and min(map(len, got.values())) >= 20, "samples of each", 120)
-    for got in numbers().values():
-        assert got == sorted(set(got)), "nothing comes twice or late: what is lost is a gap in the numbers"
+    wait_for(lambda: not silent(), lambda: f"samples of each, missing: {silent()}", 120)
+    for name, of in samples.items():
+        got = [number(sample) for sample in of.all()]
+        assert got == sorted(set(got)), f"{name}: nothing comes twice or late: what is lost is a gap in the numbers: {got}"
     before = {name: ticks(of) for name, of in heard.items()}
-    wait_for(lambda: all(ticks(of) > before[name] + 50 for name, of in heard.items()), "all loops go on", 120)
+    wait_for(lambda: all(ticks(of) > before[name] + 20 for name, of in heard.items()), "all loops go on", 120)
     assert all(robot.process.poll() is None for robot in robots)
     # This program is the slowest reader of all.
-    samples.subscriber.undeclare()
-    said = world.run("stop", "--timeout", "50", *heard).stdout
+    for of in samples.values():
+        of.subscriber.undeclare()
+    said = world.run("stop", "--timeout", "100", *heard).stdout
     assert said.count("at rest") == 20, said
     wait_for(lambda: all(robot.process.poll() is not None for robot in robots), "all have stopped")

@@ -66,9 +66,26 @@ def state(motor: DaMiaoMotor, status: str) -> dict[str, float]:
     return motor.get_states()
 
 
+# The program reads with two threads at once, and python-can's adapter takes a line byte by byte: on a busy computer each got some.
+SCAN = """
+import threading
+from can.interfaces.slcan import slcanBus
+from damiao_motor.cli import unified_main
+
+read, one = slcanBus._read, threading.Lock()
+
+def alone(bus, timeout):
+    with one:
+        return read(bus, timeout)
+
+slcanBus._read = alone
+unified_main()
+"""
+
+
 def test_its_scan_finds_the_motors_and_no_others(terminal: str) -> None:
-    command = [sys.executable, "-c", "from damiao_motor.cli import unified_main; unified_main()"]
-    command += ["scan", "--channel", terminal, "--bustype", "slcan", "--motor-type", "4310"]
+    command = [sys.executable, "-c", SCAN, "scan", "--channel", terminal, "--bustype", "slcan"]
+    command += ["--motor-type", "4310", "--duration", "3"]
     scan = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert scan.returncode == 0, scan.stderr
     assert "Found 2 motor(s)" in scan.stdout, scan.stdout

@@ -41,7 +41,7 @@ def served(khz: str, folder: pathlib.Path, answers: str, can_fd: bool = False) -
 
 def exchange(bus: can.BusABC, data: bytes, **flags: bool) -> can.Message:
     bus.send(can.Message(arbitration_id=1, data=data, is_extended_id=False, **flags))
-    reply = bus.recv(5.0)
+    reply = bus.recv(60.0)
     assert reply is not None, "no reply"
     return reply
 
@@ -84,6 +84,6 @@ def test_our_link_finds_the_servos_behind_the_adapter(
 ) -> None:
     with served(khz, tmp_path, answers) as path:
         (tmp_path / "real.toml").write_text(ARM.format(path=path, can_fd="false"))
-        found = run_khz("bus", "scan", "real.toml", "--json")
+        found = run_khz("bus", "scan", "real.toml", "--json", "--last", "2", "--timeout-ms", "10000")
         assert found.returncode == 0, found.stderr
         assert found.stdout.count('"id"') == 2, found.stdout

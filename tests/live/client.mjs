@@ -33,6 +33,7 @@ const messages = [];
 let servos = 0;
 let wanted = [];
 let asked = () => {};
+let isLate = false;
 
 client.on("error", (error) => {
   write("error", { message: String(error) });
@@ -40,8 +41,13 @@ client.on("error", (error) => {
 });
 client.on("close", () => finish(0));
 client.on("serverInfo", (info) => write("serverInfo", info));
-// What comes too late is asked again: on a busy computer that may be anything.
-client.on("status", (status) => (status.message.includes("ask again") ? asked() : write("status", status)));
+// What comes too late is asked again, once the values that follow each refusal are here: on a busy computer that may be anything.
+client.on("status", (status) => {
+  isLate = status.message.includes("ask again");
+  if (!isLate) {
+    write("status", status);
+  }
+});
 client.on("advertise", (advertised) => {
   for (const channel of advertised) {
     const reader = new MessageReader(parse(channel.schema, { ros2: true }));
@@ -61,6 +67,11 @@ client.on("message", ({ subscriptionId, timestamp, data }) => {
   }
 });
 client.on("parameterValues", (values) => {
+  if (isLate && values.id !== undefined) {
+    isLate = false;
+    asked();
+    return;
+  }
   write("parameters", values);
   if (values.id === "set") {
     set(7, "refused");

@@ -132,3 +132,17 @@ def test_recorded_commands_move_the_model_as_recorded(run_khz: Run, tmp_path: pa
     # The log has the file's text, but not where its model is.
     done = run_khz("replay", log, "--body")
     assert done.returncode == 2 and "models/quadruped.xml" in done.stderr
+
+
+def test_a_model_too_large_to_be_drawn_is_reported_by_check_and_run(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    write_model(run_khz, ROOT / "robots/pan_tilt.toml", tmp_path / "model.xml")
+    model = (tmp_path / "model.xml").read_text()
+    boxes = "".join(f'<geom type="box" size="0.01 0.01 0.01" pos="0 0 {number / 100}" mass="0"/>' for number in range(200))
+    at = model.index("</body>")
+    (tmp_path / "model.xml").write_text(model[:at] + boxes + model[at:])
+    body = f'[body]\nkind = "mujoco"\nmodel = "{tmp_path / "model.xml"}"\n'
+    (tmp_path / "robot.toml").write_text((ROOT / "robots/pan_tilt.toml").read_text() + body)
+    checked = run_khz("check", "robot.toml")
+    ran = run_khz("run", "robot.toml", "--virtual", "--duration", "50ms", "--no-report")
+    for done in (checked, ran):
+        assert done.stderr.count("do not draw this robot") == 1, done.stderr

@@ -114,7 +114,8 @@ def test_diagnostic_stream(one: Served) -> None:
         await stream.flush_read()
         assert await stream.command(b"conf get id.id", allow_any_response=True) == b"1"
         assert b"servo_stats" in await stream.command(b"tel list")
-        await stream.command(b"d pos nan 0 1")
+        # Without the watchdog of 0.1 s: how late this test looks must not matter.
+        await stream.command(b"d pos nan 0 1 tnan")
         await asyncio.sleep(0.05)
         assert (await servo.query()).values[R.MODE] == moteus.Mode.POSITION
         with pytest.raises(moteus.CommandError):

@@ -29,6 +29,7 @@ CAN = 'wire = "can_fd"'
 MISSED, LOST, CHANGED = (figure(path) for path in ("controlled.missed_replies", "controlled.lost_periods", "changed_commands"))
 CAME_LATE = figure("controlled.late_replies")
 CYBERGEAR = 'family = "robstride"\nrobstride = { model = "CyberGear" }'
+ROBSTRIDE = 'family = "robstride"\nrobstride = { model = "RS02" }'
 CUBEMARS = 'family = "cubemars"\ncubemars = { model = "AK80-9", unwatched = true, kp = 30, kd = 1 }'
 
 
@@ -88,7 +89,7 @@ def too_long(cause: str, cure: str) -> Truth:
 
 ALWAYS: dict[str, Make] = {
     "the controller takes 2.2 ms of 2 in every tick": of(
-        (always, "control", "controller", 2.2), truth=too_long("usual controller", "parts")
+        (always, "control", "controller", 2.2), truth=too_long("usual controller", "faster")
     ),
     "the controller waits 2.2 ms for a lock in every tick": of(
         (always, "control", "blocked", 2.2), truth=too_long("blocked|interpreter", "locks|interpreter")
@@ -139,7 +140,7 @@ TWO: dict[str, Make] = {
 }
 
 # Of moteus, a cycle of 922 µs where the deadline leaves 780.
-NOT_FITTING = true("bad", "usual bus|bus", "budget", servo=None)
+NOT_FITTING = true("bad", "usual bus|bus", "budget", also="rate", servo=None)
 
 # Replies that do not come, or not in time.
 BUS: dict[str, Make] = {
@@ -178,7 +179,18 @@ BUS: dict[str, Make] = {
     ),
     # For 5 ms it is asked nothing.
     "a CubeMars servo is silent for one tick": of(
-        servos(2, family=CUBEMARS, faults=silent_at(0.2997, 0.001, 2)), truth=bus_missed("s2", 6)
+        servos(2, family=CUBEMARS, faults=silent_at(0.2997, 0.001, 2)), truth=bus_missed("s2", 1, counts={"missed": 1, "not asked": 5})
+    ),
+    "a RobStride servo is silent for one tick": of(
+        servos(2, family=ROBSTRIDE, faults=silent_at(0.2997, 0.001, 2)), truth=bus_missed("s2", 1)
+    ),
+    "a Damiao servo is silent for one tick": of(servos(2, family=DAMIAO, faults=silent_at(0.2997, 0.001, 2)), truth=bus_missed("s2", 1)),
+    "five RobStride that do not fit": of(servos(5, family=ROBSTRIDE), truth=NOT_FITTING),
+    "six CubeMars that do not fit": of(servos(6, family=CUBEMARS), truth=NOT_FITTING),
+    "eight CubeMars that do not fit": of(servos(8, family=CUBEMARS), truth=NOT_FITTING),
+    "a reply of RobStride servos is overtaken now and then": of(
+        servos(2, family=ROBSTRIDE, faults="faults = { reorder = 0.003 }"),
+        truth=true("bad", None, None, servo=None, counts={"duplicates": 0}),
     ),
     "a CyberGear at 1,200 Hz": of(servos(1, rate_hz=1200, family=CYBERGEAR), truth=GOOD),
     "a CubeMars servo is silent while it switches on": of(

@@ -353,19 +353,21 @@ def run(
 
 
 def servos(log: dict[str, list[Row]]) -> dict[str, Figures]:
-    starts = [tick["started_ns"] for tick in log["tick"]]
-    return {name: servo([sample[name] for sample in log["servo"]], starts) for name in log["servo"][0]}
+    return {name: servo([sample[name] for sample in log["servo"]], log["tick"]) for name in log["servo"][0]}
 
 
-def servo(samples: list[Row], starts: list[int]) -> Figures:
-    answered = [(sample["round_trip_ns"], start) for sample, start in zip(samples, starts) if sample["fresh"]]
+def servo(samples: list[Row], ticks: list[Row]) -> Figures:
+    """In a tick in which nobody missed a reply, one that is not fresh came, and could not be told from an older one."""
+    both = list(zip(samples, ticks))
+    answered = [(sample["round_trip_ns"], tick["started_ns"]) for sample, tick in both if sample["fresh"]]
+    missed = [not sample["fresh"] and tick["missed"] > 0 for sample, tick in both]
     in_a_row = longest = 0
-    for sample in samples:
-        in_a_row = 0 if sample["fresh"] else in_a_row + 1
+    for is_missed in missed:
+        in_a_row = in_a_row + 1 if is_missed else 0
         longest = max(longest, in_a_row)
     return {
         "replied": len(answered),
-        "missed": len(samples) - len(answered),
+        "missed": sum(missed),
         "missed_in_a_row": longest,
         "round_trip_ns": distribution([ns for ns, _ in answered], [start for _, start in answered]),
     }

@@ -202,7 +202,7 @@ LIVE: dict[str, Live] = {
         rate_hz=200.0,
     ),
     "a pipelined controller computes for 65 ms of 50": Live(
-        true("warning", "pipelined controller", "faster|parts|rate", servo=None, counts={"not done": (15, 70)}),
+        true("warning", "pipelined controller", "faster|rate", servo=None, counts={"not done": (15, 70)}),
         loop='mode = "pipelined"',
         python="def update(state, command):\n    end = time.monotonic() + 0.065\n    while time.monotonic() < end: pass\n",
         rate_hz=20.0,
@@ -230,11 +230,11 @@ LIVE: dict[str, Live] = {
     ),
     "a Python controller sleeps": Live(lost("blocked", LOCKS, 3), python=python("", 10, "time.sleep(0.003)")),
     "a Python controller collects garbage": Live(
-        lost("controller|garbage", "parts|garbage", 3),
+        lost("controller|garbage", "faster|garbage", 3),
         python=GARBAGE,
     ),
     "a Python controller computes": Live(
-        lost("controller", "parts", 3), python=python("", 10, BUSY.format(s=0.003))
+        lost("controller", "faster", 3), python=python("", 10, BUSY.format(s=0.003))
     ),
     "a Python controller touches fresh memory": Live(
         lost("page fault", "memory|doctor", 2), python=python("kept = []", 20, "kept.append(b'x' * (1 << 22))")

@@ -92,7 +92,7 @@ def start(khz: str, folder: pathlib.Path, text: str, duration_s: float = 1.1) ->
 def result(process: "subprocess.Popen[str]", outside: Outside, begun: pathlib.Path) -> Figures:
     disturbance = threading.Thread(target=outside, args=[process, begun])
     disturbance.start()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     disturbance.join()
     assert process.returncode in (0, 1), err
     return json.loads(out)

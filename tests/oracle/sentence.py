@@ -40,7 +40,7 @@ CURES_OF = {
     "frozen": frozenset({"frozen"}),
     "blocked": frozenset({"locks", "interpreter"}),
     "page fault": frozenset({"memory", "doctor"}),
-    "controller": frozenset({"parts"}),
+    "controller": frozenset({"faster"}),
     "compute": frozenset({"doctor", "rate"}),
 }
 # Where a sentence goes on to another cause, and to what else was wrong.
@@ -50,14 +50,13 @@ OTHERS = r" (?=Another (?:[\d,]+ )?(?:period|tick)s? |Besides, )"
 ADVICE = r"(?:;|: (?=set|raise|lower|see)).*"
 CURES = {
     "budget": r"`khz budget[^`]*`",
-    "parts": r"`khz run [^`]*--budget[^`]*`",
     "doctor": r"`khz doctor[^`]*`",
     "scan": r"`khz bus scan[^`]*`",
     "locks": r"keep locks, files and sleeps out",
     "interpreter": r"interpreter|Python thread",
     "memory": r"allocate|lock_memory",
     "rate": r"lower the rate|(lower|set) `?loop\.rate_hz",
-    "faster": r"controller faster|`loop\.mode`|pipelined",
+    "faster": r"make it faster|controller faster|pipelined",
     "quota": r"raise the quota",
     "limits": r"`limits`",
     "pin": r"loop\.cpu|priority",
@@ -74,6 +73,7 @@ COUNTS = {
     "lost": rf"lost {NUMBER} (?:of|periods?)",
     "missed": rf"(?:missed {NUMBER} repl|{NUMBER} repl(?:y|ies) (?:was|were) missed)",
     "came late": rf"{NUMBER} came late",
+    "not asked": rf"{NUMBER} quer(?:y|ies) (?:was|were) not sent",
     "not come": rf"{NUMBER} did not come",
     "late replies": rf"{NUMBER} (?:of [\d,]+ )?repl(?:y|ies) (?:was|were|came) late",
     "damaged": rf"{NUMBER} frames? (?:was|were) damaged",

@@ -108,7 +108,8 @@ def truth(name: str, loop: str, expected: Figures, log: dict[str, list[Figures]]
     if name == "silent servo" and not stopped:
         begin = log["tick"][0]["started_ns"]
         inside = [t for t in log["tick"] if 510_000_000 <= t["started_ns"] - begin <= 690_000_000]
-        assert all(tick["missed"] == 1 for tick in inside) and inside
+        # The other servo's replies may be missed, too, on a busy machine.
+        assert all(tick["missed"] >= 1 for tick in inside) and inside
         samples = [log["servo"][tick["number"]] for tick in inside]
         assert not any(sample["tilt"]["fresh"] for sample in samples)
 

@@ -311,14 +311,14 @@ def test_results_are_the_same_in_chunks_of_any_size(ray: Any, khz: str, robot: p
 
 def test_episodes_that_hang_crash_or_fail_have_a_row_that_says_so(ray: Any, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "trouble").touch()
-    done = campaign.run(robot, out=tmp_path / "out", episodes=episodes, seed=1, scenarios=10, chunk=5, timeout=4.0)
+    done = campaign.run(robot, out=tmp_path / "out", episodes=episodes, seed=1, scenarios=10, chunk=5, timeout=20.0)
     rows = {row["seed"]: row for row in done.table().to_pylist()}
     others = campaign.run(robot, out=tmp_path / "others", episodes=episodes, seed=4, scenarios=6, chunk=3)
     assert others.table().to_pylist() == [rows[seed] for seed in range(4, 10)]
     assert list(rows) == list(range(1, 11))
     failed = {seed: (row["verdict"], row["what"]) for seed, row in rows.items() if row["verdict"] != "held"}
     assert failed.keys() == {3, 5, 7, 8, 9}
-    assert failed[3] == ("timeout", "no result after 4 s") and failed[5] == ("crashed", "killed by SIGABRT")
+    assert failed[3] == ("timeout", "no result after 20 s") and failed[5] == ("crashed", "killed by SIGABRT")
     assert failed[7][0] == "error" and re.fullmatch(r"RuntimeError: no idea \(policy.py, line \d+\)", failed[7][1])
     assert failed[8] == ("crashed", "ended with code 3")
     assert failed[9][0] == "violated" and "servo fault 33" in failed[9][1] and rows[9]["violated"] == "terminated"

@@ -35,7 +35,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def run(python: pathlib.Path, folder: pathlib.Path, name: str, *words: str) -> str:
     command = [python, EXAMPLES / name, *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

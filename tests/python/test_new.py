@@ -15,6 +15,6 @@ def test_a_new_project_runs_at_once(
     made = run_khz("new", "--template", template, "--python", "mine")
     assert made.returncode == 0, made.stderr
     command = [sys.executable, "controller.py", "1"]
-    done = subprocess.run(command, cwd=tmp_path / "mine", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path / "mine", capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " Hz, " in done.stdout

@@ -38,7 +38,7 @@ def test_jitter_as_frames(saved: pathlib.Path) -> None:
 
 def test_the_figures_of_a_run_as_a_frame() -> None:
     summary = kilohertz.Robot.emulated(servos=2, wire="instant").run(
-        {"first": kilohertz.Module.hold(), "second": lambda state, command: None}, duration=0.3
+        {"first": kilohertz.Module.hold(), "second": lambda state, command: None}, duration=0.3, virtual_time=True
     )
     table = summary.distributions
     named = dict(zip(table["quantity"], table["p50"], strict=True))

@@ -53,3 +53,11 @@ def test_a_wheel_has_no_path_of_the_machine_that_built_it(wheel: zipfile.ZipFile
     for name in wheel.namelist():
         for path in (ROOT, pathlib.Path.home()):
             assert bytes(path) + b"/" not in wheel.read(name), f"{path} in {name}"
+
+
+def test_a_wheel_has_the_robots_and_their_models(wheel: zipfile.ZipFile) -> None:
+    package = ROOT / "python"
+    files = {str(file.relative_to(package)): file for file in (package / "kilohertz/robots").rglob("*") if file.is_file()}
+    assert "kilohertz/robots/models/quadruped.xml" in files
+    for name, file in files.items():
+        assert wheel.read(name) == file.read_bytes(), name

@@ -1,8 +1,8 @@
 # needs: khz
-# needs: khz-suite socketcan
+# needs: khz-suite links
 # Our SocketCAN link on a real interface: the conformance suite, foreign witnesses, findings, link loss.
 
-KHZ_CAN=vcan0 rust_test socketcan
+KHZ_CAN=vcan0 rust_test links socketcan::
 
 ip link add dev vcan9 type vcan 2>/dev/null
 ip link set vcan9 mtu 16 up
@@ -136,4 +136,4 @@ for name in vcan0 vcan1; do
     ip link set "$name" mtu 72 up
 done
 slowed "confirmed by the driver"
-KHZ_CAN=vcan0 rust_test socketcan
+KHZ_CAN=vcan0 rust_test links socketcan::

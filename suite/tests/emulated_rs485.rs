@@ -1,3 +1,0 @@
-//! The emulated RS485 line.
-
-khz_suite::conformance!(khz_suite::stands::emulated(khz_emu::BusConfig::RS485));
