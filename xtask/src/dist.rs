@@ -63,18 +63,19 @@ enum Part {
     Once(fn(&Release) -> Result<()>),
 }
 
-const PARTS: [(&str, Part); 7] = [
+const PARTS: [(&str, Part); 8] = [
     ("khz", Part::Each(khz)),
     ("licenses", Part::Once(tarball::licences)),
     ("tarball", Part::Each(tarball::make)),
     ("deb", Part::Each(debian::make)),
+    ("deb-source", Part::Once(debian::source)),
     ("wheel", Part::Each(wheel::make)),
     ("sdist", Part::Once(wheel::source)),
     ("sbom", Part::Once(sbom::make)),
 ];
 
 const USAGE: &str = "usage: cargo xtask dist [PART…] [--machine x86_64|aarch64] [--profile dist|release|quick] [--out FOLDER]
-parts: khz (static, with its debug symbols), licenses (of all in it), tarball, deb, wheel, sdist, sbom; all of them, for all machines, if none is named";
+parts: khz (static, with its debug symbols), licenses (of all in it), tarball, deb, deb-source, wheel, sdist, sbom; all of them, for all machines, if none is named";
 
 /// What every part needs to know.
 pub struct Release {
@@ -150,6 +151,14 @@ pub fn test(profile: &str, package: &str, test: &str) -> Result<PathBuf> {
 /// As [`program`].
 pub fn library(profile: &str) -> Result<PathBuf> {
     Build::new(profile)?.dynamic(Machine::this()?)
+}
+
+/// An example of a package, compiled of what [`library`] is.
+///
+/// # Errors
+/// As [`program`].
+pub fn example(profile: &str, package: &str, example: &str) -> Result<PathBuf> {
+    Build::new(profile)?.example(Machine::this()?, package, example)
 }
 
 /// The Python package for this machine, without the command, in `out`.

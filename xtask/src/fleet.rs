@@ -24,7 +24,7 @@ pub fn program() -> Result<PathBuf> {
 /// # Errors
 /// If it cannot be built.
 pub fn debug_program() -> Result<PathBuf> {
-    shell::run(&mut cargo(&["build", "--quiet"]))?;
+    shell::run(shell::linted(&mut cargo(&["build", "--quiet"])))?;
     Ok(built("debug"))
 }
 
@@ -33,24 +33,17 @@ pub fn debug_program() -> Result<PathBuf> {
 /// # Errors
 /// If cargo cannot be started.
 pub fn unit_tests() -> Result<Tally> {
-    let (succeeded, text) = shell::tee(&mut cargo(&["test", "--no-fail-fast"]))?;
+    let (succeeded, text) = shell::tee(shell::linted(&mut cargo(&["test", "--no-fail-fast"])))?;
     Ok(Tally::of_runner(succeeded, &text))
 }
 
 /// Whether it is formatted, and clippy finds nothing.
 ///
-/// `cargo clippy` would check Zenoh and all that it needs, which shares nothing with compiling them for the tests. So clippy is the
-/// compiler of our own crate here, in the way `cargo clippy` makes it so.
-///
 /// # Errors
 /// If a tool cannot be started.
 pub fn is_clean() -> Result<bool> {
     let formatted = shell::succeeds(&mut cargo(&["fmt", "--check"]))?;
-    let mut compile = cargo(&["test", "--quiet", "--no-run"]);
-    compile
-        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
-        .env("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
-    Ok(shell::succeeds(&mut compile)? && formatted)
+    Ok(shell::is_clean(&mut cargo(&["test", "--quiet", "--no-run"]))? && formatted)
 }
 
 fn built(profile: &str) -> PathBuf {

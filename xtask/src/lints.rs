@@ -4,8 +4,9 @@ use crate::tally::Tally;
 use crate::test::done::{Done, Outcome};
 use crate::test::times;
 use crate::{fleet, hazards, layers, licences, performance, shell, tracked};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::time::Instant;
 
 /// Runs them all; true if all are clean. `--times` writes how long that took into the suite's table.
@@ -54,26 +55,63 @@ pub fn quick() -> Result<bool> {
     shell::succeeds(&mut shell::cargo(&["fmt", "--all", "--check"]))
 }
 
+/// Compiles the tests' programs, which are then there for them.
 fn clippy() -> Result<bool> {
-    let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--all-features", "--"];
-    shell::succeeds(shell::cargo(&arguments).args(["-D", "warnings"]))
+    shell::is_clean(&mut shell::cargo(&["test", "--quiet", "--no-run", "--workspace", "--all-features"]))
 }
 
-/// Clippy for some crates.
+/// Clippy for some crates, as [`clippy`].
 ///
 /// # Errors
 /// If cargo cannot be started.
 pub fn clippy_of(crates: &BTreeSet<String>) -> Result<bool> {
-    let mut command = shell::cargo(&["clippy", "--quiet", "--all-targets", "--all-features"]);
+    let mut command = shell::cargo(&["test", "--quiet", "--no-run", "--all-features"]);
     crates.iter().for_each(|name| {
         command.args(["--package", name]);
     });
-    shell::succeeds(command.args(["--", "-D", "warnings"]))
+    shell::is_clean(&mut command)
 }
 
+/// In place of tests in documentation rustdoc is given the documentation itself ([`document`]): as it is, of the libraries that clippy
+/// compiled. `cargo doc` would check all that others wrote once more, for metadata that has everything twice.
 fn documentation() -> Result<bool> {
+    let arguments = ["test", "--quiet", "--doc", "--workspace", "--all-features", "--no-fail-fast"];
+    let this = std::env::current_exe().context("where is this program?")?;
+    let mut command = shell::cargo(&arguments);
+    shell::succeeds(
+        shell::linted(&mut command).env("RUSTDOC", this).env(AS_RUSTDOC, shell::target().join("doc-lints")),
+    )
+}
+
+/// The same with everything that has no tests in its documentation: programs, and Python's module.
+///
+/// # Errors
+/// If cargo cannot be started.
+pub fn whole_documentation() -> Result<bool> {
     let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--all-features"];
     shell::succeeds(shell::cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Set for the process that is to [`document`]: to the folder where the pages go.
+pub const AS_RUSTDOC: &str = "KHZ_XTASK_IS_RUSTDOC";
+
+/// Calls rustdoc as cargo asked for a library's tests, but for its pages, in which a warning is an error.
+///
+/// # Errors
+/// If rustdoc cannot be started.
+pub fn document(words: &[String], out: &OsStr) -> Result<bool> {
+    // Where cargo starts it, from where its paths lead.
+    let mut command = std::process::Command::new("rustdoc");
+    command.args(["-D", "warnings", "--out-dir"]).arg(out);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--test" => {}
+            "--test-run-directory" | "--test-args" => drop(words.next()),
+            word => drop(command.arg(word)),
+        }
+    }
+    Ok(command.status().context("cannot start rustdoc")?.success())
 }
 
 /// Licences, sources and duplicates of what others wrote, where cargo-deny is there to look: to compile it takes longer than

@@ -13,7 +13,7 @@
 //! | `fuzz [TARGET…]` | replays the corpus of each fuzz target, then fuzzes it for a while |
 //! | `dist [PART…]` | builds everything a release has, in `dist/` |
 //! | `wheel` | builds the Python package with the licences of everything in it, as `target/wheels/*.whl` |
-//! | `site` | builds the documentation as a site, with the pages of the Rust crates, in `target/site` |
+//! | `site` | builds the pages of the documentation as a site in `target/site`; `--all`: the pictures, the Python package's pages and those of the Rust crates, too |
 //! | `mutants [FILE…]` | whether a test fails for every change of one expression in the supervisor |
 //! | `prove [NAME…]` | proofs that are too slow for every commit: exploration, loom, miri, mutants |
 #![forbid(unsafe_code)]
@@ -59,7 +59,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   fuzz [TARGET…] [--seconds N]  replay each corpus, then fuzz for N seconds (default 0)
   dist [PART…]               build everything a release has: dist/ (--help lists the parts)
   wheel                      build the Python package and the licences of what it contains: target/wheels/*.whl
-  site                       build the documentation as a site: target/site/index.html
+  site [--all]               build the documentation as a site: target/site/index.html; its pages alone, or all
   mutants [FILE…]            try every change of one expression in the supervisor (reach guard watch mod)
   prove [NAME…]              proofs too slow for every commit (--list names them)";
 
@@ -76,6 +76,9 @@ fn main() -> ExitCode {
 }
 
 fn chore(words: &[String]) -> Result<bool> {
+    if let Some(out) = std::env::var_os(lints::AS_RUSTDOC) {
+        return lints::document(words, &out);
+    }
     let Some((chore, rest)) = words.split_first() else { bail!("which chore?\n{USAGE}") };
     match chore.as_str() {
         "test" => test::run(rest),
@@ -89,7 +92,7 @@ fn chore(words: &[String]) -> Result<bool> {
         "performance" => performance::write(),
         "prove" => prove::run(rest),
         "dist" => dist::run(rest),
-        "site" => site::build(),
+        "site" => site::build(rest),
         "wheel" => package::wheel("dist").map(|wheel| {
             println!("{}", wheel.display());
             true

@@ -135,7 +135,8 @@ fn copy_of_the_tree() -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// Compiles the tests; their programs.
+/// Compiles the tests; their programs. In a target folder of the copy: in the ordinary one, packages of the same name and version take
+/// turns, and each run and each build after it compiles everything once more.
 fn build(tree: &Path) -> Result<Vec<PathBuf>> {
     let mut programs = Vec::new();
     for (test, _) in TESTS {
@@ -147,7 +148,7 @@ fn build(tree: &Path) -> Result<Vec<PathBuf>> {
             "--no-run",
             "--message-format=json",
         ]);
-        cargo.args(*test).current_dir(tree).env("CARGO_TARGET_DIR", shell::target());
+        cargo.args(*test).current_dir(tree).env("CARGO_TARGET_DIR", tree.join("target"));
         let messages = shell::output(&mut cargo)?;
         let mut programs_of = messages.lines().filter_map(|line| {
             let message: serde_json::Value = serde_json::from_str(line).ok()?;

@@ -1,7 +1,7 @@
 //! What is slow by nature, for a machine that has the night: it prints what it ran, and when each part last passed.
 
 use crate::test::parts;
-use crate::{debian, dist, instructions, prove, shell, venv};
+use crate::{debian, dist, instructions, lints, prove, shell, venv};
 use anyhow::{Context, Error, Result, bail};
 use std::path::PathBuf;
 
@@ -33,6 +33,11 @@ const PARTS: &[Part] = &[
         does: "everything of a release, in its own profile, for all machines; tried, aarch64 under qemu",
         run: packages,
     },
+    Part {
+        name: "doc",
+        does: "the pages of all crates, programs and Python's module too",
+        run: lints::whole_documentation,
+    },
     Part { name: "engines", does: "datasets read by Spark and Ray", run: engines },
     Part {
         name: "instructions",
@@ -44,6 +49,7 @@ const PARTS: &[Part] = &[
         does: "what runs say of themselves, ten seeds of each case; with UPDATE=1 it writes docs/time.md",
         run: sentences,
     },
+    Part { name: "package", does: "every package as a registry gets it, compiled from that", run: registry },
     Part { name: "prove", does: "exploration with two events, loom, miri, mutants", run: || prove::run(&[]) },
 ];
 
@@ -98,6 +104,15 @@ fn packages() -> Result<bool> {
     let khz = format!("dist/khz-{}-x86_64-linux", env!("CARGO_PKG_VERSION"));
     let mut command = shell::command(venv::python()?, &["-m", "pytest", "tests/dist"]);
     shell::succeeds(command.env("KHZ_SLOW", "1").env("KHZ", shell::root().join(khz)))
+}
+
+/// `cargo package` compiles each from its own archive, with the others' archives as its registry.
+fn registry() -> Result<bool> {
+    let mut words = vec!["package", "--workspace", "--all-features"];
+    for unpublished in ["khz-bench", "khz-suite", "khz-proofs", "xtask", "kilohertz-python"] {
+        words.extend(["--exclude", unpublished]);
+    }
+    shell::succeeds(&mut shell::command("cargo", &words))
 }
 
 fn sentences() -> Result<bool> {

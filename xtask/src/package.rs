@@ -47,3 +47,41 @@ pub fn with_package(profile: &str) -> Result<PathBuf> {
     std::fs::write(&stamp, sum).context("cannot write the package's stamp")?;
     Ok(python)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Needed by others' crates alone, of which few are compiled twice.
+    const LEFT: &str = "num-integer";
+
+    /// The features with which each package is compiled, for this machine or while compiling, by name and version.
+    fn features(packages: &[&str]) -> BTreeMap<String, Vec<String>> {
+        let words = ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}|{f}"];
+        let tree = shell::output(shell::cargo(&words).args(packages)).unwrap();
+        let mut features: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (package, with) in tree.lines().filter_map(|line| line.trim_end_matches(" (*)").split_once('|')) {
+            features.entry(package.into()).or_default().push(with.into());
+        }
+        features.values_mut().for_each(|with| {
+            with.sort();
+            with.dedup();
+        });
+        features
+    }
+
+    #[test]
+    fn command_and_package_are_compiled_of_the_same_crates() {
+        let command = features(&["--package", "kilohertz-cli", "--package", "khz-capi", "--all-features"]);
+        let module = features(&["--package", "kilohertz-python"]);
+        for (package, with) in module.iter().filter(|(name, _)| !name.starts_with(LEFT)) {
+            let same = command.get(package).is_none_or(|of_command| of_command == with);
+            assert!(
+                same,
+                "{package}: {with:?} in python, {:?} in the command; python/Cargo.toml evens them out",
+                command[package]
+            );
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -72,6 +72,25 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }
 
+/// Makes clippy the compiler of our own crates in what a command builds, in the way `cargo clippy` makes it so. `cargo clippy` itself would
+/// check all that others wrote, too, and share nothing with compiling it for the tests. Commands that do so share what they compile.
+pub fn linted(command: &mut Command) -> &mut Command {
+    command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env_remove("CLIPPY_ARGS")
+}
+
+/// Shows a command that compiles, and runs it [`linted`]; true if it succeeded and nothing warned. Warnings are no errors to the compiler,
+/// so that tests run beside them.
+///
+/// # Errors
+/// If it could not be started.
+pub fn is_clean(command: &mut Command) -> Result<bool> {
+    linted(command);
+    show(command);
+    let mut child = command.stderr(Stdio::piped()).spawn().with_context(|| cannot_start(command))?;
+    let text = passed_on(child.stderr.take().context("no standard error")?)?;
+    Ok(child.wait()?.success() && !text.lines().any(|line| line.starts_with("warning")))
+}
+
 /// Shows the command and runs it; true if it succeeded.
 ///
 /// # Errors
@@ -115,14 +134,7 @@ pub fn fetch(command: &mut Command) -> Result<()> {
 pub fn tee(command: &mut Command) -> Result<(bool, String)> {
     show(command);
     let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| cannot_start(command))?;
-    let mut text = String::new();
-    let output = child.stdout.take().context("no standard output")?;
-    for line in BufReader::new(output).split(b'\n') {
-        let line = String::from_utf8_lossy(&line?).into_owned();
-        println!("{line}");
-        text.push_str(&line);
-        text.push('\n');
-    }
+    let text = passed_on(child.stdout.take().context("no standard output")?)?;
     Ok((child.wait()?.success(), text))
 }
 
@@ -164,6 +176,18 @@ pub fn entries(folder: &str) -> Vec<PathBuf> {
 /// The last part of a path without its extension, as text.
 pub fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// All lines, each printed when it comes.
+fn passed_on(output: impl Read) -> Result<String> {
+    let mut text = String::new();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        println!("{line}");
+        text.push_str(&line);
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 fn show(command: &Command) {

@@ -45,6 +45,32 @@ pub fn python() -> Result<PathBuf> {
     Ok(python)
 }
 
+/// What the pages of the site are built with.
+const PAGES: [&str; 3] = ["Sphinx", "furo", "myst-parser"];
+
+/// The Python of the environment, if there is one, or of a small one with [`PAGES`] alone, in the versions of the other.
+///
+/// # Errors
+/// As [`python`].
+pub fn pages() -> Result<PathBuf> {
+    let whole = shell::root().join(".venv");
+    if whole.join(STAMP).is_file() {
+        return Ok(whole.join("bin/python"));
+    }
+    let folder = shell::target().join("site-venv");
+    let python = folder.join("bin/python");
+    let pins =
+        std::fs::read_to_string(shell::root().join(REQUIREMENTS[0].0)).context("cannot read the pins")?;
+    if std::fs::read_to_string(folder.join(STAMP)).is_ok_and(|installed| installed == pins) {
+        return Ok(python);
+    }
+    shell::run(shell::command("python3", &["-m", "venv", "--clear"]).arg(&folder))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    shell::fetch(shell::command(&python, &install).args(["-c", REQUIREMENTS[0].0]).args(PAGES))?;
+    std::fs::write(folder.join(STAMP), pins).context("cannot write the environment's stamp")?;
+    Ok(python)
+}
+
 /// Makes the environment anew.
 fn fill(folder: &Path, wanted: &str) -> Result<()> {
     shell::run(shell::command("python3", &["-m", "venv", "--clear"]).arg(folder))?;

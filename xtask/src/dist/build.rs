@@ -11,6 +11,9 @@ use std::process::Command;
 /// every commit.
 const EPOCH: &str = "1767225600";
 
+/// The command and the C library.
+const PASSED_ON: [&str; 4] = ["--package", "kilohertz-cli", "--package", "khz-capi"];
+
 /// How a release is compiled.
 pub struct Build {
     /// Of cargo: `dist`, or `release` where it must go quickly.
@@ -32,7 +35,7 @@ impl Build {
     pub fn fixed(&self, machine: &Machine) -> Result<PathBuf> {
         let target = format!("{}-unknown-linux-musl", machine.name);
         let command = self.compiling("cargo-zigbuild")?;
-        Ok(self.packages(command, &["kilohertz-cli"], &target, &target)?.join("khz"))
+        Ok(self.packages(command, &["--package", "kilohertz-cli"], &target, &target)?.join("khz"))
     }
 
     /// An integration test as one file that needs nothing (musl).
@@ -61,10 +64,20 @@ impl Build {
     /// The folder with the command and the C library for the glibc of the machine's wheels: they can open others, such as
     /// MuJoCo. Both at once, so that they share what they compile.
     pub fn dynamic(&self, machine: &Machine) -> Result<PathBuf> {
-        let target = machine.gnu();
+        self.passed_on(machine, &[])
+    }
+
+    /// An example of a package, compiled of what [`Build::dynamic`] is.
+    pub fn example(&self, machine: &Machine, package: &str, example: &str) -> Result<PathBuf> {
+        let folder = self.passed_on(machine, &["--package", package, "--example", example])?;
+        Ok(folder.join("examples").join(example))
+    }
+
+    /// Compiles [`PASSED_ON`], or with `more` what that names beside it.
+    fn passed_on(&self, machine: &Machine, more: &[&str]) -> Result<PathBuf> {
         let command = self.compiling_for("cargo-zigbuild", machine)?;
-        let packages = ["kilohertz-cli", "khz-capi"];
-        self.packages(command, &packages, &format!("{target}.{}", machine.glibc), &target)
+        let target = format!("{}.{}", machine.gnu(), machine.glibc);
+        self.packages(command, &[PASSED_ON.as_slice(), more].concat(), &target, &machine.gnu())
     }
 
     /// The command for this machine.
@@ -110,20 +123,11 @@ impl Build {
         self.python.parent().context("the environment's Python lies in no folder")
     }
 
-    /// Compiles packages; the folder with what they are.
-    fn packages(
-        &self,
-        mut command: Command,
-        packages: &[&str],
-        target: &str,
-        folder: &str,
-    ) -> Result<PathBuf> {
+    /// Compiles the packages that are named; the folder with what they are.
+    fn packages(&self, mut command: Command, words: &[&str], target: &str, folder: &str) -> Result<PathBuf> {
         target_library(folder)?;
         command.args(["zigbuild", "--locked", "--quiet", "--profile", &self.profile, "--target", target]);
-        packages.iter().for_each(|package| {
-            command.args(["--package", package]);
-        });
-        shell::run(command.arg("--all-features"))?;
+        shell::run(command.args(words).arg("--all-features"))?;
         Ok(shell::program(&format!("{folder}/{}", self.profile), ""))
     }
 }

@@ -1,4 +1,5 @@
-//! `khz_VERSION_ARCH.deb`: the command with its service, rights and names of adapters.
+//! `khz_VERSION_ARCH.deb`: the command with its service, rights and names of adapters; and `khz_VERSION.dsc`, from which Debian's tools
+//! build it.
 
 use super::files::{Tree, executable};
 use super::{Machine, Release, build, fresh};
@@ -46,16 +47,7 @@ fn documents(release: &Release, usr: &Tree) -> Result<()> {
     let at = |name: &str| format!("{DOC}/{name}");
     std::fs::remove_file(usr.0.join(at("CHANGELOG.md")))?;
     usr.copy(&shell::root().join("CHANGELOG.md"), &at("NEWS.md"))?;
-    let date = shell::output(
-        shell::command("date", &["--utc", "--rfc-email", "--date"]).arg(format!("@{}", release.epoch)),
-    )?;
-    let changelog = format!(
-        "khz ({}) unstable; urgency=medium\n\n  * See NEWS.md.\n\n -- {}  {}",
-        release.version,
-        maintainer()?,
-        date
-    );
-    usr.write(&at("changelog"), changelog)?;
+    usr.write(&at("changelog"), changelog(release, "NEWS.md")?)?;
     usr.copy(&shell::root().join("packaging/deb/copyright"), &at("copyright"))?;
     usr.copy(&shell::root().join("packaging/deb/lintian-overrides"), "share/lintian/overrides/khz")?;
     for file in licences::files() {
@@ -69,6 +61,47 @@ fn documents(release: &Release, usr: &Tree) -> Result<()> {
     };
     let files: Vec<String> = usr.files()?.into_iter().filter(compressed).collect();
     usr.compress(&files)
+}
+
+fn changelog(release: &Release, news: &str) -> Result<String> {
+    let mut date = shell::command("date", &["--utc", "--rfc-email", "--date"]);
+    let date = shell::output(date.arg(format!("@{}", release.epoch)))?;
+    let (version, maintainer) = (&release.version, maintainer()?);
+    Ok(format!("khz ({version}) unstable; urgency=medium\n\n  * See {news}.\n\n -- {maintainer}  {date}"))
+}
+
+/// The source package: what is tracked, and how Debian's tools build the same files of it.
+pub fn source(release: &Release) -> Result<()> {
+    let (folder, name) = (fresh("deb-source")?, format!("khz-{}", release.version));
+    let tree = Tree(folder.join(&name));
+    let (archive, prefix) = (folder.join("all.tar"), format!("--prefix={name}/"));
+    let mut git = shell::command("git", &["archive", "--format=tar", &prefix]);
+    shell::run(git.arg("--output").arg(&archive).arg("HEAD"))?;
+    shell::run(shell::command("tar", &["--extract", "--file"]).arg(&archive).current_dir(&folder))?;
+    let ours = shell::root().join("packaging/deb");
+    let ours = |file: &str| {
+        std::fs::read_to_string(ours.join(file)).with_context(|| format!("packaging/deb/{file}"))
+    };
+    let binary = ours("control")?;
+    let description = binary.find("Description:").context("packaging/deb/control has no description")?;
+    tree.write("debian/control", ours("source/control")? + &binary[description..])?;
+    let install =
+        |(file, at): &(&str, &str)| format!("\tinstall -D -m 644 packaging/{file} debian/khz/{at}\n");
+    let install: String = INSTALLED.iter().map(install).collect();
+    tree.script("debian/rules", ours("source/rules")?.replace("@INSTALL@\n", &install))?;
+    tree.write("debian/changelog", changelog(release, "CHANGELOG.md")?)?;
+    tree.write("debian/source/format", "3.0 (native)\n")?;
+    tree.write("debian/source/lintian-overrides", ours("source/lintian-overrides")?)?;
+    tree.write("debian/copyright", ours("copyright")?)?;
+    for script in SCRIPTS {
+        tree.write(&format!("debian/khz.{script}"), ours(script)? + "#DEBHELPER#\n")?;
+    }
+    shell::run(release.dated(shell::command("dpkg-source", &["--build", &name])).current_dir(&folder))?;
+    for file in ["dsc", "tar.xz"].map(|end| format!("khz_{}.{end}", release.version)) {
+        std::fs::copy(folder.join(&file), release.out.join(&file))
+            .with_context(|| format!("cannot copy {file}"))?;
+    }
+    Ok(())
 }
 
 fn maintainer() -> Result<String> {

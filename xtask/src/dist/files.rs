@@ -44,12 +44,13 @@ impl Tree {
         self.write(at, fs::read(from).with_context(|| format!("cannot read {}", from.display()))?)
     }
 
-    /// A folder with all that git tracks in it.
+    /// A folder with all that git tracks in it. To git a link to another folder is a file: what that folder has is copied.
     pub fn copy_all(&self, from: &Path, at: &str) -> Result<()> {
         let listed = shell::output(shell::command("git", &["ls-files", "-z"]).current_dir(from))?;
-        listed
-            .split_terminator('\0')
-            .try_for_each(|file| self.copy(&from.join(file), &format!("{at}/{file}")))
+        listed.split_terminator('\0').try_for_each(|file| {
+            let (from, at) = (from.join(file), format!("{at}/{file}"));
+            if from.is_dir() { self.copy_all(&from, &at) } else { self.copy(&from, &at) }
+        })
     }
 
     /// Every file in it, relative and sorted.

@@ -12,6 +12,9 @@ const SCENARIOS: &str = "10000";
 /// Seconds each fuzz target runs after its corpus was replayed.
 const FUZZ_SECONDS: u32 = 5;
 
+/// The part with every crate's own tests.
+pub const UNITS: &str = "rust";
+
 /// The part that builds what others test, and where `tests/dist` has it from.
 pub const PACKAGES: &str = "packages";
 
@@ -30,7 +33,7 @@ const MEASURING: [&str; 3] = ["tests/oracle", "tests/rtt", "tests/links"];
 /// Beside what a part may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Computes only: one at a time, at a lower priority, beside everything else.
+    /// Computes only: at a lower priority, one at a time beside everything else.
     Batch,
     /// Has robots that run in real time.
     Clock,
@@ -42,7 +45,7 @@ pub enum Lane {
 pub fn all() -> Vec<String> {
     let folders = shell::entries("tests").into_iter().filter(|entry| holds_tests(entry));
     let folders = folders.map(|folder| format!("tests/{}", shell::stem(&folder)));
-    let mut parts: Vec<String> = std::iter::once("rust".into()).chain(folders).collect();
+    let mut parts: Vec<String> = std::iter::once(UNITS.into()).chain(folders).collect();
     let others = std::iter::once(GUEST).chain(BATCH.into_iter().filter(|part| !part.starts_with("tests/")));
     parts.extend(others.map(str::to_owned));
     parts
@@ -66,7 +69,7 @@ pub fn lane(part: &str) -> Lane {
 /// The parts that build what this one tests.
 pub fn needs(part: &str) -> &'static [&'static str] {
     match part {
-        PACKAGES | FLEET | "rust" | "instructions" => &[],
+        PACKAGES | FLEET | UNITS | "instructions" => &[],
         part if is_of(part, fleet::TESTS) => &[PACKAGES, FLEET],
         _ => &[PACKAGES],
     }
@@ -83,7 +86,7 @@ pub fn rank(part: &str) -> usize {
 /// If what it needs cannot be built or started.
 pub fn run(part: &str) -> Result<Outcome> {
     match part {
-        "rust" => rust(),
+        UNITS => rust(),
         "campaign" => campaign(SCENARIOS),
         "instructions" => instructions::gated(),
         "fuzz" => fuzz::targets(&[], FUZZ_SECONDS).map(Outcome::Ran),
@@ -102,10 +105,10 @@ fn holds_tests(folder: &std::path::Path) -> bool {
     })
 }
 
-/// Unit, integration and documentation tests of every crate, with every feature.
+/// Unit, integration and documentation tests of every crate, with every feature, as `cargo xtask lints` compiled them.
 fn rust() -> Result<Outcome> {
     let arguments = ["test", "--workspace", "--all-features", "--no-fail-fast"];
-    let (succeeded, text) = shell::tee(&mut shell::cargo(&arguments))?;
+    let (succeeded, text) = shell::tee(shell::linted(&mut shell::cargo(&arguments)))?;
     Ok(Outcome::Ran(Tally::of_runner(succeeded, &text)))
 }
 
@@ -139,7 +142,8 @@ pub fn pytest(what: &str) -> Result<std::process::Command> {
     let built = built()?;
     command.env("KHZ", built.join("khz")).env("KHZ_LIBRARY", &built);
     command.env("KHZ_DIST", shell::target().join(PACKAGES));
-    command.env("KHZ_CACHE", shell::kept());
+    // Examples that a test builds are those of the Rust tests.
+    shell::linted(&mut command).env("KHZ_CACHE", shell::kept());
     Ok(command)
 }
 
@@ -196,7 +200,7 @@ mod tests {
     #[test]
     fn parts_begin_with_rust_and_have_all_of_the_batch() {
         let parts = all();
-        assert_eq!(parts.first().map(String::as_str), Some("rust"));
+        assert_eq!(parts.first().map(String::as_str), Some(UNITS));
         assert!(BATCH.iter().chain([&GUEST]).all(|batch| parts.iter().any(|part| part == batch)));
         assert!(MEASURING.iter().all(|name| parts.iter().any(|part| part == name)));
     }

@@ -105,7 +105,7 @@ fn tests_of(crates: &BTreeSet<String>) -> Result<Tally> {
     crates.iter().for_each(|name| {
         command.args(["--package", name]);
     });
-    let (succeeded, text) = shell::tee(&mut command)?;
+    let (succeeded, text) = shell::tee(shell::linted(&mut command))?;
     Ok(Tally::of_runner(succeeded, &text))
 }
 
@@ -131,7 +131,11 @@ fn watchers(files: &[String], crates: &BTreeSet<String>) -> BTreeSet<String> {
 /// Runs a file or folder of Python tests; the oracle in virtual time needs no packages and does not wait for them.
 fn judge(what: &str) -> Result<Tally> {
     if what == ORACLE {
-        let (succeeded, text) = shell::tee(&mut shell::command(venv::python()?, &["-m", "pytest", what]))?;
+        let build = ["build", "--quiet", "--workspace", "--all-features", "--bin", "khz"];
+        shell::run(shell::linted(&mut shell::cargo(&build)))?;
+        let mut command = shell::command(venv::python()?, &["-m", "pytest", what]);
+        let khz = shell::program("debug", "khz");
+        let (succeeded, text) = shell::tee(shell::linted(&mut command).env("KHZ", khz))?;
         return Ok(Tally::of_runner(succeeded, &text));
     }
     Ok(match parts::run(what)? {
