@@ -5,11 +5,21 @@ import pathlib
 import re
 import subprocess
 
+from docutils import nodes
+from sphinx.application import Sphinx
+
+DOCS = pathlib.Path(__file__).parent
+
 project = "Kilohertz"
 author = "The Kilohertz authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["examples"]
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
+# The changelog names everything, and explains nothing: it comes last.
+html_search_scorer = str(DOCS / "static/search.js")
 html_title = "Kilohertz"
 html_show_copyright = False
 html_show_sphinx = False
@@ -18,8 +28,6 @@ myst_heading_anchors = 4
 suppress_warnings = ["misc.highlighting_failure"]
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": True}
-
-DOCS = pathlib.Path(__file__).parent
 
 
 def commands() -> str:
@@ -46,4 +54,52 @@ def help_of(words: list[str]) -> str:
     return subprocess.run([khz, *words, "--help"], capture_output=True, text=True, check=True).stdout.rstrip()
 
 
-(DOCS / "commands.md").write_text(commands())
+def only_named(_app: Sphinx, name: str, text: list[str]) -> None:
+    """Without the command and the package, the two pages that are made of them."""
+    if name in {"commands", "python-api"}:
+        title = text[0].splitlines()[0]
+        text[0] = f"{title}\n\nThis page is in the site that `cargo xtask site --all` builds.\n"
+
+
+#: Words that a cell of a table may have in the source; what a longer one says after its first sentences is below the table.
+LONGEST = 55
+
+
+def shorten(app: Sphinx, doctree: nodes.document) -> None:
+    """Cells of tables that are too long to be read there end early, with the rest as a note."""
+    for table in doctree.findall(nodes.table):
+        notes = nodes.bullet_list()
+        for row in table.findall(nodes.row):
+            for cell in list(row.children)[1:]:
+                paragraph = cell.next_node(nodes.paragraph)
+                if paragraph is not None and len(paragraph.astext().split()) > LONGEST and (rest := cut(paragraph)):
+                    name = nodes.strong("", "", *(child.deepcopy() for child in row.children[0].next_node(nodes.paragraph).children))
+                    notes += nodes.list_item("", nodes.paragraph("", "", name, nodes.Text(": … "), *rest))
+        if notes.children:
+            table.parent.insert(table.parent.index(table) + 1, notes)
+
+
+def cut(paragraph: nodes.paragraph) -> list[nodes.Node]:
+    """Ends a paragraph at its last sentence, or part of one, that still fits; what came after it."""
+    words, ends = 0, []
+    for index, child in enumerate(paragraph.children):
+        for end in re.finditer(r"[.;:,] ", child.astext()) if isinstance(child, nodes.Text) else ():
+            if words + len(child.astext()[: end.start()].split()) <= LONGEST - 10:
+                ends.append((end.group() != ", ", index, end.end()))
+        words += len(child.astext().split())
+    if not ends:
+        return []
+    # At a comma only if there is nothing better.
+    _, index, end = max(ends)
+    text, rest = paragraph.children[index].astext(), paragraph.children[index + 1 :]
+    del paragraph.children[index:]
+    paragraph += nodes.Text(text[:end] + "…")
+    return [nodes.Text(text[end:]), *rest]
+
+
+def setup(app: Sphinx) -> None:
+    pages_alone = app.tags.has("pages")
+    (DOCS / "commands.md").write_text("# Commands\n" if pages_alone else commands())
+    app.connect("doctree-read", shorten)
+    if pages_alone:
+        app.connect("source-read", only_named)
