@@ -293,7 +293,7 @@ char *khz_run_parameters(const khz_run *run);
 /* The value of a parameter that is in force; 0 or 1 of a boolean. */
 khz_status khz_run_get_parameter(const khz_run *run, const char *name, double *value);
 
-/* Changes a parameter, and blocks until a tick has taken the change, 2 s at most. */
+/* Changes a parameter, and blocks until a tick has taken the change, 2 s at most, and 10 s before the first tick. */
 khz_status khz_run_set_parameter(khz_run *run, const char *name, double value);
 
 /* Frees a run. One that was not waited for is brought down first; that blocks until the log is written. NULL is fine. Within a controller

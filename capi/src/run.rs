@@ -6,11 +6,6 @@ use std::ffi::{CString, c_char};
 use std::mem::{ManuallyDrop, replace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How long a change of a parameter may take to be taken, and how often that is looked at.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(1);
 
 /// `khz_run`.
 pub struct Run {
@@ -208,14 +203,8 @@ extern "C" fn khz_run_set_parameter(run: Option<&Run>, name: Text<'_>, value: f6
         let (run, name) = (there(run, "run")?, name.get("name")?);
         let live = run.live.as_ref().ok_or_else(|| Problem::not_now("the robot is down"))?;
         let refused = |error: kilohertz::ParameterError| Problem::invalid(error.to_string());
-        let receipt = live.set_all("c", &[(name, value)]).map_err(refused)?;
-        let deadline = Instant::now() + PATIENCE;
-        while receipt.tick().map_err(refused)?.is_none() {
-            if Instant::now() > deadline {
-                return Err(Problem::not_now("no tick has taken the change yet"));
-            }
-            std::thread::sleep(LOOK);
-        }
+        let taken = live.change("c", &[(name, value)]).map_err(refused)?;
+        taken.ok_or_else(|| Problem::not_now("no tick has taken the change yet"))?;
         Ok(Status::Ok)
     })
 }

@@ -1,16 +1,11 @@
 //! Parameters of a controller: declared in Python, read every tick, changed while the robot runs.
 
 use khz_robot::config::ParameterKind;
-use khz_robot::parameters::{LiveParameters, Parameter, Receipt};
+use khz_robot::parameters::{LiveParameters, Parameter};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-
-/// How long a change may take to be taken, and how often that is looked at.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(1);
 
 /// A number of a controller that may be changed while it runs. A boolean has no range; a number is whole if `default`, `min`
 /// and `max` are integers.
@@ -155,19 +150,10 @@ pub fn set(py: Python<'_>, live: &LiveParameters, values: &Bound<'_, PyDict>) ->
         changes.push((name, number.map_err(refused)?));
     }
     let changes: Vec<_> = changes.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-    let receipt = live.set_all("python", &changes).map_err(refused)?;
-    py.detach(|| wait(&receipt))
-}
-
-fn wait(receipt: &Receipt) -> PyResult<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while receipt.tick().map_err(refused)?.is_none() {
-        if Instant::now() > deadline {
-            return Err(PyValueError::new_err("no tick has taken the change yet"));
-        }
-        std::thread::sleep(LOOK);
+    match py.detach(|| live.change("python", &changes)).map_err(refused)? {
+        Some(_) => Ok(()),
+        None => Err(PyValueError::new_err("no tick has taken the change yet")),
     }
-    Ok(())
 }
 
 fn json_of(value: &Bound<'_, PyAny>) -> PyResult<Value> {

@@ -7,6 +7,7 @@ use crate::door::{Made, Request as Asked};
 use crate::supervisor::Phase;
 use arrayvec::{ArrayString, ArrayVec};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How many parameters one request may change.
 pub const MOST_CHANGES: usize = 16;
@@ -14,6 +15,11 @@ pub const MOST_CHANGES: usize = 16;
 const ROOM: usize = 64;
 /// Requests whose tick is remembered.
 const REMEMBERED: usize = 1024;
+/// How long [`LiveParameters::change`] waits for a loop that starts: to lock the memory of a large program takes seconds.
+const START: Duration = Duration::from_secs(10);
+/// How long it waits for a tick that takes the change.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Who asked, as far as there is room for it: what speaks there, and an address of IPv6 with zone and port. Two of them
 /// must not become one.
@@ -138,6 +144,19 @@ impl LiveParameters {
         self.set_all_as(by, changes, Made::now(self.0.clock))
     }
 
+    /// As [`LiveParameters::set_all`]; blocks until a tick has taken the change, for at most 2 s, and 10 s before the first
+    /// tick. Gives that tick; `None`: none has taken it yet, and one still may within 1 s.
+    ///
+    /// # Errors
+    /// As [`LiveParameters::set_all`] and [`Receipt::tick`].
+    pub fn change(&self, by: &str, changes: &[(&str, f64)]) -> Result<Option<u64>, ParameterError> {
+        let answers = &self.0.answers;
+        wait(START, || answers.has_begun() || answers.is_over());
+        let receipt = self.set_all(by, changes)?;
+        wait(PATIENCE, || !matches!(receipt.tick(), Ok(None)));
+        receipt.tick()
+    }
+
     /// As [`LiveParameters::set_all`], of a request that was made before.
     pub(crate) fn set_all_as(
         &self,
@@ -183,6 +202,14 @@ impl Receipt {
             )),
             Fate::Over => Err(ParameterError("the robot came down before it took the change".to_owned())),
         }
+    }
+}
+
+/// Blocks until it is done, or this long.
+fn wait(patience: Duration, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !done() && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -265,6 +292,25 @@ mod tests {
         let receipt = asked(Phase::Active).unwrap();
         intake.take(2, 0, Phase::Active);
         assert_eq!((receipt.tick(), live.get("kp")), (Ok(Some(2)), Ok(0.5)));
+    }
+
+    #[test]
+    fn a_change_asked_while_the_robot_starts_waits_for_its_first_tick() {
+        let list = vec![Parameter::float("kp", 0.4, 0.0..=2.0)];
+        let (mut intake, live) = Intake::new(list, Clock::Real);
+        let other = live.clone();
+        let asked = std::thread::spawn(move || other.change("python", &[("kp", 0.5)]));
+        // A start of 2.5 s on a busy computer: asked before it, the change would have been too old in the first tick.
+        std::thread::sleep(Duration::from_millis(20));
+        let late_ns = khz_rt::now_ns() + 2_500_000_000;
+        intake.take(0, late_ns, Phase::Active);
+        let mut tick = 0;
+        while !asked.is_finished() {
+            tick += 1;
+            intake.take(tick, khz_rt::now_ns(), Phase::Active);
+            std::thread::sleep(LOOK);
+        }
+        assert!(asked.join().unwrap().unwrap().is_some() && live.get("kp") == Ok(0.5));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Answers {
     taken: AtomicU64,
     /// Of the newest requests, each at its number modulo their count.
     ticks: Vec<AtomicU64>,
+    /// The loop has looked for a request at least once.
+    begun: AtomicBool,
     over: AtomicBool,
 }
 
@@ -49,7 +51,12 @@ const REFUSED: u64 = u64::MAX;
 pub fn tickets<T>(room: usize, remembered: usize) -> (Asking<T>, Taking<T>) {
     let (producer, consumer) = RingBuffer::new(room);
     let ticks = (0..remembered).map(|_| AtomicU64::new(0)).collect();
-    let answers = Arc::new(Answers { taken: AtomicU64::new(0), ticks, over: AtomicBool::new(false) });
+    let answers = Arc::new(Answers {
+        taken: AtomicU64::new(0),
+        ticks,
+        begun: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+    });
     let asking = Asking { ring: producer, asked: 0, answers: Arc::clone(&answers) };
     (asking, Taking { ring: consumer, taken: 0, answers })
 }
@@ -71,6 +78,7 @@ impl<T> Asking<T> {
 impl<T> Taking<T> {
     /// Takes the oldest request and has `act` do what it asks, in this tick; `act` returns whether it did.
     pub fn take(&mut self, tick: u64, act: impl FnOnce(&T) -> bool) {
+        self.answers.begun.store(true, Ordering::Relaxed);
         let Ok(request) = self.ring.pop() else { return };
         let tick = if act(&request) { tick } else { REFUSED };
         self.taken += 1;
@@ -98,6 +106,11 @@ impl Answers {
             };
         }
         if over { Fate::Over } else { Fate::Waiting }
+    }
+
+    /// The loop has had a tick: what is asked from now on waits for the next one, and not for its start.
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
     }
 
     /// The loop has ended.
