@@ -1,5 +1,7 @@
 """The documentation as a site: `cargo xtask site`. A link to a page, a file or a heading that is not there fails the build."""
 
+import csv
+import itertools
 import os
 import pathlib
 import re
@@ -61,6 +63,21 @@ def only_named(_app: Sphinx, name: str, text: list[str]) -> None:
         text[0] = f"{title}\n\nThis page is in the site that `cargo xtask site --all` builds.\n"
 
 
+def with_tests(_app: Sphinx, name: str, text: list[str]) -> None:
+    """The page of hazards ends with the tests of each, from the file that the lints check."""
+    if name != "hazards":
+        return
+    lines = ["\n## Tests\n"]
+    with open(DOCS / "hazards.tsv") as file:
+        for hazard, tests in itertools.groupby(csv.DictReader(file, delimiter="\t"), lambda row: row["hazard"]):
+            lines.append(f"**{hazard}**\n")
+            for path, group in itertools.groupby(tests, lambda row: row["file"]):
+                names = ", ".join(f"`{row['test']}`" for row in group if row["test"])
+                lines.append(f"- `{path}`" + (f": {names}" if names else ""))
+            lines.append("")
+    text[0] += "\n".join(lines)
+
+
 #: Words that a cell of a table may have in the source; what a longer one says after its first sentences is below the table.
 LONGEST = 55
 
@@ -101,5 +118,6 @@ def setup(app: Sphinx) -> None:
     pages_alone = app.tags.has("pages")
     (DOCS / "commands.md").write_text("# Commands\n" if pages_alone else commands())
     app.connect("doctree-read", shorten)
+    app.connect("source-read", with_tests)
     if pages_alone:
         app.connect("source-read", only_named)

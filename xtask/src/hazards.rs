@@ -1,15 +1,13 @@
-//! `docs/safety.md` promises only what is tested: every hazard of its table has a row in `docs/hazards.md`, in the same order, which names
-//! tests that are there.
+//! `docs/hazards.md` promises only what is tested: `docs/hazards.tsv` names the tests of each row, in the same order, and they exist.
 //!
-//! The second cell of such a row holds paths of files and, behind each, names of tests in it, all in backticks. A script of the
-//! virtual machine is a test by itself.
+//! A line of it is a hazard, a file and a test in it. A script of the virtual machine is a test by itself.
 
 use crate::shell;
 use anyhow::{Context, Result};
 
-const PAGE: &str = "docs/safety.md";
-const HEADING: &str = "## Hazards";
-const TESTS: &str = "docs/hazards.md";
+const PAGE: &str = "docs/hazards.md";
+const TESTS: &str = "docs/hazards.tsv";
+const COLUMNS: &str = "hazard\tfile\ttest";
 
 /// Checks the tables and says what it found.
 ///
@@ -27,63 +25,41 @@ pub fn run() -> Result<bool> {
 }
 
 fn findings(page: &str, tests: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
-    let section = page.lines().skip_while(|line| *line != HEADING).skip(1);
-    let hazards = rows(section.take_while(|line| !line.starts_with("## ")));
-    let tests = rows(tests.lines());
-    if hazards.is_empty() {
-        return vec![format!("{PAGE} has no table under `{HEADING}`")];
+    let hazards = rows(page);
+    let mut lines = tests.lines();
+    if hazards.is_empty() || lines.next() != Some(COLUMNS) {
+        return vec![format!("{PAGE} has no hazards, or {TESTS} does not begin with `{COLUMNS}`")];
     }
-    let first = |row: &Vec<&str>| row.first().copied().unwrap_or_default().to_owned();
-    let names = |rows: &[Vec<&str>]| rows.iter().map(first).collect::<Vec<_>>();
-    let (expected, listed) = (names(&hazards), names(&tests));
+    let lines: Vec<&str> = lines.collect();
+    let expected: Vec<&str> = hazards.iter().map(|row| row[0]).collect();
+    let mut listed: Vec<&str> =
+        lines.iter().map(|line| line.split('\t').next().unwrap_or_default()).collect();
+    listed.dedup();
     let mut found = Vec::new();
     if let Some(at) = (0..expected.len().max(listed.len())).find(|&at| expected.get(at) != listed.get(at)) {
-        let [here, there] =
-            [expected.get(at), listed.get(at)].map(|name| name.map_or("nothing", String::as_str));
+        let [here, there] = [expected.get(at), listed.get(at)].map(|name| name.unwrap_or(&"nothing"));
         found.push(format!("row {} is `{here}` in {PAGE} and `{there}` in {TESTS}", at + 1));
     }
-    found.extend(
-        hazards
-            .iter()
-            .filter(|row| row.len() != 2 || row[1].is_empty())
-            .map(|row| format!("{}: nothing that prevents it, or not two cells", first(row))),
-    );
-    found.extend(tests.iter().flat_map(|row| row_findings(row, read)));
+    let incomplete = hazards.iter().filter(|row| row.len() != 2 || row[1].is_empty());
+    found.extend(incomplete.map(|row| format!("{}: nothing guards against it, or not two cells", row[0])));
+    found.extend(lines.iter().filter_map(|line| finding(line, read)));
     found
 }
 
-/// The rows of a table, without its head: their cells.
-fn rows<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
-    let rows = lines.filter(|line| line.starts_with('|')).skip(2);
+/// The rows of all tables, without their heads: their cells.
+fn rows(page: &str) -> Vec<Vec<&str>> {
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| hazard |"));
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
-fn row_findings(row: &[&str], read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
-    let [hazard, tests] = row[..] else {
-        return vec![format!("not two cells: {}", row.join(" | "))];
+/// What is wrong with a line of the tests.
+fn finding(line: &str, read: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let [hazard, path, test] = line.split('\t').collect::<Vec<_>>()[..] else {
+        return Some(format!("not three columns: {line}"));
     };
-    let mut found = Vec::new();
-    let mut named = 0;
-    let mut file = None;
-    for word in tests.split('`').skip(1).step_by(2) {
-        if word.contains('/') {
-            let text = read(word);
-            if text.is_none() {
-                found.push(format!("{hazard}: there is no file {word}"));
-            }
-            named += usize::from(word.starts_with("vm/"));
-            file = Some((word, text.unwrap_or_default()));
-        } else if let Some((path, text)) = &file {
-            named += 1;
-            if !is_test(text, word) {
-                found.push(format!("{hazard}: {path} has no test {word}"));
-            }
-        }
-    }
-    if named == 0 {
-        found.push(format!("{hazard}: no test"));
-    }
-    found
+    let Some(text) = read(path) else { return Some(format!("{hazard}: there is no file {path}")) };
+    let exists = if test.is_empty() { path.starts_with("vm/") } else { is_test(&text, test) };
+    (!exists).then(|| format!("{hazard}: {path} has no test `{test}`"))
 }
 
 /// A function of this name that the test runner finds, and that is not left out.
@@ -105,38 +81,28 @@ mod tests {
 
     const FILE: &str =
         "#[test]\nfn holds() {\n}\n\n#[test]\n#[ignore = \"slow\"]\nfn left_out() {\n}\n\nfn helper() {}\n";
+    const HAZARD: &str = "| hazard | what guards against it |\n|---|---|\n| falls | is held |\n";
 
-    fn found(cell: &str) -> usize {
-        let page = format!("{HEADING}\n\n| a | b |\n|---|---|\n| falls | is held |\n\n## Next\n| x |\n");
-        let tests = format!("| a | b |\n|---|---|\n| falls | {cell} |\n");
-        findings(&page, &tests, &|path| (path == "a/b.rs").then(|| FILE.into())).len()
+    fn found(lines: &str) -> Vec<String> {
+        findings(HAZARD, &format!("{COLUMNS}\n{lines}"), &|path| (path == "a/b.rs").then(|| FILE.into()))
     }
 
     #[test]
-    fn every_hazard_of_the_safety_page_names_tests_that_exist() {
+    fn every_hazard_of_the_page_names_tests_that_exist() {
         assert!(run().unwrap());
     }
 
     #[test]
     fn a_row_without_an_existing_test_is_found() {
-        assert_eq!(found("`a/b.rs` `holds`"), 0);
-        let wrong = [
-            "",
-            "`a/b.rs`",
-            "`a/b.rs` `holds`, `gone`",
-            "`a/b.rs` `left_out`",
-            "`a/b.rs` `helper`",
-            "`holds`",
-        ];
-        for cell in wrong {
-            assert_eq!(found(cell), 1, "{cell}");
+        assert!(found("falls\ta/b.rs\tholds\n").is_empty());
+        for line in
+            ["", "a/b.rs\t", "a/b.rs\tgone", "a/b.rs\tleft_out", "a/b.rs\thelper", "a/c.rs\tholds", "holds"]
+        {
+            let line = if line.is_empty() { String::new() } else { format!("falls\t{line}\n") };
+            assert_eq!(found(&line).len(), 1, "{line}");
         }
-        assert_eq!(found("`a/c.rs` `holds`"), 2);
-        assert_eq!(findings("no table", "", &|_| None).len(), 1);
-        let page = format!("{HEADING}\n| a | b |\n|---|---|\n| falls | is held |\n");
-        assert_eq!(
-            findings(&page, "", &|_| None),
-            ["row 1 is `falls` in docs/safety.md and `nothing` in docs/hazards.md"]
-        );
+        assert_eq!(found(""), ["row 1 is `falls` in docs/hazards.md and `nothing` in docs/hazards.tsv"]);
+        assert_eq!(findings("no table", COLUMNS, &|_| None).len(), 1);
+        assert_eq!(findings(HAZARD, "", &|_| None).len(), 1);
     }
 }
