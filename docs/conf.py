@@ -43,7 +43,8 @@ def commands() -> str:
 
 def tree(words: list[str]) -> list[list[str]]:
     """The command `words` and all below it, in the order of their help."""
-    below = re.search(r"^Commands:\n(.*?)(?:\n\n|\Z)", help_of(words), re.S | re.M)
+    # The first help has them in groups.
+    below = re.search(r"^Commands:\n(.*?)(?:\n\n|\Z)" if words else r"\n\n(.*?)\n\n", help_of(words), re.S | re.M)
     names = re.findall(r"^  (\S+)", below.group(1), re.M) if below else []
     if not words:
         # The help leaves out what packagers need alone.

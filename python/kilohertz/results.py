@@ -117,7 +117,7 @@ def open_result(path: str | os.PathLike[str]) -> Result:
         text = "no result of `khz jitter --save`"
         raise ResultError(f"{os.fspath(path)}: {text}" + (f" but a {kind}" if kind else ""))
     if result.get("version") != 2:
-        text = f"written by another version of khz ({result.get('version')}; this one reads 2): `khz report --json` reads 1"
+        text = f"written by another version of khz ({result.get('version')}; this one reads 2): `khz compare --json` reads 1"
         raise ResultError(f"{os.fspath(path)}: {text}")
     try:
         return Result(result["runs"])

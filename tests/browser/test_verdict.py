@@ -97,7 +97,7 @@ def test_no_page_is_wider_than_the_window(
     short = ["jitter", "--policy", "other", "--ticks", "100"]
     assert run_khz(*short, "--html", "jitter.html", "--save", "a.json").returncode == 0
     assert run_khz(*short, "--save", "b.json").returncode == 0
-    assert run_khz("report", "a.json", "b.json", "--output", "report.html").returncode == 0
+    assert run_khz("compare", "a.json", "b.json", "--output", "report.html").returncode == 0
     assert run_khz("drill", "fall", "--report", "fall.html").returncode == 0
     assert run_khz("rtt", "send", "127.0.0.1:9", "--ticks", "20", "--priority", "0", "--report", "rtt.html").returncode == 1
     pages = [tmp_path / f"{name}.html" for name in ["run", "jitter", "report", "fall", "rtt"]]

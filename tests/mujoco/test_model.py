@@ -1,4 +1,4 @@
-"""Models that `khz body` writes, robot files that `khz new` makes of models, and recorded commands on the robot of a model."""
+"""Models that `khz new` writes of robot files, robot files that it makes of models, and recorded commands on the robot of a model."""
 
 import csv
 import json
@@ -33,7 +33,7 @@ joint = {{ inertia = 0.02, viscous = 0.005, coulomb = 0.0, gravity = 1.5, gravit
 
 
 def write_model(run_khz: Run, robot: pathlib.Path, model: pathlib.Path) -> None:
-    done = run_khz("body", "--mjcf", str(robot), "-o", str(model))
+    done = run_khz("new", "--model-of", str(robot), str(model))
     assert done.returncode == 0, done.stderr
     assert 'kind = "mujoco"' in done.stdout
 

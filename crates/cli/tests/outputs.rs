@@ -54,7 +54,7 @@ fn no_command_writes_over_a_file_or_through_a_link_unless_it_is_forced() {
         (jitter("--csv"), true),
         (jitter("--hgrm"), true),
         (vec!["budget", "robot.toml", "--report"], true),
-        (vec!["report", "results.json", "-o"], true),
+        (vec!["compare", "results.json", "-o"], true),
         (vec!["bus", "record", "emulated", "--duration", "1ms", "-o"], true),
         (vec!["bus", "send", "--link", "emulated", "1,8001,1300,r", "--run", "1", "--time-log"], true),
         (vec!["drill", "fall", "--report"], false),
@@ -111,7 +111,7 @@ fn no_command_writes_over_a_file_that_it_reads() {
         ("robot.toml", &["rtt", "lab", "--robot", "robot.toml", "--report"]),
         ("robot.toml", &["bus", "record", "robot.toml", "--duration", "1ms", "-o"]),
         ("robot.toml", &["bus", "send", "-l", "robot.toml", "1,8001,1300,r", "--run", "1", "--time-log"]),
-        ("results.json", &["report", "results.json", "-o"]),
+        ("results.json", &["compare", "results.json", "-o"]),
         ("a.tlog", &["log", "plot", "a.tlog", "a", "-o"]),
         ("a.tlog", &["log", "export", "a.tlog", "--format", "mcap", "-o"]),
         ("a.tlog", &["log", "extract", "a.tlog", "-r", "a", "-o"]),
@@ -153,7 +153,7 @@ fn a_page_that_chooses_its_name_spares_what_is_read() {
     let bench = bench();
     let folder = bench.path();
     std::fs::copy(folder.join("results.json"), folder.join("report.html")).unwrap();
-    let output = khz(folder, &["report", "report.html", "--force"]);
+    let output = khz(folder, &["compare", "report.html", "--force"]);
     assert!(stdout(&output).contains("written to report-1.html"), "{}", stderr(&output));
     assert!(std::fs::read_to_string(folder.join("report.html")).unwrap().starts_with('{'));
 }
@@ -180,7 +180,7 @@ fn a_page_of_results_without_a_name_gets_one_that_is_free() {
     let bench = bench();
     let folder = bench.path();
     for name in ["report.html", "report-1.html"] {
-        let output = khz(folder, &["report", "results.json"]);
+        let output = khz(folder, &["compare", "results.json"]);
         assert!(stdout(&output).contains(&format!("written to {name}")));
         assert!(folder.join(name).exists());
     }

@@ -165,7 +165,7 @@ fn names_from_outside_do_not_reach_the_terminal() {
     assert!(shown >= 5, "{shown} commands show the record");
     // Names of files, too.
     let name = format!("no{EVIL}.tlog");
-    let words = [&["log", "info", &name][..], &["check", &name], &["run", &name], &["report", &name]];
+    let words = [&["log", "info", &name][..], &["check", &name], &["run", &name], &["compare", &name]];
     for words in words {
         assert_harmless(&words, &khz(bench.path(), words).output().unwrap().stderr);
     }

@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 /// The commands under one, by its help.
 fn commands(of: &[&str]) -> Vec<String> {
     let help = stdout(&khz(Path::new("."), &[of, &["--help"]].concat()));
-    let list = help.split("Commands:\n").nth(1).unwrap_or_default();
+    // The first help has them in groups.
+    let lists = if of.is_empty() { "\n\n" } else { "Commands:\n" };
+    let list = help.split_once(lists).unwrap_or_default().1;
     let lines = list.lines().take_while(|line| !line.is_empty());
     let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
@@ -168,6 +170,19 @@ fn the_first_help_fits_a_terminal() {
 }
 
 #[test]
+fn a_former_name_is_answered_with_the_present_one() {
+    for (words, now) in [
+        (&["report", "a.json"][..], "`khz report` is now `khz compare`"),
+        (&["body", "--mjcf"], "`khz body` is now `khz new --model-of ROBOT.toml`"),
+        (&["help", "report"], "`khz report` is now `khz compare`"),
+    ] {
+        let output = khz(Path::new("."), words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert_eq!(stderr(&output), format!("error: {now}\n"));
+    }
+}
+
+#[test]
 fn errors_have_one_prefix() {
     for words in [
         &["no-such-command"][..],
@@ -176,7 +191,7 @@ fn errors_have_one_prefix() {
         &["check", "nowhere.toml"],
         &["bus", "scan", "nope"],
         &["rtt", "send", "127.0.0.1", "--payload", "1"],
-        &["report", "nowhere.json"],
+        &["compare", "nowhere.json"],
         &["drill", "fall", "nowhere.toml"],
     ] {
         let output = khz(Path::new("."), words);

@@ -1,4 +1,4 @@
-//! `khz jitter`, `khz report` and `khz doctor` from the command line.
+//! `khz jitter`, `khz compare` and `khz doctor` from the command line.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -65,7 +65,7 @@ fn a_matrix_is_measured_saved_and_compared() {
     assert_eq!(raw.lines().count(), 1 + 4);
     assert!(folder.path().join("wake-1.hgrm").exists());
 
-    let output = khz(&["report", "a.json", "a.json", "-o", "both.html"], folder.path());
+    let output = khz(&["compare", "a.json", "a.json", "-o", "both.html"], folder.path());
     assert!(output.status.success(), "{}", stderr(&output));
     let page = std::fs::read_to_string(folder.path().join("both.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("8 runs side by side"));
@@ -82,7 +82,7 @@ fn results_that_cannot_be_used_exit_2_and_say_why() {
         ("", "cut off after 0 bytes"),
     ] {
         std::fs::write(folder.path().join("a.json"), text).unwrap();
-        let output = khz(&["report", "a.json"], folder.path());
+        let output = khz(&["compare", "a.json"], folder.path());
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains(word), "{text}: {}", stderr(&output));
     }

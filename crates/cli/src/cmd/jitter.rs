@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
   sudo khz jitter --cpu 3 --duration 1m
   sudo khz jitter --load cpu=4,mem=2 --html jitter.html --save jitter.json
   sudo khz jitter --matrix --duration 10s
-  khz report before.json after.json")]
+  khz compare before.json after.json")]
 pub struct Args {
     /// Period
     #[arg(long, default_value = "1ms", value_parser = duration_ns)]
@@ -88,7 +88,7 @@ pub struct Args {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Write the results to a file, for `khz report`
+    /// Write the results to a file, for `khz compare`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Write a page with plots

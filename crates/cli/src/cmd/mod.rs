@@ -1,10 +1,10 @@
 //! One file per subcommand. Exit codes: 0 done, 1 ran but failed or degraded, 2 bad input.
 
-mod body;
 mod budget;
 mod bus;
 mod check;
 mod colour;
+mod compare;
 mod completions;
 mod doctor;
 mod drill;
@@ -16,7 +16,6 @@ mod output;
 mod param;
 mod progress;
 mod replay;
-mod report;
 mod robot_file;
 mod rtt;
 mod run;
@@ -36,10 +35,10 @@ pub const BAD_INPUT: u8 = 2;
 /// What `khz` can do. What packagers need alone is not in its help.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    Body(body::Args),
     Budget(budget::Args),
     Bus(bus::Args),
     Check(check::Args),
+    Compare(compare::Args),
     #[command(hide = true)]
     Completions(completions::Args),
     Doctor(doctor::Args),
@@ -52,7 +51,6 @@ pub enum Command {
     New(new::Args),
     Param(param::Args),
     Replay(replay::Args),
-    Report(report::Args),
     Rtt(rtt::Args),
     Run(Box<run::Args>),
     View(Box<view::Args>),
@@ -62,10 +60,10 @@ impl Command {
     /// Does it.
     pub fn run(self) -> Result<ExitCode> {
         match self {
-            Self::Body(args) => body::run(&args),
             Self::Budget(args) => budget::run(args),
             Self::Bus(args) => bus::run(args),
             Self::Check(args) => check::run(args),
+            Self::Compare(args) => compare::run(args),
             Self::Completions(args) => completions::run(&args),
             Self::Doctor(args) => doctor::run(args),
             Self::Drill(args) => drill::run(args),
@@ -76,7 +74,6 @@ impl Command {
             Self::New(args) => new::run(&args),
             Self::Param(args) => param::run(&args),
             Self::Replay(args) => replay::run(args),
-            Self::Report(args) => report::run(args),
             Self::Rtt(args) => rtt::run(args),
             Self::Run(args) => run::run(*args),
             Self::View(args) => view::run(*args),

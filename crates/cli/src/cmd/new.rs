@@ -1,5 +1,6 @@
-//! `khz new`: a robot file to begin with, and a project around it.
+//! `khz new`: a robot file to begin with, a project around it, or a model of it.
 
+mod model;
 mod project;
 
 use super::bus::scan;
@@ -19,14 +20,14 @@ use std::process::ExitCode;
 /// The largest URDF that is read, in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// Write a first robot file, and a project around it
+/// Write a first robot file, a project around it, or a MuJoCo model of it
 ///
 /// The file is checked, and its rate and formats are such that the cycle fits, as far as `khz budget` can tell. Nothing that is
 /// there is overwritten without --force.
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("origin").required(true).args(["from", "template", "urdf", "mjcf"])))]
+#[command(group(clap::ArgGroup::new("origin").required(true).args(["from", "template", "urdf", "mjcf", "model_of"])))]
 pub struct Args {
-    /// Where to write the robot file; robot.toml without it
+    /// Where to write the robot file, or the model; without it, robot.toml or robot.xml
     #[arg(conflicts_with_all = ["rust", "python"])]
     file: Option<PathBuf>,
     /// Write it for the servos that answer on a link: fdcanusb:/dev/ttyACM0, socketcan:can0, …; repeat it for several adapters
@@ -45,6 +46,10 @@ pub struct Args {
     /// Write it for the actuated joints of a MuJoCo model, with its gains, limits, IMU and keyframe; simulated in this model
     #[arg(long, value_name = "FILE")]
     mjcf: Option<PathBuf>,
+    /// Write no robot file but a first MuJoCo model of the joints of this one: with their names, inertia, friction, stops, gravity
+    /// and start; the rest is for you to fill in
+    #[arg(long, value_name = "ROBOT", conflicts_with_all = ["rust", "python"])]
+    model_of: Option<PathBuf>,
     /// Make a Rust project in this folder, with the robot file in it
     #[arg(long, value_name = "DIR", conflicts_with = "python")]
     rust: Option<PathBuf>,
@@ -64,6 +69,11 @@ pub struct Args {
 /// # Errors
 /// There is nothing to make it of, or a file cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(robot) = &args.model_of {
+        let path = args.file.clone().unwrap_or_else(|| PathBuf::from("robot.xml"));
+        model::write(robot, &path, args.force)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let path = robot_path(args);
     let (text, others) = robot(args)?;
     let Drafted { text, wrong } = fitting(text, &path.display().to_string())?;

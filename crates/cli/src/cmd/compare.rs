@@ -1,4 +1,4 @@
-//! `khz report`: results side by side on one page.
+//! `khz compare`: results side by side on one page.
 
 use super::{output, show};
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,11 +11,11 @@ use std::process::ExitCode;
 
 /// Compare results of `khz jitter` or of `khz rtt send` on one page
 ///
-/// Of those that were saved with `--save`. The page is one self-contained file.
+/// The files are those written with `--save`. The page is one self-contained file.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  khz report before.json after.json -o comparison.html
-  khz report jitter.json --bin 1us")]
+  khz compare before.json after.json -o comparison.html
+  khz compare jitter.json --bin 1us")]
 pub struct Args {
     /// Files of results; the first is what the others are compared with
     #[arg(required = true, value_name = "RESULTS.json")]

@@ -1,0 +1,56 @@
+//! The first help: all commands by what they are for; and what commands are called that had another name.
+
+use crate::cmd::Command;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Error, Subcommand};
+use std::fmt::Write;
+
+/// The commands by what they are for, in the order in which a person meets them.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Robots", &["new", "check", "budget", "run", "view", "param"]),
+    ("Devices", &["bus", "emulate"]),
+    ("Logs and faults", &["log", "replay", "drill"]),
+    ("Computer and network", &["doctor", "jitter", "rtt", "compare"]),
+];
+
+/// Former names, and what to write now.
+const RENAMED: [(&str, &str); 2] = [("body", "new --model-of ROBOT.toml"), ("report", "compare")];
+
+/// What `khz --help` prints: it fits 25 lines.
+pub fn template() -> String {
+    let commands = Command::augment_subcommands(clap::Command::new("khz"));
+    let about = |name: &&str| commands.find_subcommand(name).and_then(clap::Command::get_about);
+    let mut text = "{about-with-newline}{usage-heading} {usage}\n".to_owned();
+    for (title, names) in GROUPS {
+        let _ = write!(text, "\n\x1b[1m\x1b[4m{title}:\x1b[0m");
+        for name in names {
+            let about = about(name).map(ToString::to_string).unwrap_or_default();
+            let _ = write!(text, "\n  \x1b[1m{name:<9}\x1b[0m{about}");
+        }
+    }
+    text + "\n\n`khz COMMAND --help` says more, with examples; `khz --version` which khz this is."
+}
+
+/// What to write instead of a command that was called otherwise once.
+pub fn renamed(error: &Error) -> Option<String> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let (old, new) = RENAMED.iter().find(|(old, _)| old == name)?;
+    Some(format!("`khz {old}` is now `khz {new}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_the_help_once_and_no_former_name_is_one() {
+        let commands = Command::augment_subcommands(clap::Command::new("khz"));
+        let shown = commands.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        names.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(names, grouped);
+        assert!(RENAMED.iter().all(|(old, _)| commands.find_subcommand(old).is_none()));
+    }
+}
