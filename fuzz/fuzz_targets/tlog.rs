@@ -16,8 +16,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = reader.seek(1_583_798_400_500_000);
     read(&mut reader);
     // What a repair makes is whole.
-    let Ok((report, mended)) = repair(bytes, Vec::new(), |_| {}) else { return };
-    let (again, _) = repair(mended, Vec::new(), |_| {}).expect("a repaired log can be read");
+    let Ok((report, repaired)) = repair(bytes, Vec::new(), |_| {}) else { return };
+    let (again, _) = repair(repaired, Vec::new(), |_| {}).expect("a repaired log can be read");
     assert_eq!((again.samples, again.damages, again.was_finished), (report.samples, 0, true));
 });
 

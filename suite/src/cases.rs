@@ -167,7 +167,7 @@ pub fn cut(build: &Build) {
     }
     assert_eq!(rig.link.counters(0).downs, downs);
     let now_ns = rig.now_ns();
-    rig.stand.mend(now_ns);
+    rig.stand.repair(now_ns);
     // Opening the device again is the kernel's affair and takes as long as it takes.
     let started = Instant::now();
     while rig.tick().replied != 3 {

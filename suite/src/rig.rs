@@ -29,7 +29,7 @@ pub trait Stand {
     fn cut(&mut self, now_ns: i64) -> u64;
 
     /// Joins them again. The servos may have booted afresh.
-    fn mend(&mut self, now_ns: i64);
+    fn repair(&mut self, now_ns: i64);
 
     /// The bus takes nothing, or takes everything again: the adapter stays, its queue is full.
     fn refuse(&mut self, refuses: bool, now_ns: i64);

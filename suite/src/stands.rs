@@ -115,7 +115,7 @@ impl<T> Stand for InProcess<T> {
         self.downs
     }
 
-    fn mend(&mut self, now_ns: i64) {
+    fn repair(&mut self, now_ns: i64) {
         (self.cut)(&mut self.far.get(), false, now_ns);
     }
 
@@ -296,7 +296,7 @@ impl Stand for Served {
         self.downs
     }
 
-    fn mend(&mut self, _: i64) {
+    fn repair(&mut self, _: i64) {
         *self.server.get() = Some((self.serve)());
     }
 

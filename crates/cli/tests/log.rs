@@ -114,9 +114,9 @@ fn a_cut_log_is_read_told_of_and_repaired() {
     // As it is printed.
     let whole = bench.log.replace(".tlog", ".whole.tlog");
     assert!(error.contains(&format!("`khz log repair {} --output {whole}`", bench.log)), "{error}");
-    let mended = format!("{}/mended.tlog", bench.folder);
-    assert_eq!(khz(&["repair", &bench.log, "--output", &mended]).status.code(), Some(1));
-    let again = khz(&["info", &mended, "--json"]);
+    let repaired = format!("{}/repaired.tlog", bench.folder);
+    assert_eq!(khz(&["repair", &bench.log, "--output", &repaired]).status.code(), Some(1));
+    let again = khz(&["info", &repaired, "--json"]);
     assert!(again.status.success());
     assert_eq!(samples(&again), samples(&output));
     assert!((400..600).contains(&samples(&again)));
@@ -191,8 +191,8 @@ fn a_part_of_what_others_sent_still_has_samples_that_came_late() {
     }
     std::fs::write(path("far"), log.finish().unwrap()).unwrap();
     assert!(khz(&["extract", &path("far"), "-r", "beat", "-o", &path("part")]).status.success());
-    assert!(khz(&["repair", &path("far"), "-o", &path("mended")]).status.success());
-    for name in ["far", "part", "mended"] {
+    assert!(khz(&["repair", &path("far"), "-o", &path("repaired")]).status.success());
+    for name in ["far", "part", "repaired"] {
         // From the first sample on: those of 10, 11 and 12.
         assert_eq!(lines_of(&["cat", &path(name), "--to", "2.5"]).len(), 3, "{name}");
     }
@@ -643,9 +643,9 @@ fn diff_reads_what_is_sound_of_damaged_logs_and_tells() {
         assert!(diff[0]["fields"].as_array().unwrap().is_empty(), "{diff}");
     }
     // Of a sound part and a damaged one the same is left, and still the damage is told.
-    let mended = format!("{}/mended.tlog", bench.folder);
-    assert_eq!(khz(&["repair", &cut, "-o", &mended]).status.code(), Some(1));
-    let (code, _, told) = diff(&[&cut, &mended]);
+    let repaired = format!("{}/repaired.tlog", bench.folder);
+    assert_eq!(khz(&["repair", &cut, "-o", &repaired]).status.code(), Some(1));
+    let (code, _, told) = diff(&[&cut, &repaired]);
     assert!(code == Some(1) && told.contains(&format!("{cut}: byte")), "{told}");
 }
 

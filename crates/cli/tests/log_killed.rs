@@ -85,15 +85,15 @@ fn what_a_killed_process_recorded_is_soon_in_its_log_and_can_be_repaired() {
         let found = numbers(&log);
         assert!(count < found && found <= last + 2, "{count} {found} {last}");
 
-        let mended = folder.path().join("mended.tlog");
+        let repaired = folder.path().join("repaired.tlog");
         let repair = Command::new(env!("CARGO_BIN_EXE_khz"))
             .args(["log", "repair", "--force", "-o"])
-            .args([&mended, &log])
+            .args([&repaired, &log])
             .output()
             .unwrap();
         // 1 where its last block is torn.
         assert!(matches!(repair.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&repair.stderr));
-        assert!(Reader::open(std::fs::File::open(&mended).unwrap()).unwrap().is_finished());
-        assert_eq!(numbers(&mended), found);
+        assert!(Reader::open(std::fs::File::open(&repaired).unwrap()).unwrap().is_finished());
+        assert_eq!(numbers(&repaired), found);
     }
 }

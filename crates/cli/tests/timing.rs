@@ -110,7 +110,7 @@ fn the_doctor_exits_by_its_worst_finding() {
         (report["grade"].as_str(), report["findings"][0]["topic"].as_str()),
         (Some("bad"), Some("serial"))
     );
-    assert_eq!(report["findings"][0]["mend"]["root"], true);
+    assert_eq!(report["findings"][0]["fix"]["root"], true);
 }
 
 #[test]

@@ -167,10 +167,10 @@ fn reading_up_to_a_time_does_not_miss_what_waited_in_a_batch() {
 #[test]
 fn a_repaired_log_has_the_same_samples_as_small() {
     let log = log(10_000);
-    let (report, mended) = repair(log.as_slice(), Vec::new(), |_| {}).unwrap();
+    let (report, repaired) = repair(log.as_slice(), Vec::new(), |_| {}).unwrap();
     assert_eq!((report.samples, report.damages), (10_100, 0));
-    assert!(mended.len() < log.len() + log.len() / 10);
-    assert_eq!(numbers(&mut Reader::open(mended.as_slice()).unwrap()), expected(0..10_000));
+    assert!(repaired.len() < log.len() + log.len() / 10);
+    assert_eq!(numbers(&mut Reader::open(repaired.as_slice()).unwrap()), expected(0..10_000));
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn a_rare_sample_is_not_late_in_a_repaired_log() {
     let often = log.record("often", &Type::Null).unwrap();
     log.write(rare, Some(T0), &[]).unwrap();
     (0..100).for_each(|n| log.write(often, Some(T0 + n * 100_000), &[]).unwrap());
-    let (_, mended) = repair(log.finish().unwrap(), Vec::new(), |_| {}).unwrap();
-    let mut reader = Reader::open(mended).unwrap();
+    let (_, repaired) = repair(log.finish().unwrap(), Vec::new(), |_| {}).unwrap();
+    let mut reader = Reader::open(repaired).unwrap();
     let before = std::iter::from_fn(|| reader.next().unwrap().map(|item| item.record.name() == "often"));
     assert_eq!(before.take_while(|is_often| *is_often).count(), 10, "those of the first second");
 }
@@ -207,9 +207,9 @@ fn a_bit_flipped_in_a_batch_costs_that_batch() {
     let mut log = log(10_000);
     let middle = log.len() / 2;
     log[middle] ^= 0x10;
-    let (report, mended) = repair(log.as_slice(), Vec::new(), |_| {}).unwrap();
+    let (report, repaired) = repair(log.as_slice(), Vec::new(), |_| {}).unwrap();
     assert_eq!(report.damages, 1);
-    let found = numbers(&mut Reader::open(mended.as_slice()).unwrap());
+    let found = numbers(&mut Reader::open(repaired.as_slice()).unwrap());
     assert!(found.len() < 10_000 && found.len() > 5_000, "{}", found.len());
 }
 

@@ -5,7 +5,7 @@ mod fix;
 use super::{show, show_text};
 use anyhow::{Context, Result};
 use khz_link::socketcan::interface::{self, Finding as CanFinding, Interface};
-use khz_measure::doctor::{self, Finding, Level, Machine, Mend};
+use khz_measure::doctor::{self, Finding, Fix, Level, Machine};
 use khz_rt::proc::Root;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ fn interface_findings(interface: &Interface, found: Vec<CanFinding>) -> Vec<Find
             level: Level::Good,
             what: format!("{name} is set up for {kind}"),
             why,
-            mend: None,
+            fix: None,
         }];
     }
     let finding = |can: CanFinding| Finding {
@@ -115,7 +115,7 @@ fn interface_findings(interface: &Interface, found: Vec<CanFinding>) -> Vec<Find
         level: if can.fatal { Level::Bad } else { Level::Warning },
         what: format!("{name}: {}", can.what),
         why: can.why,
-        mend: Some(Mend::command(can.command)),
+        fix: Some(Fix::command(can.command)),
     };
     found.into_iter().map(finding).collect()
 }

@@ -58,7 +58,7 @@ pub(super) fn governor(machine: &Machine) -> Vec<Finding> {
         Finding::good("cpu", what, GOVERNOR)
     } else {
         Finding::new("cpu", Level::Warning, what, GOVERNOR)
-            .mend("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
+            .fix("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
     }]
 }
 
@@ -122,12 +122,12 @@ pub(super) fn interrupts(machine: &Machine) -> Vec<Finding> {
     }
     let others = others(&cpu_list(&passport.cpus_online), &isolated);
     let what = format!("interrupts {} are served on the loop's CPU", strays.join(", "));
-    let mend = format!(
+    let fix = format!(
         "for i in {}; do echo {} | sudo tee /proc/irq/$i/smp_affinity_list; done",
         strays.join(" "),
         others
     );
-    vec![Finding::new("cpu", Level::Warning, what, INTERRUPTS).mend(mend)]
+    vec![Finding::new("cpu", Level::Warning, what, INTERRUPTS).fix(fix)]
 }
 
 const HYPERVISOR: &str = "A hypervisor stops a virtual CPU whenever it likes, for milliseconds (steal time); nothing \
@@ -140,8 +140,8 @@ pub(super) fn hypervisor(machine: &Machine) -> Vec<Finding> {
     let steal = steal_percent(&machine.root.read("/proc/stat").unwrap_or_default());
     let what = format!("virtual machine ({hypervisor}), {steal:.2} % of its CPU time stolen since the start");
     let level = if steal >= 0.5 { Level::Bad } else { Level::Warning };
-    let mend = "run robots on real hardware; else give the guest CPUs of the host's own (virsh vcpupin, isolcpus there)";
-    vec![Finding::new("cpu", level, what, HYPERVISOR).advise(mend)]
+    let fix = "run robots on real hardware; else give the guest CPUs of the host's own (virsh vcpupin, isolcpus there)";
+    vec![Finding::new("cpu", level, what, HYPERVISOR).advise(fix)]
 }
 
 /// Stolen time of all time, from the first line of `/proc/stat`.

@@ -51,8 +51,8 @@ pub(super) fn throttling(machine: &Machine) -> Vec<Finding> {
             "keep `loop.wake` at \"hybrid\" or \"sleep\", which leave the rest by themselves; for \"spin\", or a loop that is \
              never done before its period is over: sudo sysctl kernel.sched_rt_runtime_us=-1",
         ),
-        100.0.. => Finding::new("kernel", Level::Note, what, THROTTLING).mend(back),
-        _ => Finding::new("kernel", Level::Bad, what, THROTTLING).mend(back),
+        100.0.. => Finding::new("kernel", Level::Note, what, THROTTLING).fix(back),
+        _ => Finding::new("kernel", Level::Bad, what, THROTTLING).fix(back),
     }]
 }
 
@@ -69,7 +69,7 @@ pub(super) fn clock_source(machine: &Machine) -> Vec<Finding> {
     let available = machine.root.read(&CLOCK_FILE.replace("current", "available")).unwrap_or_default();
     let finding = Finding::new("kernel", Level::Bad, what, CLOCK);
     vec![if available.split(' ').any(|name| name == "tsc") {
-        finding.mend(format!("echo tsc | sudo tee {CLOCK_FILE}"))
+        finding.fix(format!("echo tsc | sudo tee {CLOCK_FILE}"))
     } else {
         finding.advise(
             "the kernel found the CPU's counter unreliable (`dmesg | grep -i tsc`): update the firmware",
@@ -83,7 +83,7 @@ pub(super) fn timer_migration(machine: &Machine) -> Vec<Finding> {
     match machine.root.number("/proc/sys/kernel/timer_migration") {
         Some(1) => vec![
             Finding::new("kernel", Level::Note, "timers may move between CPUs", MIGRATION)
-                .mend("sudo sysctl kernel.timer_migration=0"),
+                .fix("sudo sysctl kernel.timer_migration=0"),
         ],
         Some(0) => vec![Finding::good("kernel", "timers stay on their CPU", MIGRATION)],
         _ => Vec::new(),

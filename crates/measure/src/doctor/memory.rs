@@ -44,8 +44,7 @@ pub(super) fn swap(machine: &Machine) -> Vec<Finding> {
     let level = if used_mb > 0 { Level::Warning } else { Level::Note };
     let what = format!("swap is on, {used_mb} MB of it used");
     vec![
-        Finding::new("memory", level, what, SWAP)
-            .mend_but("sudo swapoff -a", "and take it out of /etc/fstab"),
+        Finding::new("memory", level, what, SWAP).fix_but("sudo swapoff -a", "and take it out of /etc/fstab"),
     ]
 }
 
@@ -58,7 +57,7 @@ pub(super) fn huge_pages(machine: &Machine) -> Vec<Finding> {
         return Vec::new();
     }
     let finding = Finding::new("memory", Level::Note, "transparent huge pages are always on", HUGE);
-    vec![finding.mend("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled")]
+    vec![finding.fix("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled")]
 }
 
 #[cfg(test)]

@@ -67,14 +67,14 @@ pub struct Finding {
     pub what: String,
     /// Why it matters for a loop at 1 kHz.
     pub why: &'static str,
-    /// What mends it.
+    /// What fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mend: Option<Mend>,
+    pub fix: Option<Fix>,
 }
 
-/// What mends a finding.
+/// What fixes a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Mend {
+pub struct Fix {
     /// What does it by itself, now: a line for a shell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -85,7 +85,7 @@ pub struct Mend {
     pub root: bool,
 }
 
-impl Mend {
+impl Fix {
     /// What a line for a shell does by itself.
     pub fn command(line: impl Into<String>) -> Self {
         Self::new(Some(line.into()), None)
@@ -97,7 +97,7 @@ impl Mend {
     }
 }
 
-impl fmt::Display for Mend {
+impl fmt::Display for Fix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.command, &self.note) {
             (Some(command), Some(note)) => write!(f, "{command} ({note})"),
@@ -113,29 +113,29 @@ impl Finding {
         what: impl Into<String>,
         why: &'static str,
     ) -> Finding {
-        Finding { topic, level, what: what.into(), why, mend: None }
+        Finding { topic, level, what: what.into(), why, fix: None }
     }
 
     pub(crate) fn good(topic: &'static str, what: impl Into<String>, why: &'static str) -> Finding {
         Finding::new(topic, Level::Good, what, why)
     }
 
-    /// A line for a shell mends it by itself.
+    /// A line for a shell fixes it by itself.
     #[must_use]
-    pub(crate) fn mend(self, command: impl Into<String>) -> Finding {
-        Finding { mend: Some(Mend::command(command)), ..self }
+    pub(crate) fn fix(self, command: impl Into<String>) -> Finding {
+        Finding { fix: Some(Fix::command(command)), ..self }
     }
 
-    /// As [`Finding::mend`], with what to know of the command.
+    /// As [`Finding::fix`], with what to know of the command.
     #[must_use]
-    pub(crate) fn mend_but(self, command: &str, note: &str) -> Finding {
-        Finding { mend: Some(Mend::new(Some(command.to_owned()), Some(note.to_owned()))), ..self }
+    pub(crate) fn fix_but(self, command: &str, note: &str) -> Finding {
+        Finding { fix: Some(Fix::new(Some(command.to_owned()), Some(note.to_owned()))), ..self }
     }
 
-    /// No command mends it by itself: it needs a choice, an editor or a new start.
+    /// No command fixes it by itself: it needs a choice, an editor or a new start.
     #[must_use]
     pub(crate) fn advise(self, note: impl Into<String>) -> Finding {
-        Finding { mend: Some(Mend::new(None, Some(note.into()))), ..self }
+        Finding { fix: Some(Fix::new(None, Some(note.into()))), ..self }
     }
 }
 
@@ -152,8 +152,8 @@ impl fmt::Display for Finding {
             return Ok(());
         }
         write!(f, "\n{:19}{}", "", self.why)?;
-        if let Some(mend) = &self.mend {
-            write!(f, "\n{:19}→ {}", "", mend)?;
+        if let Some(fix) = &self.fix {
+            write!(f, "\n{:19}→ {}", "", fix)?;
         }
         Ok(())
     }
@@ -230,13 +230,13 @@ pub(crate) mod pretend {
         Pretend { machine: Machine::at(root), _directory: directory }
     }
 
-    /// What a check finds on a machine of these files: level, what, and what mends it.
+    /// What a check finds on a machine of these files: level, what, and what fixes it.
     pub(crate) fn found(
         check: fn(&Machine) -> Vec<Finding>,
         files: &[(&str, &str)],
     ) -> Vec<(super::Level, String, String)> {
         let told = |finding: Finding| {
-            (finding.level, finding.what, finding.mend.map_or(String::new(), |mend| mend.to_string()))
+            (finding.level, finding.what, finding.fix.map_or(String::new(), |fix| fix.to_string()))
         };
         check(&machine(files).machine).into_iter().map(told).collect()
     }
@@ -267,7 +267,7 @@ mod tests {
             ("/proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1000 10 -2\n"),
         ]);
         for finding in examine(&noisy.machine) {
-            assert_eq!(finding.mend.is_none(), finding.level == Level::Good, "{finding}");
+            assert_eq!(finding.fix.is_none(), finding.level == Level::Good, "{finding}");
             assert!(!finding.why.is_empty());
         }
     }
@@ -302,8 +302,8 @@ mod tests {
             ("/sys/bus/usb/devices/1-1/power/control", "auto"),
         ]);
         ill.machine.coalescing = vec![("eth0".into(), "Adaptive RX: on\nrx-usecs: 3\n".into())];
-        let mends = examine(&ill.machine).into_iter().filter_map(|finding| finding.mend);
-        let commands: Vec<_> = mends.filter_map(|mend| mend.command).collect();
+        let fixes = examine(&ill.machine).into_iter().filter_map(|finding| finding.fix);
+        let commands: Vec<_> = fixes.filter_map(|fix| fix.command).collect();
         assert_eq!(commands.len(), 12, "{commands:#?}");
         for command in commands {
             let read = std::process::Command::new("sh").args(["-n", "-c", &command]).status().unwrap();
@@ -313,12 +313,12 @@ mod tests {
 
     #[test]
     fn shown_with_why_and_how_only_when_not_well() {
-        let bad = Finding::new("rights", Level::Bad, "no right", "It matters.").mend("sudo true");
+        let bad = Finding::new("rights", Level::Bad, "no right", "It matters.").fix("sudo true");
         assert_eq!(
             bad.to_string(),
             "BAD      rights    no right\n                   It matters.\n                   → sudo true"
         );
-        assert!(bad.mend.unwrap().root);
+        assert!(bad.fix.unwrap().root);
         assert_eq!(Finding::good("rights", "all", "It matters.").to_string(), "good     rights    all");
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn coalescing(machine: &Machine) -> Vec<Finding> {
             let what = format!("{card} collects packets for {wait_us} µs {how}");
             let off = if adaptive { "adaptive-rx off adaptive-tx off " } else { "" };
             Finding::new("network", Level::Note, what.trim_end(), COALESCING)
-                .mend(format!("sudo ethtool -C {card} {off}rx-usecs 0 tx-usecs 0"))
+                .fix(format!("sudo ethtool -C {card} {off}rx-usecs 0 tx-usecs 0"))
         })
     };
     machine.coalescing.iter().filter_map(finding).collect()
@@ -47,7 +47,7 @@ pub(super) fn busy_poll(machine: &Machine) -> Vec<Finding> {
     match machine.root.number("/proc/sys/net/core/busy_poll") {
         Some(0) => vec![
             Finding::new("network", Level::Note, "sockets do not poll their card", BUSY_POLL)
-                .mend("sudo sysctl net.core.busy_poll=50 net.core.busy_read=50"),
+                .fix("sudo sysctl net.core.busy_poll=50 net.core.busy_read=50"),
         ],
         Some(us) => vec![Finding::good("network", format!("sockets poll their card for {us} µs"), BUSY_POLL)],
         None => Vec::new(),
@@ -66,7 +66,7 @@ pub(super) fn serial_latency(machine: &Machine) -> Vec<Finding> {
         Some(if ms <= 1 {
             Finding::good("serial", what, SERIAL)
         } else {
-            Finding::new("serial", Level::Bad, what, SERIAL).mend(format!("echo 1 | sudo tee {file}"))
+            Finding::new("serial", Level::Bad, what, SERIAL).fix(format!("echo 1 | sudo tee {file}"))
         })
     };
     machine.root.list(PLACE).iter().filter_map(finding).collect()
@@ -86,7 +86,7 @@ mod tests {
             let mut pretend = machine(&CARD);
             pretend.machine.coalescing = vec![("eth0".into(), text.into())];
             let finding = coalescing(&pretend.machine).into_iter().next();
-            finding.map(|finding| (finding.what, finding.mend.map_or(String::new(), |mend| mend.to_string())))
+            finding.map(|finding| (finding.what, finding.fix.map_or(String::new(), |fix| fix.to_string())))
         };
         let (what, command) = told("Adaptive RX: off  TX: off\nrx-usecs: 3\n").unwrap();
         assert_eq!(what, "eth0 collects packets for 3 µs");

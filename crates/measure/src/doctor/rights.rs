@@ -83,7 +83,7 @@ pub(super) fn real_time_group(machine: &Machine) -> Vec<Finding> {
                 format!("control group {group} has no real-time share"),
                 GROUP,
             )
-            .mend(format!("echo 950000 | sudo tee {file}")),
+            .fix(format!("echo 950000 | sudo tee {file}")),
         ],
         Some(share) => {
             vec![Finding::good("rights", format!("control group may use {share} µs of real time"), GROUP)]
@@ -133,9 +133,9 @@ pub(super) fn container(machine: &Machine) -> Vec<Finding> {
     if allowed > 0 && allowed < online {
         let what = format!("may use {allowed} of {online} CPUs");
         let why = "A thread cannot be tied to a CPU outside this set.";
-        let mend =
+        let fix =
             "start it without taskset, or widen the set: sudo systemctl set-property <unit> AllowedCPUs=";
-        findings.push(Finding::new("rights", Level::Note, what, why).advise(mend));
+        findings.push(Finding::new("rights", Level::Note, what, why).advise(fix));
     }
     findings
 }

@@ -33,7 +33,7 @@ pub(super) fn autosuspend(machine: &Machine) -> Vec<Finding> {
         Some(match machine.root.read(&file)?.as_str() {
             "auto" => {
                 Finding::new("usb", Level::Note, format!("{port} may be suspended when idle"), AUTOSUSPEND)
-                    .mend(format!("echo on | sudo tee {file}"))
+                    .fix(format!("echo on | sudo tee {file}"))
             }
             _ => Finding::good("usb", format!("{port} is never suspended"), AUTOSUSPEND),
         })

@@ -25,7 +25,7 @@ pub fn run(findings: &[Finding], yes: bool) -> Result<ExitCode> {
     }
     let mut failed = false;
     for (finding, command) in fixes {
-        let note = finding.mend.as_ref().and_then(|mend| mend.note.as_ref());
+        let note = finding.fix.as_ref().and_then(|fix| fix.note.as_ref());
         let note = note.map(|note| format!("  ({note})\n")).unwrap_or_default();
         show(&format!("{}\n  {command}\n{note}", finding.what))?;
         if yes || is_wanted()? {
@@ -37,7 +37,7 @@ pub fn run(findings: &[Finding], yes: bool) -> Result<ExitCode> {
 
 /// How to fix a finding by a command alone.
 fn command(finding: &Finding) -> Option<&str> {
-    finding.mend.as_ref()?.command.as_deref().filter(|_| finding.level > Level::Good)
+    finding.fix.as_ref()?.command.as_deref().filter(|_| finding.level > Level::Good)
 }
 
 /// A line that says what can be fixed.
@@ -72,19 +72,19 @@ fn program() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_measure::doctor::Mend;
+    use khz_measure::doctor::Fix;
 
-    fn finding(level: Level, mend: Mend) -> Finding {
-        Finding { topic: "cpu", level, what: String::new(), why: "", mend: Some(mend) }
+    fn finding(level: Level, fix: Fix) -> Finding {
+        Finding { topic: "cpu", level, what: String::new(), why: "", fix: Some(fix) }
     }
 
     #[test]
     fn only_what_a_command_fixes_alone_is_run() {
         let governor = "echo performance | sudo tee /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
-        let (alone, note) = (Mend::command(governor), Some("and take it out of /etc/fstab".to_owned()));
-        let advice = Mend { command: None, note: note.clone(), root: true };
+        let (alone, note) = (Fix::command(governor), Some("and take it out of /etc/fstab".to_owned()));
+        let advice = Fix { command: None, note: note.clone(), root: true };
         assert_eq!(command(&finding(Level::Note, alone.clone())), Some(governor));
-        assert_eq!(command(&finding(Level::Note, Mend { note, ..alone.clone() })), Some(governor));
+        assert_eq!(command(&finding(Level::Note, Fix { note, ..alone.clone() })), Some(governor));
         assert_eq!(command(&finding(Level::Note, advice)), None);
         assert_eq!(command(&finding(Level::Good, alone.clone())), None);
         assert!(hint(&[finding(Level::Note, alone)]).contains("for 1 of them"));
