@@ -1,5 +1,4 @@
 //! Servos by hand, emulated.
-#![allow(clippy::unwrap_used)]
 
 use khz_robot::RobotConfig;
 use khz_robot::desk::{Desk, DeskError, Order, Scan, Wanted};

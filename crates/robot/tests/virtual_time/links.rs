@@ -1,5 +1,4 @@
 //! What a robot file says of a bus reaches its link.
-#![allow(clippy::unwrap_used)]
 
 use khz_link::Link;
 use khz_robot::config::Receive;

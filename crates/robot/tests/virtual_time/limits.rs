@@ -1,5 +1,4 @@
 //! Limits hold on the joint, not only on the wire: single emulated joints in virtual time.
-#![allow(clippy::unwrap_used)]
 
 use khz_link::{Link, LinkError, Received};
 use khz_robot::assemble;

@@ -1,5 +1,4 @@
 //! The built-in controller `walk` on an emulated quadruped, with the bytes of all its servos, in virtual time.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::{Trunk, World};
 use khz_link::{Link, LinkError, Received};
@@ -12,9 +11,6 @@ use khz_robot::{RobotConfig, ServoCommand, assemble};
 use khz_wire::Request;
 use std::f64::consts::TAU;
 use std::sync::{Arc, Mutex};
-
-#[global_allocator]
-static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
 
 /// When the robot has stood up, s.
 const STANDS_S: f64 = 2.5;

@@ -1,5 +1,4 @@
 //! The figures of a run, in virtual time with scripted freezes: every value is known exactly.
-#![allow(clippy::unwrap_used)]
 
 use khz_robot::assemble;
 use khz_robot::config::QUADRUPED;

@@ -1,6 +1,5 @@
 //! Robots of RobStride and CubeMars servos, in virtual time: they come up only if their motors can be what the file says, and come
 //! down as they have to.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_link::{Link, LinkError, Received};
@@ -15,9 +14,6 @@ use khz_wire::Request;
 use khz_wire::mit::Codes;
 use khz_wire::robstride;
 use std::sync::{Arc, Mutex};
-
-#[global_allocator]
-static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
 
 const MS: i64 = 1_000_000;
 

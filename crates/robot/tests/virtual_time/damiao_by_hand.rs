@@ -1,5 +1,4 @@
 //! Damiao servos by hand, emulated: an order is carried out whole, or the motor is off.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::{FamilyConfig, World};
 use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};

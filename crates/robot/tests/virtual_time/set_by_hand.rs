@@ -1,5 +1,4 @@
 //! Zero, id and watchdog of emulated servos, set by hand: what counts is what the servo says afterwards.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::{Injection, World};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};

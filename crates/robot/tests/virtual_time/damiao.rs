@@ -1,5 +1,4 @@
 //! A robot of Damiao servos, in virtual time: it comes up only if its motors are as its file says, and comes down as it has to.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_link::{Link, LinkError, Received};

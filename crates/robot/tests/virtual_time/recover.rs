@@ -1,5 +1,4 @@
 //! `supervisor.recover = "on"`: a robot goes on after a stall that was longer than its servos' watchdogs, in virtual time.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::{Injection, World};
 use khz_link::{Link, LinkError, Received};

@@ -1,5 +1,4 @@
 //! The bus cycle over the emulated pi3hat, in virtual time.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, ImuConfig, ServoConfig, World, WorldConfig};

@@ -1,5 +1,4 @@
 //! The whole machine on emulated servos, in virtual time.
-#![allow(clippy::unwrap_used)]
 
 use khz_emu::World;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
@@ -20,9 +19,6 @@ use khz_robot::{ControlError, Doing, RobotConfig, ServoCommand, Teleop};
 use khz_wire::{Frame, Request};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-
-#[global_allocator]
-static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
 
 const PERIOD_NS: i64 = 1_000_000;
 

@@ -1,5 +1,4 @@
 //! A loop that is kept from its CPU, in virtual time: who is blamed for state that is old then.
-#![allow(clippy::unwrap_used)]
 
 use khz_link::Link;
 use khz_robot::RobotConfig;

@@ -1,6 +1,5 @@
 //! No reply is taken for this tick's that is not, and no value is older than its age says: in virtual time, with a
 //! servo whose replies say which query they answer.
-#![allow(clippy::unwrap_used)]
 
 use khz_link::faults::{Direction, Fault, Faults, Kind};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};

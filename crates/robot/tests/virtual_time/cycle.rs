@@ -1,5 +1,4 @@
 //! The bus cycle in virtual time, against a scripted bus that answers as servos do.
-#![allow(clippy::unwrap_used)]
 
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::ServoCommand;

@@ -1,0 +1,22 @@
+//! The loop in virtual time, and what is done by hand on emulated buses, in one program: linking takes longer than they do.
+#![allow(clippy::unwrap_used)]
+
+mod cycle;
+mod damiao;
+mod damiao_by_hand;
+mod desk;
+mod freshness;
+mod held_up;
+mod limits;
+mod links;
+mod machine;
+mod mit;
+mod pi3hat;
+mod recover;
+mod set_by_hand;
+mod statistics;
+mod walk;
+
+/// Some count what they allocate, on their own threads.
+#[global_allocator]
+static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
