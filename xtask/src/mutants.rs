@@ -23,9 +23,9 @@ const FILES: &[&str] =
 /// The tests that have to notice, cheapest first, and which of them.
 const TESTS: &[(&[&str], &str)] = &[
     (&["--lib"], "supervisor"),
-    (&["--test", "limits"], ""),
-    (&["--test", "held_up"], ""),
-    (&["--test", "machine"], ""),
+    (&["--test", "virtual_time"], "limits::"),
+    (&["--test", "virtual_time"], "held_up::"),
+    (&["--test", "virtual_time"], "machine::"),
     (&["--test", "explore"], ""),
 ];
 /// What mutants are, and why they may survive.
