@@ -12,12 +12,12 @@ use crate::stepper::{self, Stepper};
 use crate::times::nanoseconds;
 use khz_measure::run::page::RunData;
 use khz_measure::run::{RunSummary, page_data};
-use khz_robot::assemble::{Links, open_links};
+use khz_robot::assemble::{AssembleError, Links, open_links};
 use khz_robot::config::{self, Clock, QUADRUPED};
-use khz_robot::launch::{Landed, Launch, LaunchOptions};
+use khz_robot::launch::{Launch, LaunchOptions, OpenLinks};
 use khz_robot::live::Console;
 use khz_robot::parameters::LiveParameters;
-use khz_robot::session::SessionError;
+use khz_robot::session::{Outcome, SessionError};
 use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_robot::{Controller, RobotConfig};
 use khz_rt::now_ns;
@@ -30,6 +30,7 @@ use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -162,7 +163,8 @@ impl Robot {
 
     /// Opens the buses without a loop.
     fn connect(&self, py: Python<'_>) -> PyResult<Connection> {
-        let (links, outside) = py.detach(|| open(&self.config))?;
+        let opened = py.detach(|| open(&self.config));
+        let (links, outside) = opened.map_err(|error| StartError::new_err(error.to_string()))?;
         Ok(Connection::new(&self.config, links, outside.map(|outside| outside.troubles)))
     }
 
@@ -242,16 +244,23 @@ impl Robot {
         let stop = Arc::new(AtomicBool::new(false));
         let started = py.detach(|| {
             let (view, live) = wishes.view.map(|view| start_view(view, &config)).transpose()?.unzip();
-            let (links, outside) = open(&config)?;
+            let (tell, told) = channel();
+            let links: OpenLinks = Box::new(move |config| {
+                open(config).map(|(links, outside)| {
+                    let _ = tell.send(outside);
+                    links
+                })
+            });
             let options = LaunchOptions {
                 controller,
+                links: Some(links),
                 duration_ns,
                 live,
                 stop: Arc::clone(&stop),
                 ..LaunchOptions::default()
             };
-            Launch::start_on(links, &config, &self.text, options)
-                .map(|launch| (launch, outside, view))
+            Launch::start(&config, &self.text, options)
+                .map(|launch| (launch, told.try_recv().ok().flatten(), view))
                 .map_err(|error| StartError::new_err(error.to_string()))
         });
         let (launch, outside, view) = started?;
@@ -278,14 +287,14 @@ impl Robot {
 }
 
 /// Opens a robot's links; what is emulated takes faults.
-fn open(config: &RobotConfig) -> PyResult<(Links, Option<Outside>)> {
+fn open(config: &RobotConfig) -> Result<(Links, Option<Outside>), AssembleError> {
     let mut outside = None;
     let links = open_links(config, |world| {
         let (injected, rest) = Injected::new(world);
         outside = Some(rest);
         Box::new(injected)
     });
-    Ok((links.map_err(|error| StartError::new_err(error.to_string()))?, outside))
+    Ok((links?, outside))
 }
 
 /// What the waiting thread has to do something about.
@@ -378,15 +387,15 @@ impl Run {
         let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         let launch = launch.ok_or_else(|| ClosedError::new_err("this run has been waited for"))?;
         let ended = py.detach(|| {
-            let landed = launch.land()?;
-            let figures = RunSummary::of(&self.config, &landed);
-            let page = page_data(&self.config, &self.text, &landed, &figures);
-            Ok((landed, figures, page))
+            let outcome = launch.wait()?;
+            let figures = RunSummary::of(&self.config, &outcome);
+            let page = page_data(&self.config, &self.text, &outcome, &figures);
+            Ok((outcome, figures, page))
         });
-        let (landed, figures, page) =
+        let (outcome, figures, page) =
             ended.map_err(|error: SessionError| StartError::new_err(error.to_string()))?;
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
-        let summary = self.summary(py, landed, &figures);
+        let summary = self.summary(py, outcome, &figures);
         if let Some(error) = interrupted {
             return Err(error);
         }
@@ -562,7 +571,7 @@ impl Run {
         let servos = match launch {
             Some(launch) if launch.session.is_over() => {
                 // Ends the log; what is wrong with the run is told here.
-                let _ = py.detach(|| launch.land().map(drop));
+                let _ = py.detach(|| launch.wait().map(drop));
                 "robot was brought down"
             }
             launch => {
@@ -587,10 +596,10 @@ impl Run {
     }
 
     /// The figures of `khz run --json`, where the simulated trunk ended, and the time in Python and our own around it.
-    fn summary(&self, py: Python<'_>, landed: Landed, figures: &RunSummary) -> Value {
+    fn summary(&self, py: Python<'_>, outcome: Outcome, figures: &RunSummary) -> Value {
         let mut summary = serde_json::to_value(figures).unwrap_or(Value::Null);
         // The controller goes with its machine, and leaves its times behind.
-        py.detach(|| drop(landed));
+        py.detach(|| drop(outcome));
         let trunk = self.world_end.as_ref().and_then(|end| end.get()?.trunk);
         summary["trunk"] = json!(trunk.map(|position| json!({ "position": position })));
         if let Some((call, overhead)) = self.shared.as_ref().and_then(|shared| shared.times()) {

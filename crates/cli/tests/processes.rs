@@ -561,9 +561,9 @@ fn a_process_whose_controller_panics() {
         LaunchOptions { controller: Some(Box::new(Panicking(100))), ..LaunchOptions::default() },
     )
     .unwrap();
-    let landed = robot.land().unwrap();
-    let phases: Vec<_> = landed.outcome.stats.transitions.iter().map(|change| change.to.name()).collect();
-    let summary = khz_measure::run::RunSummary::of(&config, &landed);
+    let outcome = robot.wait().unwrap();
+    let phases: Vec<_> = outcome.stats.transitions.iter().map(|change| change.to.name()).collect();
+    let summary = khz_measure::run::RunSummary::of(&config, &outcome);
     std::fs::write(std::env::var_os("SAY").unwrap(), format!("{phases:?} {}", summary.end)).unwrap();
 }
 

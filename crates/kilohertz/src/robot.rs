@@ -5,11 +5,11 @@ use crate::signals;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig};
 use khz_robot::controller::{ControlError, Controller};
-use khz_robot::launch::{Landed, Launch, LaunchError, LaunchOptions};
+use khz_robot::launch::{Launch, LaunchError, LaunchOptions};
 use khz_robot::parameters::{LiveParameters, Parameter, ParameterError};
 use khz_robot::recorder::{Plan, numbered};
 use khz_robot::run::Observer;
-use khz_robot::session::SessionError;
+use khz_robot::session::{Outcome, SessionError};
 use khz_robot::steer::Steering;
 use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_robot::{RobotState, ServoCommand};
@@ -370,8 +370,8 @@ impl Run {
     /// but in the summary.
     pub fn finish(self) -> Result<Finished, Error> {
         let Self { launch, config, text, .. } = self;
-        let landed = launch.land()?;
-        Ok(Finished { summary: RunSummary::of(&config, &landed), config, text, landed })
+        let outcome = launch.wait()?;
+        Ok(Finished { summary: RunSummary::of(&config, &outcome), config, text, outcome })
     }
 }
 
@@ -381,7 +381,7 @@ pub struct Finished {
     pub summary: RunSummary,
     config: RobotConfig,
     text: String,
-    landed: Landed,
+    outcome: Outcome,
 }
 
 impl Finished {
@@ -398,12 +398,12 @@ impl Finished {
 
     /// The controller's parameters, with their last values: see [`khz_measure::found`] for writing them down.
     pub fn parameters(&self) -> &[Parameter] {
-        &self.landed.parameters
+        &self.outcome.parameters
     }
 
     /// Commands that were handed over and may not have reached the servos, in lines for people; none, as a rule.
     pub fn unsent(&self) -> &[String] {
-        &self.landed.outcome.unsent
+        &self.outcome.unsent
     }
 
     /// Writes the report, a page of HTML, and returns where it is: a file that is there is kept, and a number added to the
@@ -412,7 +412,7 @@ impl Finished {
     /// # Errors
     /// It cannot be written.
     pub fn report(&mut self, path: impl AsRef<Path>) -> Result<PathBuf, Error> {
-        let page = page_data(&self.config, &self.text, &self.landed, &self.summary).page();
+        let page = page_data(&self.config, &self.text, &self.outcome, &self.summary).page();
         let path = path.as_ref();
         let written = create_new(path).and_then(|(path, mut file)| write!(file, "{page}").map(|()| path));
         let written = written.map_err(|source| Error::File { path: path.to_owned(), source })?;

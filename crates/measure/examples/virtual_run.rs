@@ -12,7 +12,6 @@ use khz_link::{Link, Received};
 use khz_measure::run::{RunSummary, from_log};
 use khz_robot::assemble::{self, Links};
 use khz_robot::controller::Controller;
-use khz_robot::launch::{Landed, LiveSummary};
 use khz_robot::recorder::Plan;
 use khz_robot::records::{RunLog, robot_record, robot_schema};
 use khz_robot::run::{RunOptions, RunStats, run};
@@ -20,7 +19,7 @@ use khz_robot::session::Outcome;
 use khz_robot::state::RobotState;
 use khz_robot::time::{Freeze, Time, VirtualTime};
 use khz_robot::{ControlError, RobotConfig, ServoCommand};
-use khz_rt::{Cause, Disturbance, Grade, Passport, Report, Usage};
+use khz_rt::{Cause, Disturbance, Grade, Report};
 use khz_wire::Frame;
 use std::error::Error;
 use std::sync::Arc;
@@ -94,11 +93,11 @@ fn one(robot: &str, script: &str, log: &str) -> Result<String, Box<dyn Error>> {
     let mut config = RobotConfig::load(robot)?;
     log.clone_into(&mut config.log.path);
     let script = serde_json::from_str(&std::fs::read_to_string(script)?)?;
-    let landed = play(&config, &std::fs::read_to_string(robot)?, script)?;
-    Ok(serde_json::to_string(&RunSummary::of(&config, &landed))?)
+    let outcome = play(&config, &std::fs::read_to_string(robot)?, script)?;
+    Ok(serde_json::to_string(&RunSummary::of(&config, &outcome))?)
 }
 
-fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Landed, Box<dyn Error>> {
+fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Outcome, Box<dyn Error>> {
     let freezes: Vec<Freeze> =
         script.freezes.iter().map(|&(at_ns, for_ns)| Freeze { at_ns, for_ns }).collect();
     let time = VirtualTime::new(0).frozen(freezes.iter().copied());
@@ -136,23 +135,8 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Landed, Box<
     };
     let mut stats = RunStats::new(timing.late_ns());
     run(&mut machine, &mut time, &options, &mut [&mut stats, &mut log]);
-    let outcome = Outcome {
-        modules: machine.controller_profile(),
-        machine,
-        stats,
-        windows: Vec::new(),
-        stopped_ns: 0,
-        grants: Report { thread: "virtual".into(), grade: Grade::RealTime, settings: Vec::new() },
-        passport: Passport::default(),
-        usage: Usage::default(),
-        unsent: Vec::new(),
-    };
-    Ok(Landed {
-        outcome,
-        recording: Some(recorder.finish()),
-        parameters: Vec::new(),
-        live: LiveSummary::default(),
-    })
+    let grants = Report { thread: "virtual".into(), grade: Grade::RealTime, settings: Vec::new() };
+    Ok(Outcome { recording: Some(recorder.finish()), ..Outcome::of(machine, stats, grants) })
 }
 
 /// The robot's links, and one more for the bus called `sensor`, if there is one.

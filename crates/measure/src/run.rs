@@ -23,9 +23,10 @@ use facts::{Known, Unlogged, ending, facts, fits_not, trouble, warned};
 use khz_page::{Verdict, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::{BusConfig, Clock};
-use khz_robot::launch::{Landed, LiveSummary};
+use khz_robot::live::LiveSummary;
 use khz_robot::recorder::SinkSummary;
 use khz_robot::run::RunStats;
+use khz_robot::session::Outcome;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_rt::late::{Causes, Lost, Window, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
@@ -254,9 +255,8 @@ pub struct BusSummary {
 
 impl RunSummary {
     /// The figures of a run of this robot.
-    pub fn of(config: &RobotConfig, landed: &Landed) -> Self {
-        let Landed { outcome, recording, .. } = landed;
-        let (stats, tally) = (&outcome.stats, &outcome.stats.tally);
+    pub fn of(config: &RobotConfig, outcome: &Outcome) -> Self {
+        let (stats, tally, recording) = (&outcome.stats, &outcome.stats.tally, &outcome.recording);
         let links = khz_robot::assemble::link_names(config);
         let places = khz_robot::assemble::places(config);
         let narrow = |cause: Cause| {
@@ -267,7 +267,7 @@ impl RunSummary {
         let controlled = tally.controlled();
         let lack = lack(config, &narrow, outcome.machine.supervisor().lack());
         let (mut end, ended_well) = ending(&events, controlled.ticks, lack.clone());
-        let servos = servos(config, landed);
+        let servos = servos(config, outcome);
         let names: Vec<String> = servos.iter().map(|servo| servo.name.clone()).collect();
         if !ended_well {
             let lost = missing::lost(config, &outcome.machine);
@@ -298,8 +298,8 @@ impl RunSummary {
             ended_well,
             servos: &names,
         };
-        let buses = buses(config, landed);
-        let facts = facts(&known, &unlogged(landed, &servos, &buses));
+        let buses = buses(config, outcome);
+        let facts = facts(&known, &unlogged(outcome, &servos, &buses));
         let steal_at_most_ns = lost.steal_at_most_ns(steal_loop_cpu_ns.unwrap_or(steal_ns));
         let mut summary = Self {
             format: FORMAT,
@@ -328,9 +328,9 @@ impl RunSummary {
             times: tally.times.summaries(),
             pipelined: pipelined(stats),
             modules: outcome.modules.clone(),
-            parts: parts(config, landed),
+            parts: parts(config, outcome),
             wake_latency_outside_ns: tally.wake_latency_outside.summary(),
-            late: late(landed),
+            late: late(outcome),
             grade: outcome.grants.grade,
             grants: outcome.grants.clone(),
             end,
@@ -344,7 +344,7 @@ impl RunSummary {
             log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
             log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
             sinks: recording.as_ref().map_or_else(Vec::new, |recording| recording.sinks.clone()),
-            live: landed.live,
+            live: outcome.live,
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             log_files: recording.as_ref().map_or_else(Vec::new, |recording| recording.paths.clone()),
             report: None,
@@ -449,8 +449,7 @@ fn pace(config: &RobotConfig) -> Pace {
 }
 
 /// What of a run its log does not know.
-fn unlogged(landed: &Landed, servos: &[ServoSummary], buses: &[BusSummary]) -> Unlogged {
-    let outcome = &landed.outcome;
+fn unlogged(outcome: &Outcome, servos: &[ServoSummary], buses: &[BusSummary]) -> Unlogged {
     let commands = outcome.stats.tally.controlled().ticks * servos.len() as u64;
     Unlogged {
         early_frames: outcome.stats.early_frames,
@@ -472,8 +471,8 @@ fn unlogged(landed: &Landed, servos: &[ServoSummary], buses: &[BusSummary]) -> U
 }
 
 /// What the links counted, bus by bus.
-fn buses(config: &RobotConfig, landed: &Landed) -> Vec<BusSummary> {
-    let links = landed.outcome.machine.links();
+fn buses(config: &RobotConfig, outcome: &Outcome) -> Vec<BusSummary> {
+    let links = outcome.machine.links();
     let of = |(bus, (link, channel)): (&BusConfig, (usize, u8))| {
         let counters = links.get(link)?.counters(channel);
         Some(BusSummary {
@@ -505,18 +504,18 @@ fn on_servo(cause: String, place: Option<(&str, &str)>) -> String {
 }
 
 /// The measured parts, each beside what the model says of it.
-fn parts(config: &RobotConfig, landed: &Landed) -> Vec<PartTimes> {
+fn parts(config: &RobotConfig, outcome: &Outcome) -> Vec<PartTimes> {
     let predicted = Plan::of(config, Inputs::of(config)).predict().parts;
     let part = |measured: &khz_rt::SectionSummary| PartTimes {
         name: measured.name.clone(),
         time_ns: measured.time,
         predicted_ns: predicted.iter().find(|part| part.name == measured.name).map(|part| part.ns),
     };
-    landed.outcome.stats.tally.parts().iter().map(part).collect()
+    outcome.stats.tally.parts().iter().map(part).collect()
 }
 
-fn late(landed: &Landed) -> LateTicks {
-    let (outcome, tally) = (&landed.outcome, &landed.outcome.stats.tally);
+fn late(outcome: &Outcome) -> LateTicks {
+    let tally = &outcome.stats.tally;
     late_ticks(tally, |at_ns| window_at(&outcome.windows, at_ns))
 }
 
@@ -606,13 +605,13 @@ fn event(
     }
 }
 
-fn servos(config: &RobotConfig, landed: &Landed) -> Vec<ServoSummary> {
-    (0..config.servos.len()).map(|index| servo(config, landed, index)).collect()
+fn servos(config: &RobotConfig, outcome: &Outcome) -> Vec<ServoSummary> {
+    (0..config.servos.len()).map(|index| servo(config, outcome, index)).collect()
 }
 
-fn servo(config: &RobotConfig, landed: &Landed, index: usize) -> ServoSummary {
+fn servo(config: &RobotConfig, outcome: &Outcome, index: usize) -> ServoSummary {
     let servo = &config.servos[index];
-    let stats = landed.outcome.machine.cycle().stats(index);
+    let stats = outcome.machine.cycle().stats(index);
     ServoSummary {
         name: servo.name.clone(),
         bus: config.buses[servo.bus].name.clone(),

@@ -35,8 +35,8 @@ fn verdicts(more: &str, stopped: bool) -> [khz_page::Verdict; 2] {
     let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
     let options = LaunchOptions { duration_ns: Some(1_500_000_000), ..LaunchOptions::default() };
     options.stop.store(stopped, std::sync::atomic::Ordering::Relaxed);
-    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
-    let summary = RunSummary::of(&config, &landed);
+    let outcome = Launch::start(&config, &text, options).unwrap().wait().unwrap();
+    let summary = RunSummary::of(&config, &outcome);
     let log = from_log(&[path]).unwrap();
     assert_eq!(log.missing, [""; 0], "{more}");
     [summary.verdict, log.data.verdict]
@@ -98,8 +98,8 @@ fn of_buses_that_share_a_link_the_one_that_is_down_is_named() {
     let text = format!("{ROBOT}\n{right}\n[log]\npath = \"{}\"\n", path.display());
     let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
     let options = LaunchOptions { duration_ns: Some(1_500_000_000), ..LaunchOptions::default() };
-    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
-    let summary = RunSummary::of(&config, &landed);
+    let outcome = Launch::start(&config, &text, options).unwrap().wait().unwrap();
+    let summary = RunSummary::of(&config, &outcome);
     let log = from_log(&[path]).unwrap().data;
     let of_run: Vec<String> = summary.events.iter().map(|event| event.cause.clone()).collect();
     let of_log: Vec<String> =
@@ -122,8 +122,8 @@ fn a_servo_that_is_asked_nothing_after_a_miss_has_missed_one_reply() {
     let text = format!("{text}\n[bus.main.faults]\nevents = [{{ at_s = 0.9, kind = \"silence\", id = 2 }}]");
     let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
     let options = LaunchOptions { duration_ns: Some(1_500_000_000), ..LaunchOptions::default() };
-    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
-    let summary = RunSummary::of(&config, &landed);
+    let outcome = Launch::start(&config, &text, options).unwrap().wait().unwrap();
+    let summary = RunSummary::of(&config, &outcome);
     assert!(
         summary.verdict.text.contains("no reply in time for 10 ticks (knee on bus main)"),
         "{}",

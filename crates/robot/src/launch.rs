@@ -1,19 +1,20 @@
 //! A robot file run as it says: machine, recorder and loop together.
 
 use crate::assemble::{self, AssembleError, Links};
+use crate::companions::{Companions, Recording, Steered};
 use crate::config::{self, Clock, LoopConfig, RobotConfig};
 use crate::controller::{ControlError, Controller, Pipelined, RobotInfo};
 use crate::draft;
-use crate::live::{Channel, Console, LiveCounts, Wiring};
+use crate::live::{Channel, Console, Wiring};
 use crate::operator::{self, Heartbeat, Listener, OperatorError};
 use crate::parameters::{self, Intake, LiveParameters, Parameter, ParameterError};
-use crate::recorder::{Plan, Recorder, RecorderError, Summary};
+use crate::recorder::{Plan, RecorderError};
 use crate::records::{RunLog, parameters_record, parameters_schema, robot_record, robot_schema};
 use crate::run::Observer;
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
-use crate::steer::{InputCounts, Receiver, Steering};
+use crate::steer::{Receiver, Steering};
 use crate::tick::Machine;
-use crate::watchdogs::{Pulse, Pulsing, WatchdogError, Watchdogs};
+use crate::watchdogs::{WatchdogError, Watchdogs};
 use khz_rt::{Passport, Setup};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -73,11 +74,16 @@ impl From<ParameterError> for LaunchError {
     }
 }
 
+/// Opens a robot's links.
+pub type OpenLinks = Box<dyn FnOnce(&RobotConfig) -> Result<Links, AssembleError> + Send>;
+
 /// What a run may have besides its robot file.
 #[derive(Default)]
 pub struct LaunchOptions {
     /// Replaces the controller that the file names.
     pub controller: Option<Box<dyn Controller>>,
+    /// Opens other links than the file names, or the same in another way.
+    pub links: Option<OpenLinks>,
     /// Records and sinks of the program's own; the run's are added to it, and its log is the robot file's. If the file wants
     /// no log (`log.enabled`), nothing of it is recorded either.
     pub plan: Plan,
@@ -92,40 +98,15 @@ pub struct LaunchOptions {
 }
 
 /// A robot running. Dropped, it brings the robot down and blocks until that is done and the log is written, as
-/// [`Launch::land`] does after [`Session::stop`].
+/// [`Launch::wait`] does after [`Session::stop`].
 pub struct Launch {
     /// The loop.
     pub session: Session,
-    recorder: Option<Recorder>,
-    watchdogs: Option<Watchdogs>,
+    companions: Companions,
     parameters: LiveParameters,
     console: Arc<Console>,
     steering: Steering,
-    channel: Option<Channel>,
     not_drawn: Option<String>,
-    /// Held for their threads.
-    _operator: (Option<Listener>, Option<Receiver>),
-}
-
-/// A robot that has run.
-pub struct Landed {
-    /// How the loop went.
-    pub outcome: Outcome,
-    /// What was recorded; `None` without a log and a live view.
-    pub recording: Option<Summary>,
-    /// The controller's parameters, with their last values.
-    pub parameters: Vec<Parameter>,
-    /// What was asked of it live.
-    pub live: LiveSummary,
-}
-
-/// What people asked of a robot while it ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct LiveSummary {
-    /// Requests of the live view.
-    pub view: LiveCounts,
-    /// Inputs of those who steered.
-    pub teleop: InputCounts,
 }
 
 impl Launch {
@@ -133,79 +114,41 @@ impl Launch {
     ///
     /// # Errors
     /// Whatever keeps it from starting. What the loop's thread insists on and is not granted (`strict`) is told
-    /// by [`Launch::land`].
+    /// by [`Launch::wait`].
     pub fn start(config: &RobotConfig, text: &str, options: LaunchOptions) -> Result<Self, LaunchError> {
         // Before a device is touched.
         check(config)?;
-        let links = assemble::open_links(config, |world| Box::new(world))?;
-        Self::start_on(links, config, text, options)
-    }
-
-    /// As [`Launch::start`], on links that are open.
-    ///
-    /// # Errors
-    /// As [`Launch::start`].
-    pub fn start_on(
-        links: Links,
-        config: &RobotConfig,
-        text: &str,
-        options: LaunchOptions,
-    ) -> Result<Self, LaunchError> {
-        let LaunchOptions { controller, plan, observers: others, duration_ns, stop, live } = options;
-        check(config)?;
-        let mut controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
-        let info = RobotInfo::of(config);
-        controller.prepare(&info).map_err(LaunchError::Prepare)?;
-        let list = parameters::settle(controller.parameters(), info.parameters, &config.parameters)?;
-        let (controller, list) = threaded(config, controller, list)?;
-        let mut machine = assemble::put_together(config, controller, links);
-        // Servos emulated in this process stand still while it is kept from its CPU, and are not to be blamed for that.
-        if machine.links().iter().all(|link| link.capabilities().emulated) {
-            machine.forgive_hold_ups();
-        }
-        let operator = Listener::start(&config.supervisor)?;
-        operator.iter().for_each(|operator| machine.expect(operator.heartbeat()));
-        let (steering, receiver) = steer(config, &mut machine)?;
+        let LaunchOptions { controller, links, plan, observers: others, duration_ns, stop, live } = options;
+        let links = match links {
+            Some(open) => open(config),
+            None => assemble::open_links(config, |world| Box::new(world)),
+        }?;
+        let (mut machine, list) = machine(config, controller, links)?;
+        let (mut companions, mut observers) = (Companions::default(), Vec::new());
+        companions.add(Listener::start(&config.supervisor)?, (&mut machine, &mut observers));
+        let steered = steered(config)?;
+        let steering = steered.steering.clone();
+        companions.add(Some(steered), (&mut machine, &mut observers));
         let console = Arc::new(Console::new(config.timing.clock));
         machine.attend(Arc::clone(&console));
-        let (recorder, observer, not_drawn) = record(plan, config, text, &list, live.as_ref(), &console)?;
-        let recorder = Begun(recorder);
         let (intake, parameters) = Intake::new(list, config.timing.clock);
         machine.tune(intake);
+        let view = live.as_ref().map(OwnedFd::try_clone).transpose().map_err(LaunchError::Live)?;
         let wiring = Wiring {
             parameters: parameters.clone(),
             steering: (config.timing.clock == Clock::Real).then(|| steering.clone()),
             console: Arc::clone(&console),
             stop: Arc::clone(&stop),
         };
-        let channel =
-            live.map(|socket| Channel::start(socket, wiring)).transpose().map_err(LaunchError::Live)?;
-        let pulse = Arc::new(Pulse::default());
-        let mut observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Pulsing(Arc::clone(&pulse)))];
-        observers.extend(observer);
+        let channel = live.map(|socket| Channel::start(socket, wiring)).transpose();
+        companions.add(channel.map_err(LaunchError::Live)?, (&mut machine, &mut observers));
+        let (recording, not_drawn) = record(plan, config, text, parameters.list(), view, &console)?;
+        companions.add(recording, (&mut machine, &mut observers));
+        // The last to begin and the first to end: it is fed only while the loop ticks.
+        companions.add(watchdogs(config)?, (&mut machine, &mut observers));
         observers.extend(others);
-        let watchdogs = match config.timing.clock {
-            Clock::Real => Watchdogs::start(&config.watchdog, pulse, config.timing.period_ns())?,
-            Clock::Virtual => None,
-        };
-        let session = Session::start(machine, observers, settings(config, duration_ns), stop);
-        match session {
-            Ok(session) => Ok(Self {
-                session,
-                recorder: recorder.keep(),
-                watchdogs,
-                parameters,
-                console,
-                steering,
-                channel,
-                not_drawn,
-                _operator: (operator, receiver),
-            }),
-            Err(error) => {
-                watchdogs.into_iter().for_each(Watchdogs::finish);
-                Err(error.into())
-            }
-        }
+        let session = Session::start(machine, observers, settings(config, duration_ns), stop)?;
+        Ok(Self { session, companions, parameters, console, steering, not_drawn })
     }
 
     /// The controller's parameters, to be looked at and changed while it runs.
@@ -230,32 +173,21 @@ impl Launch {
 
     /// What has gone wrong with the log since it was asked last.
     pub fn trouble_with_log(&self) -> Option<String> {
-        self.recorder.as_ref()?.trouble()
+        self.companions.trouble()
     }
 
     /// Blocks until the robot is down and the log is written.
     ///
     /// # Errors
     /// If the loop never ran.
-    pub fn land(mut self) -> Result<Landed, SessionError> {
-        let outcome = self.end();
-        if outcome.as_ref().is_err_and(|error| !matches!(error, SessionError::Panicked(_))) {
-            drop(Begun(self.recorder.take()));
-        }
-        let outcome = outcome?;
-        let recording = self.recorder.take().map(Recorder::finish);
-        let view = self.channel.take().map(Channel::finish).unwrap_or_default();
-        let live = LiveSummary { view, teleop: self.steering.counts() };
-        Ok(Landed { outcome, recording, parameters: self.parameters.list().to_vec(), live })
+    pub fn wait(mut self) -> Result<Outcome, SessionError> {
+        self.end()
     }
 
     fn end(&mut self) -> Result<Outcome, SessionError> {
-        let outcome = self.session.end();
-        // A loop that panicked left its robot as it was: no watchdog is called off for that.
-        if !matches!(outcome, Err(SessionError::Panicked(_))) {
-            self.watchdogs.take().into_iter().for_each(Watchdogs::finish);
-        }
-        outcome
+        let mut outcome = self.companions.finish(self.session.end())?;
+        outcome.parameters = self.parameters.list().to_vec();
+        Ok(outcome)
     }
 }
 
@@ -286,17 +218,41 @@ fn check(config: &RobotConfig) -> Result<(), LaunchError> {
     }
 }
 
-/// Has a person steer: the live view, programs, and whoever the file lets in.
-fn steer(config: &RobotConfig, machine: &mut Machine) -> Result<(Steering, Option<Receiver>), LaunchError> {
-    let heartbeat = Heartbeat::new();
-    if config.supervisor.heartbeat_from.as_deref() == Some(operator::TELEOP) {
-        machine.expect(heartbeat.clone());
+/// The machine at rest, and the controller's parameters.
+fn machine(
+    config: &RobotConfig,
+    controller: Option<Box<dyn Controller>>,
+    links: Links,
+) -> Result<(Machine, Vec<Parameter>), LaunchError> {
+    let mut controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
+    let info = RobotInfo::of(config);
+    controller.prepare(&info).map_err(LaunchError::Prepare)?;
+    let list = parameters::settle(controller.parameters(), info.parameters, &config.parameters)?;
+    let (controller, list) = threaded(config, controller, list)?;
+    let mut machine = assemble::put_together(config, controller, links);
+    // Servos emulated in this process stand still while it is kept from its CPU, and are not to be blamed for that.
+    if machine.links().iter().all(|link| link.capabilities().emulated) {
+        machine.forgive_hold_ups();
     }
+    Ok((machine, list))
+}
+
+/// What a person steers by: the live view, programs, and whoever the file lets in.
+fn steered(config: &RobotConfig) -> Result<Steered, LaunchError> {
+    let heartbeat = Heartbeat::new();
+    let is_expected = config.supervisor.heartbeat_from.as_deref() == Some(operator::TELEOP);
+    let expected = is_expected.then(|| heartbeat.clone());
     let (wheel, steering) = Steering::new(&config.teleop, heartbeat);
-    machine.steer(wheel);
     let from = config.teleop.from.as_ref().filter(|_| config.timing.clock == Clock::Real);
     let receiver = from.map(|from| Receiver::start(from, steering.clone())).transpose()?;
-    Ok((steering, receiver))
+    Ok(Steered { wheel: Some(wheel), steering, expected, receiver })
+}
+
+fn watchdogs(config: &RobotConfig) -> Result<Option<Watchdogs>, WatchdogError> {
+    match config.timing.clock {
+        Clock::Real => Watchdogs::start(&config.watchdog, config.timing.period_ns()),
+        Clock::Virtual => Ok(None),
+    }
 }
 
 /// The controller as the file wants it, and its parameters as the loop sees them: in the tick, or on its own thread.
@@ -332,40 +288,21 @@ fn patience(config: &RobotConfig) -> u32 {
     settings.controller_late(period_ns).saturating_add(grace)
 }
 
-/// A recording of a run that may not come about. Dropped, it ends and takes its files with it: a run that was refused leaves none.
-struct Begun(Option<Recorder>);
-
-impl Begun {
-    fn keep(mut self) -> Option<Recorder> {
-        self.0.take()
-    }
-}
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        let files = self.0.take().map(|recorder| recorder.finish().paths);
-        // What cannot be removed stays, as an empty log.
-        files.into_iter().flatten().for_each(|file| _ = std::fs::remove_file(file));
-    }
-}
-
-/// What records, what is told to it, and why pages do not draw the robot.
-type Recording = (Option<Recorder>, Option<Box<dyn Observer + Send>>, Option<String>);
-
+/// What records, and why pages do not draw the robot. `view` is the viewer's socket.
 fn record(
     plan: Plan,
     config: &RobotConfig,
     text: &str,
     list: &[Parameter],
-    live: Option<&OwnedFd>,
+    view: Option<OwnedFd>,
     console: &Arc<Console>,
-) -> Result<Recording, LaunchError> {
-    if !config.log.enabled && live.is_none() {
-        return Ok((None, None, None));
+) -> Result<(Option<Recording>, Option<String>), LaunchError> {
+    if !config.log.enabled && view.is_none() {
+        return Ok((None, None));
     }
     let mut plan = plan.log(config.log.clone());
-    if let Some(live) = live {
-        plan = plan.view(live.try_clone().map_err(LaunchError::Live)?);
+    if let Some(view) = view {
+        plan = plan.view(view);
     }
     if !config.log.enabled {
         plan = plan.no_log();
@@ -392,7 +329,7 @@ fn record(
     };
     side.push(robot, now_ns, &robot_record(config, text, &passport, &shape));
     side.push(parameters, now_ns, &parameters_record(list));
-    Ok((Some(recorder), Some(Box::new(log)), not_drawn))
+    Ok((Some(Recording::new(recorder, log)), not_drawn))
 }
 
 fn settings(config: &RobotConfig, duration_ns: Option<i64>) -> SessionSettings {

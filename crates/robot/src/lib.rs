@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assemble;
+mod companions;
 pub mod config;
 pub mod controller;
 pub mod cycle;

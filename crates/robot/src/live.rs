@@ -6,7 +6,7 @@
 use crate::config::Clock;
 use crate::door::{self, Made};
 use crate::parameters::{LiveParameters, ParameterError, Receipt, source};
-use crate::steer::Steering;
+use crate::steer::{InputCounts, Steering};
 use crate::supervisor::Phase;
 use crate::waited::{PATIENCE_NS, Waited, wait};
 use khz_rt::now_ns;
@@ -96,6 +96,15 @@ pub struct LiveCounts {
     pub dropped: u64,
     /// Replies that the viewer did not take.
     pub replies_lost: u64,
+}
+
+/// What people asked of a robot while it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct LiveSummary {
+    /// Requests of the live view.
+    pub view: LiveCounts,
+    /// Inputs of those who steered.
+    pub teleop: InputCounts,
 }
 
 /// What requests are about.

@@ -1,7 +1,10 @@
 //! A whole run: opens the links, starts the recorder and the loop's thread, and tells how it went.
 
 use crate::config::Clock;
+use crate::live::LiveSummary;
+use crate::parameters::Parameter;
 use crate::ready::NotReady;
+use crate::recorder::Summary;
 use crate::run::{Observer, RunOptions, RunStats, Tick, run};
 use crate::tick::Machine;
 use crate::time::{RealTime, Receive, VirtualTime};
@@ -67,7 +70,7 @@ pub struct Session {
     stop: Arc<AtomicBool>,
     live: Consumer<record::Tick>,
     /// The loop; `None` once its end was waited for.
-    thread: Option<JoinHandle<Result<Finished, SessionError>>>,
+    thread: Option<JoinHandle<Result<AtRest, SessionError>>>,
     usage: Usage,
     watch: Option<late::Observer>,
     clock: Clock,
@@ -76,11 +79,7 @@ pub struct Session {
 }
 
 /// What the loop's thread gives back.
-struct Finished {
-    machine: Machine,
-    stats: RunStats,
-    grants: Report,
-}
+type AtRest = (Machine, RunStats, Report);
 
 /// How a run went.
 pub struct Outcome {
@@ -102,6 +101,32 @@ pub struct Outcome {
     pub usage: Usage,
     /// Commands that were handed over and may not have reached the servos, in lines for people; none, as a rule.
     pub unsent: Vec<String>,
+    /// What was recorded; `None` without a log and a live view.
+    pub recording: Option<Summary>,
+    /// The controller's parameters, with their last values.
+    pub parameters: Vec<Parameter>,
+    /// What was asked of it live.
+    pub live: LiveSummary,
+}
+
+impl Outcome {
+    /// Of a loop alone, on a computer that nobody looked at.
+    pub fn of(mut machine: Machine, stats: RunStats, grants: Report) -> Self {
+        Self {
+            modules: machine.controller_profile(),
+            machine,
+            stats,
+            windows: Vec::new(),
+            stopped_ns: 0,
+            grants,
+            passport: Passport::default(),
+            usage: Usage::default(),
+            unsent: Vec::new(),
+            recording: None,
+            parameters: Vec::new(),
+            live: LiveSummary::default(),
+        }
+    }
 }
 
 impl Session {
@@ -132,7 +157,7 @@ impl Session {
             duration_ns: settings.duration_ns,
             stop: Arc::clone(&stop),
         };
-        let work = move || -> Result<Finished, SessionError> {
+        let work = move || -> Result<AtRest, SessionError> {
             let mut stats = RunStats::new(settings.late_ns);
             let mut live = Live(producer);
             let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut live];
@@ -152,7 +177,7 @@ impl Session {
                     Report { thread: "virtual time".to_owned(), grade: Grade::Ordinary, settings: Vec::new() }
                 }
             };
-            Ok(Finished { machine, stats, grants })
+            Ok((machine, stats, grants))
         };
         // A panic is not printed: the thread must end, even when nobody reads what it would say.
         let work = move || {
@@ -203,22 +228,12 @@ impl Session {
 
     /// As [`Session::wait`], once.
     pub(crate) fn end(&mut self) -> Result<Outcome, SessionError> {
-        let Finished { mut machine, stats, grants } = self.join()?;
+        let (mut machine, stats, grants) = self.join()?;
         let unsent = machine.close_links(self.clock.now_ns(&machine));
         let usage = Usage::read().since(&self.usage);
-        let modules = machine.controller_profile();
         let (windows, stopped_ns) = self.watch.take().map(late::Observer::finish).unwrap_or_default();
-        Ok(Outcome {
-            machine,
-            stats,
-            modules,
-            windows,
-            stopped_ns,
-            grants,
-            passport: Passport::read(),
-            usage,
-            unsent,
-        })
+        let passport = Passport::read();
+        Ok(Outcome { windows, stopped_ns, passport, usage, unsent, ..Outcome::of(machine, stats, grants) })
     }
 
     /// Its end was waited for.
@@ -226,7 +241,7 @@ impl Session {
         self.thread.is_none()
     }
 
-    fn join(&mut self) -> Result<Finished, SessionError> {
+    fn join(&mut self) -> Result<AtRest, SessionError> {
         let ended = self.thread.take().map(JoinHandle::join).and_then(Result::ok);
         ended.unwrap_or_else(|| Err(SessionError::Panicked("no message".to_owned())))
     }
@@ -245,9 +260,8 @@ impl Clock {
 impl Drop for Session {
     fn drop(&mut self) {
         self.stop();
-        if let Ok(mut finished) = self.join() {
-            let now_ns = self.clock.now_ns(&finished.machine);
-            finished.machine.close_links(now_ns);
+        if let Ok((mut machine, ..)) = self.join() {
+            machine.close_links(self.clock.now_ns(&machine));
         }
     }
 }

@@ -176,7 +176,7 @@ mod tests {
         let within = Arc::default();
         let controller: Option<Box<dyn Controller>> = Some(Box::new(Within(0, Arc::clone(&within))));
         let options = LaunchOptions { controller, duration_ns: Some(1_000_000_000), ..Default::default() };
-        Launch::start(&config, ROBOT, options).unwrap().land().unwrap();
+        Launch::start(&config, ROBOT, options).unwrap().wait().unwrap();
         // Debug, as NaN is not equal to itself.
         assert_eq!(format!("{:?}", &within.lock().unwrap()[..50]), format!("{outside:?}"));
     }

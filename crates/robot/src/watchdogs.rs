@@ -31,7 +31,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The loop's end of a [`Pulse`].
-pub struct Pulsing(pub Arc<Pulse>);
+pub struct Pulsing(Arc<Pulse>);
 
 impl Observer for Pulsing {
     fn tick(&mut self, tick: &Tick<'_>) {
@@ -65,23 +65,20 @@ pub enum WatchdogError {
 
 /// Open watchdogs, and the thread that feeds them.
 ///
-/// Dropped, it goes on as long as the loop ticks, and stops no watchdog.
+/// Dropped when the run ended in order, or never began: stops the kernel's watchdog and tells systemd.
 pub struct Watchdogs {
+    pulse: Arc<Pulse>,
     over: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdogs {
-    /// Opens what the robot file and systemd ask for and feeds it as long as `pulse` goes on; `None` if nobody asks
-    /// for anything. `period_ns` is the loop's.
+    /// Opens what the robot file and systemd ask for and feeds it as long as [`Pulsing`] is told of ticks; `None` if nobody
+    /// asks for anything. `period_ns` is the loop's.
     ///
     /// # Errors
     /// What cannot be opened.
-    pub fn start(
-        config: &WatchdogSettings,
-        pulse: Arc<Pulse>,
-        period_ns: i64,
-    ) -> Result<Option<Self>, WatchdogError> {
+    pub fn start(config: &WatchdogSettings, period_ns: i64) -> Result<Option<Self>, WatchdogError> {
         let systemd = env::var_os("NOTIFY_SOCKET").filter(|path| config.systemd && !path.is_empty());
         let systemd = systemd.map(|path| Systemd::at(&path)).transpose()?;
         let device = config.device.as_ref().map(|path| {
@@ -92,20 +89,33 @@ impl Watchdogs {
         if device.is_none() && systemd.is_none() {
             return Ok(None);
         }
-        let over = Arc::new(AtomicBool::new(false));
-        let keeper = Keeper { pulse, device, systemd, over: Arc::clone(&over), fed_at: 0, told: None };
+        let (pulse, over) = (Arc::<Pulse>::default(), Arc::<AtomicBool>::default());
+        let (fed_by, ended) = (Arc::clone(&pulse), Arc::clone(&over));
+        let keeper = Keeper { pulse: fed_by, device, systemd, over: ended, fed_at: 0, told: None };
         // A tick must fall between two looks.
         let every = LOOK.max(Duration::from_nanos(period_ns.unsigned_abs().saturating_mul(2)));
         let thread = thread::Builder::new().name("khz-watchdogs".to_owned()).spawn(move || keeper.run(every));
-        Ok(Some(Self { over, thread: thread.map_err(WatchdogError::Thread)? }))
+        Ok(Some(Self { pulse, over, thread: Some(thread.map_err(WatchdogError::Thread)?) }))
     }
 
-    /// The run ended in order, or never began: stops the kernel's watchdog and tells systemd.
-    pub fn finish(self) {
+    /// The loop's end of it.
+    pub fn pulsing(&self) -> Pulsing {
+        Pulsing(Arc::clone(&self.pulse))
+    }
+
+    /// Goes on as long as the loop ticks, and stops no watchdog.
+    pub fn leave(mut self) {
+        self.thread = None;
+    }
+}
+
+impl Drop for Watchdogs {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
         self.over.store(true, Ordering::Release);
-        self.thread.thread().unpark();
+        thread.thread().unpark();
         // It does not panic; if it did, the watchdog would do its work.
-        let _ = self.thread.join();
+        let _ = thread.join();
     }
 }
 

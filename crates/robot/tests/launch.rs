@@ -59,9 +59,9 @@ fn a_pipelined_controller_that_is_slow_for_good_is_caught() {
                 ..LaunchOptions::default()
             },
         );
-        let landed = launch.unwrap().land().unwrap();
+        let outcome = launch.unwrap().wait().unwrap();
         // A loop that computes for four periods is also reported as held up, which ends nothing.
-        let down = landed.outcome.stats.transitions.iter().find(|change| change.to == Phase::Damping);
+        let down = outcome.stats.transitions.iter().find(|change| change.to == Phase::Damping);
         match down.map(|change| change.cause) {
             Some(Cause::ControllerSlow { took_ns, .. }) => {
                 assert!(took_ns >= 45_000_000, "{mode}: {took_ns}")
@@ -140,7 +140,7 @@ fn a_log_that_is_removed_is_an_event_of_the_run() {
         thread::sleep(Duration::from_millis(1));
     }
     launch.session.stop();
-    let recording = launch.land().unwrap().recording.unwrap();
+    let recording = launch.wait().unwrap().recording.unwrap();
     let log = std::fs::read(&recording.paths[0]).unwrap();
     let mut reader = Reader::open(&log).unwrap();
     reader.select(["event"]);
@@ -206,7 +206,7 @@ fn records_and_sinks_of_ones_own_are_part_of_a_run() {
     .unwrap();
     wait_until_driven(&updates);
     launch.session.stop();
-    let recording = launch.land().unwrap().recording.unwrap();
+    let recording = launch.wait().unwrap().recording.unwrap();
     let written = recording.records.iter().map(|record| (record.name.as_str(), record.written));
     let written: BTreeMap<_, _> = written.filter(|(_, written)| *written > 0).collect();
     assert_eq!(written["own"], updates.load(Ordering::Relaxed));

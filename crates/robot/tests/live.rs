@@ -2,7 +2,7 @@
 //! nothing here must be fast; things must only happen at last.
 #![allow(clippy::unwrap_used)]
 
-use khz_robot::launch::{Landed, Launch, LaunchOptions};
+use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::parameters::Parameter;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::{ControlError, Controller, PositionCommand, RobotConfig, RobotState, ServoCommand, Teleop};
@@ -111,9 +111,9 @@ fn let_tick(launch: &Launch, ticks: u64) {
     until(|| launch.console().seen().0 >= from + ticks);
 }
 
-fn land(launch: Launch) -> Landed {
+fn ended(launch: Launch) -> khz_robot::session::Outcome {
     launch.session.stop();
-    launch.land().unwrap()
+    launch.wait().unwrap()
 }
 
 #[test]
@@ -140,11 +140,11 @@ fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
     assert_eq!(launch.parameters().get("kd_scale"), Ok(0.5), "all or none");
     assert!(viewer.answer(5, json!({"do": "dance"}))["refused"].is_string());
     assert_eq!(viewer.answer(6, json!({"do": "stop"}))["done"], true);
-    let landed = launch.land().unwrap();
-    assert!(landed.outcome.stats.transitions.iter().any(|change| change.cause == Cause::OperatorStop));
-    assert_eq!(landed.parameters.iter().map(Parameter::get).collect::<Vec<_>>(), [0.4, 0.5]);
-    assert!(landed.live.view.requests >= 6 && landed.live.view.dropped == 0, "{:?}", landed.live);
-    assert!(landed.recording.unwrap().paths.is_empty(), "no log was wanted");
+    let outcome = launch.wait().unwrap();
+    assert!(outcome.stats.transitions.iter().any(|change| change.cause == Cause::OperatorStop));
+    assert_eq!(outcome.parameters.iter().map(Parameter::get).collect::<Vec<_>>(), [0.4, 0.5]);
+    assert!(outcome.live.view.requests >= 6 && outcome.live.view.dropped == 0, "{:?}", outcome.live);
+    assert!(outcome.recording.unwrap().paths.is_empty(), "no log was wanted");
 }
 
 /// The viewer of a busy computer was never told that its stop was done.
@@ -165,7 +165,7 @@ fn a_reply_waits_for_room_between_the_samples() {
             break;
         }
     }
-    assert_eq!(land(launch).live.view.replies_lost, 0);
+    assert_eq!(ended(launch).live.view.replies_lost, 0);
 }
 
 #[test]
@@ -177,8 +177,8 @@ fn what_is_no_request_is_dropped_and_counted() {
         send(&viewer.0, junk, SendFlags::empty()).unwrap();
     }
     assert_eq!(viewer.in_time(1, &json!({"set": {}, "age_ms": 1}))["done"], true);
-    let landed = land(launch);
-    assert!(landed.live.view.requests >= 1 && landed.live.view.dropped == 5, "{:?}", landed.live);
+    let outcome = ended(launch);
+    assert!(outcome.live.view.requests >= 1 && outcome.live.view.dropped == 5, "{:?}", outcome.live);
 }
 
 #[test]
@@ -194,11 +194,11 @@ fn a_viewer_that_reads_nothing_or_dies_delays_nobody() {
     drop(viewer);
     launch.parameters().set("kp_scale", 0.9).unwrap();
     until(|| launch.parameters().get("kp_scale") == Ok(0.9));
-    let landed = land(launch);
+    let outcome = ended(launch);
     // A busy computer may hold the loop up, and that is reported.
-    let mut changes = landed.outcome.stats.transitions.iter().filter(|change| change.from != change.to);
+    let mut changes = outcome.stats.transitions.iter().filter(|change| change.from != change.to);
     assert!(changes.all(|change| !change.cause.is_trouble()));
-    let sinks = landed.recording.unwrap().sinks;
+    let sinks = outcome.recording.unwrap().sinks;
     let view = sinks.iter().find(|sink| sink.name == "view").unwrap();
     assert!(view.lost > 0 && view.error.as_ref().unwrap().contains("viewer"), "{view:?}");
 }
@@ -215,7 +215,7 @@ fn a_robot_that_an_operator_arms_waits_in_idle() {
     until(|| console.seen().1 == Phase::Active);
     let reply = viewer.in_time(2, &json!({"do": "arm", "age_ms": 1}));
     assert!(reply["refused"].as_str().unwrap().contains("active"), "{reply}");
-    let stats = land(launch).outcome.stats;
+    let stats = ended(launch).stats;
     let armed: Vec<_> = stats.transitions.iter().filter(|change| change.to == Phase::Armed).collect();
     assert!(!armed.is_empty() && armed.iter().all(|change| change.cause == Cause::ArmRequested), "{armed:?}");
 }
@@ -247,8 +247,8 @@ fn an_old_request_to_arm_or_to_change_does_nothing_and_an_old_stop_stops() {
     assert!(matches!(console.seen().1, Phase::Init | Phase::Idle), "{:?}", console.seen());
     assert_eq!(launch.parameters().get("kp_scale"), Ok(1.0));
     assert_eq!(viewer.answer(7, json!({"do": "stop", "age_ms": 3_600_000}))["done"], true);
-    let landed = launch.land().unwrap();
-    assert!(landed.outcome.stats.transitions.iter().all(|change| change.cause != Cause::ArmRequested));
+    let outcome = launch.wait().unwrap();
+    assert!(outcome.stats.transitions.iter().all(|change| change.cause != Cause::ArmRequested));
 }
 
 #[test]
@@ -256,8 +256,8 @@ fn nobody_armed_it_is_what_a_run_says_that_nobody_armed() {
     let launch = start(&robot("arming = \"operator\""), None);
     let console = Arc::clone(launch.console());
     until(|| console.seen().1 == Phase::Idle);
-    let landed = land(launch);
-    assert_eq!(landed.outcome.machine.supervisor().lack(), Some(Cause::NotArmed));
+    let outcome = ended(launch);
+    assert_eq!(outcome.machine.supervisor().lack(), Some(Cause::NotArmed));
 }
 
 /// Keeps what it sees of whoever steers.
@@ -289,11 +289,11 @@ fn a_controller_sees_who_steers_and_silence_is_a_missing_heartbeat() {
         seen.lock().unwrap().iter().any(|teleop| teleop.forward == 0.2)
     });
     // Nobody steers any more.
-    let landed = launch.land().unwrap();
+    let outcome = launch.wait().unwrap();
     let lost =
         |change: &khz_robot::supervisor::Transition| matches!(change.cause, Cause::HeartbeatLost { .. });
-    assert!(landed.outcome.stats.transitions.iter().any(lost));
-    assert!(landed.live.teleop.stale >= 2 && landed.live.teleop.taken > 0, "{:?}", landed.live);
+    assert!(outcome.stats.transitions.iter().any(lost));
+    assert!(outcome.live.teleop.stale >= 2 && outcome.live.teleop.taken > 0, "{:?}", outcome.live);
     let seen = seen.lock().unwrap();
     assert!(seen.iter().all(|teleop| teleop.forward <= 0.2 && (teleop.age_ns >= 5_000_000)));
     assert!(seen.last().unwrap().age_ns > Teleop::STALE_NS, "it grows old");
@@ -323,7 +323,7 @@ fn a_program_steers_by_udp_and_is_answered_with_the_robots_clock() {
         std::thread::sleep(Duration::from_millis(10));
         seen.lock().unwrap().iter().any(|teleop| teleop.turn == 0.1)
     });
-    assert!(land(launch).live.teleop.taken > 0);
+    assert!(ended(launch).live.teleop.taken > 0);
 }
 
 #[test]
@@ -362,9 +362,9 @@ fn a_log_has_what_may_be_changed_and_every_change_with_its_tick() {
         );
         // One tick sees the input, and the recorder has all of the ticks before the end.
         let_tick(&launch, 5);
-        let landed = land(launch);
+        let outcome = ended(launch);
         assert!(parameters.set("kp_scale", 0.3).is_err(), "the robot is down");
-        let path = &landed.recording.as_ref().unwrap().paths[0];
+        let path = &outcome.recording.as_ref().unwrap().paths[0];
         let mut log = khz_tlog::Reader::open(std::fs::File::open(path).unwrap()).unwrap();
         let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         while let Some(item) = log.next().unwrap() {
@@ -410,8 +410,8 @@ fn a_stop_is_obeyed_whatever_floods_the_robot_and_answered_by_the_tick_that_obey
         send(&viewer.0, stick.as_bytes(), SendFlags::empty()).unwrap();
     }
     let tick = viewer.answer(1, json!({ "do": "stop" }))["tick"].as_u64().unwrap();
-    let landed = launch.land().unwrap();
-    let stopped = landed.outcome.stats.transitions.iter().find(|change| change.cause == Cause::OperatorStop);
-    assert!(landed.live.view.dropped > 0, "it was no flood");
+    let outcome = launch.wait().unwrap();
+    let stopped = outcome.stats.transitions.iter().find(|change| change.cause == Cause::OperatorStop);
+    assert!(outcome.live.view.dropped > 0, "it was no flood");
     assert!(stopped.is_some_and(|change| change.tick <= tick), "{stopped:?} {tick}");
 }

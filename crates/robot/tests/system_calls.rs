@@ -150,8 +150,8 @@ fn confined(name: &str) -> ! {
     .unwrap();
     while !done.load(Ordering::Acquire) {
         if launch.session.is_over() {
-            let landed = launch.land().map(|landed| landed.outcome.stats.transitions);
-            eprintln!("the robot came down before its time: {landed:?}");
+            let outcome = launch.wait().map(|outcome| outcome.stats.transitions);
+            eprintln!("the robot came down before its time: {outcome:?}");
             std::process::exit(3);
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -9,8 +9,8 @@ use khz_measure::require::{Requirements, of_run};
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::RobotConfig;
 use khz_robot::config::{Clock, QUADRUPED};
-use khz_robot::launch::{Landed, Launch, LaunchOptions};
-use khz_robot::session::SessionError;
+use khz_robot::launch::{Launch, LaunchOptions};
+use khz_robot::session::{Outcome, SessionError};
 use khz_robot::tick::Failure;
 use kilohertz::viewer::{self, Viewer};
 use kilohertz::{live, stop_on_signal};
@@ -143,25 +143,25 @@ pub fn run(args: Args) -> Result<ExitCode> {
     launch.not_drawn().iter().for_each(warn);
     view.iter().for_each(live::tell_view);
     live::watch(&mut launch);
-    let landed = match launch.land() {
+    let outcome = match launch.wait() {
         Err(SessionError::Setup(error)) => {
             complain(&error.into());
             return Ok(ExitCode::from(BAD_INPUT));
         }
-        landed => landed?,
+        outcome => outcome?,
     };
-    let mut summary = RunSummary::of(&config, &landed);
+    let mut summary = RunSummary::of(&config, &outcome);
     if let Some(requirements) = &args.require {
         summary.require(requirements, duration_ns);
     }
     let written = [
-        write_report(&args, &config, &text, &landed, &mut summary),
-        save_parameters(&args, &config, &text, &landed),
+        write_report(&args, &config, &text, &outcome, &mut summary),
+        save_parameters(&args, &config, &text, &outcome),
     ];
     let is_well = summary.is_well() && (summary.report.is_some() || args.report.is_none());
-    let said = said(&landed, written);
+    let said = said(&outcome, written);
     // Another program may have the robot now, however long it takes until the verdict is read.
-    drop(landed);
+    drop(outcome);
     until_told(&stop, move || {
         said.iter().for_each(tell_line);
         tell(&args, &summary);
@@ -174,9 +174,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// What is told before the verdict.
-fn said(landed: &Landed, written: [Result<Option<String>>; 2]) -> Vec<String> {
-    let mut said = landed.outcome.unsent.clone();
-    if let Some(Failure::Panic(panic)) = landed.outcome.machine.failure() {
+fn said(outcome: &Outcome, written: [Result<Option<String>>; 2]) -> Vec<String> {
+    let mut said = outcome.unsent.clone();
+    if let Some(Failure::Panic(panic)) = outcome.machine.failure() {
         said.push(complaint(&anyhow::anyhow!("the controller panicked: {panic}")));
     }
     said.extend(
@@ -265,7 +265,7 @@ fn write_report(
     args: &Args,
     config: &RobotConfig,
     text: &str,
-    landed: &Landed,
+    outcome: &Outcome,
     summary: &mut RunSummary,
 ) -> Result<Option<String>> {
     let beside_log = || summary.log.as_ref().map(|log| log.with_extension("html"));
@@ -273,9 +273,9 @@ fn write_report(
         return Ok(None);
     };
     // The log may have got another name than was asked for, or several.
-    let mut logs = landed.recording.iter().flat_map(|recording| &recording.paths);
+    let mut logs = outcome.recording.iter().flat_map(|recording| &recording.paths);
     let force = args.force && !logs.any(|log| output::is_same(log, &path));
-    let page = page_data(config, text, landed, summary).page();
+    let page = page_data(config, text, outcome, summary).page();
     let path =
         output::save(&path, force, |file| write!(file, "{page}")).context("cannot write the report")?;
     summary.report = Some(path);
@@ -287,14 +287,19 @@ fn is_the_robot_file(args: &Args, path: &Path) -> bool {
 }
 
 /// What was found while the robot ran, and where it is now. If it cannot be written, the run counts all the same.
-fn save_parameters(args: &Args, config: &RobotConfig, text: &str, landed: &Landed) -> Result<Option<String>> {
+fn save_parameters(
+    args: &Args,
+    config: &RobotConfig,
+    text: &str,
+    outcome: &Outcome,
+) -> Result<Option<String>> {
     let Some(path) = &args.save_parameters else { return Ok(None) };
     let save = || -> Result<PathBuf> {
         let force = is_the_robot_file(args, path);
         let parameters = if force {
-            found::into_file(text, &landed.parameters, &config.parameters)?
+            found::into_file(text, &outcome.parameters, &config.parameters)?
         } else {
-            found::table(&landed.parameters, &config.parameters)
+            found::table(&outcome.parameters, &config.parameters)
         };
         output::save(path, force, |file| write!(file, "{parameters}"))
     };

@@ -7,7 +7,7 @@ use super::costs::Inputs;
 use khz_robot::RobotConfig;
 use khz_robot::assemble::Links;
 use khz_robot::config::{Arming, Clock, Mode};
-use khz_robot::launch::{Launch, LaunchOptions};
+use khz_robot::launch::{Launch, LaunchOptions, OpenLinks};
 use khz_robot::run::{Observer, Tick};
 use khz_rt::Passport;
 use khz_run::record;
@@ -56,18 +56,20 @@ impl Host {
         let places = (0..robot.buses.len()).map(|bus| (0, bus as u8)).collect();
         let imu = robot.imu.iter().map(|_| 0).collect();
         let links = Links { links: vec![Box::new(world)], places, imu };
+        let links: OpenLinks = Box::new(|_| Ok(links));
         let ticks = Arc::<Mutex<Vec<record::Tick>>>::default();
         let seen = Seen { ticks: Vec::with_capacity(MOST_TICKS), out: Arc::clone(&ticks) };
         let options = LaunchOptions {
+            links: Some(links),
             observers: vec![Box::new(seen)],
             duration_ns: Some(MEASURED_NS),
             ..LaunchOptions::default()
         };
-        let launch = Launch::start_on(links, &robot, text, options).map_err(|error| error.to_string());
-        let landed = launch.and_then(|launch| launch.land().map_err(|error| error.to_string()));
+        let launch = Launch::start(&robot, text, options).map_err(|error| error.to_string());
+        let outcome = launch.and_then(|launch| launch.wait().map_err(|error| error.to_string()));
         // It may not have been made.
         let _ = std::fs::remove_file(&robot.log.path);
-        landed?;
+        outcome?;
         let ticks = ticks.lock().map_err(|error| error.to_string())?;
         Self::of(&robot, &ticks).ok_or_else(|| "the robot never came under control".to_owned())
     }

@@ -130,11 +130,10 @@ mod tests {
     use crate::require::Requirements;
     use khz_robot::RobotConfig;
     use khz_robot::assemble;
-    use khz_robot::launch::{Landed, LiveSummary};
     use khz_robot::run::{RunOptions, RunStats, run};
     use khz_robot::session::Outcome;
     use khz_robot::time::VirtualTime;
-    use khz_rt::{Grade, Passport, Report, Usage};
+    use khz_rt::{Grade, Report};
     use std::sync::Arc;
 
     #[test]
@@ -168,21 +167,7 @@ mod tests {
         let mut stats = RunStats::new(100_000);
         run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
         let grants = Report { thread: "virtual".into(), grade: Grade::Ordinary, settings: Vec::new() };
-        let outcome = Outcome {
-            modules: machine.controller_profile(),
-            machine,
-            stats,
-            windows: Vec::new(),
-            stopped_ns: 0,
-            grants,
-            passport: Passport::default(),
-            usage: Usage::default(),
-            unsent: Vec::new(),
-        };
-        RunSummary::of(
-            &config,
-            &Landed { outcome, recording: None, parameters: Vec::new(), live: LiveSummary::default() },
-        )
+        RunSummary::of(&config, &Outcome::of(machine, stats, grants))
     }
 
     #[test]

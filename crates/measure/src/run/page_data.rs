@@ -8,7 +8,7 @@ use crate::require::amended;
 use khz_page::{Distribution, Figure, Level, Measured, calendar, counted, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::{Clock, RobotFile};
-use khz_robot::launch::Landed;
+use khz_robot::session::Outcome;
 use khz_rt::{Passport, Report, Summary};
 use khz_run::figures::{Count, LOST_PERIODS, Of};
 use khz_run::late::LEARNING;
@@ -16,10 +16,10 @@ use khz_run::tally::{Counts, Stretch};
 
 /// Everything the page of a run shows. `text` is the robot file. Of every file of the log, damage costs only what lies
 /// behind it, and the verdict says so.
-pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &RunSummary) -> RunData {
-    let paths = landed.recording.as_ref().map_or(&[][..], |recording| &recording.paths);
+pub fn page_data(config: &RobotConfig, text: &str, outcome: &Outcome, summary: &RunSummary) -> RunData {
+    let paths = outcome.recording.as_ref().map_or(&[][..], |recording| &recording.paths);
     let over_time = OverTime::read(paths, config);
-    let tally = &landed.outcome.stats.tally;
+    let tally = &outcome.stats.tally;
     RunData {
         title: format!(
             "{}: {} at {} Hz",
@@ -49,7 +49,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         events_left_out: summary.events_left_out,
         changes: over_time.changes,
         changes_left_out: over_time.changes_left_out,
-        devices: (0..config.servos.len()).map(|index| device(summary, landed, index)).collect(),
+        devices: (0..config.servos.len()).map(|index| device(summary, outcome, index)).collect(),
         passport: passport(summary),
         grants: grants(&summary.grants),
         config: text.to_owned(),
@@ -107,7 +107,7 @@ pub(super) fn page_event(event: &EventSummary) -> Event {
     }
 }
 
-fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
+fn device(summary: &RunSummary, outcome: &Outcome, index: usize) -> Device {
     let servo = &summary.servos[index];
     Device {
         name: servo.name.clone(),
@@ -117,7 +117,7 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
         missed: servo.missed,
         late: Some(servo.late),
         duplicates: Some(servo.duplicates),
-        round_trip: Distribution::from_ns(landed.outcome.machine.cycle().stats(index).round_trip.values()),
+        round_trip: Distribution::from_ns(outcome.machine.cycle().stats(index).round_trip.values()),
     }
 }
 
