@@ -3,8 +3,11 @@
 use crate::common::Bench;
 use khz_emu::{BusConfig, WireKind};
 use khz_link::{Link, LinkError};
+use khz_servo::moteus::{self, Format, QueryFormat, Settings};
+use khz_servo::{Mounting, Plan, PositionCommand, ServoCommand, Servos};
 use khz_wire::time::{CanBits, CanFormat, CanRate, Stuffing, UartRate};
-use khz_wire::{Address, Frame};
+use khz_wire::{Address, Frame, Mode};
+use std::f64::consts::TAU;
 
 const QUERY: &str = "11001f01130d";
 
@@ -76,6 +79,40 @@ fn a_serial_servo_executes_the_reads_of_a_request_that_comes_before_it_has_repli
     bench.send(1, true, READ);
     bench.wait_ms(20);
     assert_eq!((bench.received().len(), bench.state().0), (1, 10));
+}
+
+/// What a loop asks in a cycle, asked again before the reply is there, again and again: the servo goes on as it is commanded.
+#[test]
+fn a_serial_servo_takes_no_harm_of_misreading_what_a_loop_asks() {
+    let mixed = QueryFormat {
+        position: Format::Int8,
+        velocity: Format::None,
+        torque: Format::Int8,
+        voltage: Format::Float,
+        temperature: Format::Float,
+    };
+    for query in [QueryFormat::default(), mixed] {
+        let mut bench = Bench::new(BusConfig::RS485, 1);
+        let settings = Settings { query, ..Settings::default() };
+        let mut asking = moteus::Bus::default();
+        let plan =
+            Plan { servo: 0, id: 1, mounting: Mounting::default(), watchdog_s: f64::NAN, family: &settings };
+        asking.add(&plan);
+        let command = PositionCommand { max_torque: 1.0, ..PositionCommand::hold(0.25 * TAU) };
+        for cycle in 0..2000 {
+            asking.begin(&[ServoCommand::Position(command)]);
+            let frame = *asking.request(0, 0).unwrap().frame;
+            (0..2).for_each(|_| bench.world.send(0, &frame, bench.now_ns).unwrap());
+            asking.sent(0, 0, bench.now_ns);
+            bench.wait_ms(1);
+            let mode = bench.world.moteus(0).unwrap().status().mode;
+            assert!(cycle < 20 || mode == Mode::Position, "{mode:?} after {frame:02x?}");
+        }
+        assert_eq!(bench.received().len(), 1024, "one reply a cycle, and no room for more");
+        bench.wait_ms(1);
+        let kept = [0x020, 0x025, 0x05c, 0x05d, 0x071].map(|register| bench.float(register));
+        assert_eq!(kept, [0.25, 1.0, 0.0, 0.0, 0.0]);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! Here the user's radians meet the servo's revolutions.
 
+use super::misread;
 use super::queries::Symbol;
 use super::{CommandFormat, Format, QueryFormat, Settings};
 use crate::{Doing, Mounting, Occasion, PositionCommand, Refused, ServoCommand, ServoState};
@@ -39,11 +40,11 @@ pub fn exchange(address: Address, settings: &Settings, occasion: Occasion) -> [F
 }
 
 /// Registers that mark a query by being read first, as int8. None is among those of any query, reading them does nothing,
-/// and firmware has had the first ones the longest.
+/// and firmware has had the first ones the longest. Not 0x0c: before most queries a servo that misreads them writes its mode.
 const MARKS: [u8; 41] = [
-    0x04, 0x05, 0x06, 0x07, 0x0a, 0x0b, 0x0c, 0x30, 0x31, 0x32, 0x33, 0x34, 0x38, 0x39, 0x3a, 0x3b, 0x3c,
-    0x3d, 0x50, 0x51, 0x52, 0x53, 0x54, 0x55, 0x58, 0x5c, 0x5d, 0x5e, 0x5f, 0x60, 0x61, 0x62, 0x63, 0x64,
-    0x68, 0x69, 0x6a, 0x6b, 0x6c, 0x71, 0x70,
+    0x04, 0x05, 0x06, 0x07, 0x0a, 0x0b, 0x30, 0x31, 0x32, 0x33, 0x34, 0x38, 0x39, 0x3a, 0x3b, 0x3c, 0x3d,
+    0x50, 0x51, 0x52, 0x53, 0x54, 0x55, 0x58, 0x5c, 0x5d, 0x5e, 0x5f, 0x60, 0x61, 0x62, 0x63, 0x64, 0x68,
+    0x69, 0x6a, 0x6b, 0x6c, 0x72, 0x71, 0x70,
 ];
 
 /// A mark's read in the query: opcode and register.
@@ -62,8 +63,8 @@ pub struct Codec {
     rotations: Vec<Rotation>,
     /// Bytes the reads take in a frame.
     reads_len: usize,
-    /// Marks there is room for in the frames: all or none.
-    marks: &'static [u8],
+    /// Marks of its queries; none if the frames have no room for one.
+    marks: ArrayVec<u8, { MARKS.len() }>,
 }
 
 /// The symbol of the query a reply answers.
@@ -101,14 +102,18 @@ impl Codec {
         ]
         .map(|(class, format)| format.resolution().map_or(f64::INFINITY, |format| class.greatest(format)));
         let (command, query) = (command_format(command), query_format(query));
-        let rotations: Vec<_> = (0..query.runs().count())
+        let reads_len = query.query_len();
+        let mut rotations: Vec<_> = (0..query.runs().count())
             .map(|by| Rotation::new(address, &command, &query.rotated(by)).expect("the longest formats fit"))
             .collect();
-        let reads_len = query.query_len();
+        rotations.retain(|rotation| rotation.is_harmless(reads_len, None));
         let longest = rotations.iter().map(|rotation| rotation.position.frame().payload().len()).max();
         let fits =
             longest.is_some_and(|len| len + MARK_LEN <= MAX_PAYLOAD) && query.is_answerable_after(MARKED_LEN);
-        Self { mounting, watchdog_s, saturated, rotations, reads_len, marks: if fits { &MARKS } else { &[] } }
+        let is_harmless =
+            |&mark: &u8| rotations.first().is_some_and(|first| first.is_harmless(reads_len, Some(mark)));
+        let marks = MARKS.into_iter().filter(|_| fits).filter(is_harmless).collect();
+        Self { mounting, watchdog_s, saturated, rotations, reads_len, marks }
     }
 
     /// How many rotations and marks its queries can have as symbols.
@@ -130,7 +135,7 @@ impl Codec {
             ServoCommand::Position(_) => *rotation.position.fill(&target),
         };
         if let Some(register) = mark {
-            self.mark(register, frame);
+            put_mark(register, self.reads_len, frame);
         }
         frame.pad();
     }
@@ -140,20 +145,6 @@ impl Codec {
         match symbol.checked_sub(self.rotations.len()) {
             None => (symbol, None),
             Some(mark) => (0, self.marks.get(mark).copied()),
-        }
-    }
-
-    /// Puts the read of this register before the others, which are a frame's last bytes.
-    fn mark(&self, register: u8, frame: &mut Frame) {
-        let payload = frame.payload();
-        let (commands, reads) = payload.split_at(payload.len().saturating_sub(self.reads_len));
-        let mut marked = ArrayVec::<u8, MAX_PAYLOAD>::new();
-        for part in [commands, &[opcode::READ | 1, register], reads] {
-            // There is room: otherwise there are no marks.
-            let _ = marked.try_extend_from_slice(part);
-        }
-        if let Some(longer) = Frame::new(frame.id, &marked) {
-            *frame = longer;
         }
     }
 
@@ -344,6 +335,31 @@ impl Rotation {
             first: query.runs().next()?.start,
             first_count: query.runs().next()?.count,
         })
+    }
+
+    /// No frame of it, its query marked by this register, harms a servo that misreads it.
+    fn is_harmless(&self, reads_len: usize, register: Option<u8>) -> bool {
+        [&self.stop, &self.damp, self.position.frame()].into_iter().all(|frame| {
+            let commands_len = frame.payload().len() - reads_len;
+            let mut frame = *frame;
+            register.into_iter().for_each(|register| put_mark(register, reads_len, &mut frame));
+            frame.pad();
+            misread::is_harmless(&frame.payload()[commands_len..])
+        })
+    }
+}
+
+/// Puts the read of this register before the others, which are a frame's last bytes.
+fn put_mark(register: u8, reads_len: usize, frame: &mut Frame) {
+    let payload = frame.payload();
+    let (commands, reads) = payload.split_at(payload.len().saturating_sub(reads_len));
+    let mut marked = ArrayVec::<u8, MAX_PAYLOAD>::new();
+    for part in [commands, &[opcode::READ | 1, register], reads] {
+        // There is room: otherwise there are no marks.
+        let _ = marked.try_extend_from_slice(part);
+    }
+    if let Some(longer) = Frame::new(frame.id, &marked) {
+        *frame = longer;
     }
 }
 
@@ -654,5 +670,23 @@ mod tests {
         let marked = frame(&mut codec, &hold, rotations as Symbol);
         let at = marked.windows(2).position(|pair| pair == [0x11, 0x04]).unwrap();
         assert_eq!([&marked[..at], &marked[at + 2..]].concat()[..60], plain[..60]);
+    }
+
+    /// Every query there can be has orders and marks enough that a servo that misreads them is not harmed.
+    #[test]
+    fn no_query_harms_a_servo_that_misreads_it() {
+        let formats = [Format::None, Format::Int8, Format::Int16, Format::Int32, Format::Float];
+        for number in 0..formats.len().pow(5) {
+            let format = |place| formats[number / formats.len().pow(place) % formats.len()];
+            let [position, velocity, torque, voltage, temperature] = [0, 1, 2, 3, 4].map(format);
+            let query = QueryFormat { position, velocity, torque, voltage, temperature };
+            let mut codec = codec(CommandFormat::default(), query.clone(), Mounting::default());
+            let (rotations, marks) = codec.symbols();
+            assert!(rotations > 1 && marks > 30, "{query:?}: {rotations} orders and {marks} marks");
+            for symbol in 0..rotations + marks {
+                let stop = frame(&mut codec, &ServoCommand::Stop, symbol as Symbol);
+                assert!(misread::is_harmless(&stop[3..]), "{query:?}: {stop:02x?}");
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@
 
 mod by_hand;
 mod codec;
+mod misread;
 mod queries;
 mod settings;
 
