@@ -3,7 +3,7 @@
 //! None of this can be reached from a robot file or a command. Nothing in the product knows of it either: a defect is put
 //! back by giving the supervisor another robot file than the cycle, or by what stands between the machine and its buses.
 
-use khz_emu::lies::moteus::{copied, rewritten};
+use khz_emu::moteus::lies::{copied, rewritten};
 use khz_link::Received;
 use khz_robot::PositionCommand;
 use khz_robot::config::{Format, Reaction, Recover, RobotConfig};

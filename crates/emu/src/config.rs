@@ -1,6 +1,6 @@
 //! What a [`crate::World`] is made of: plain data, checked once when the world is built.
 
-pub use crate::servo::thermal::HeatConfig;
+pub use crate::thermal::HeatConfig;
 use khz_servo::Mounting;
 use khz_settings::section;
 use khz_wire::address::BROADCAST;

@@ -9,7 +9,7 @@ use crate::body::{Drive, JointState};
 use crate::config::{CubemarsMotor, ServoConfig, WireKind};
 use crate::injection::Injection;
 use crate::mit::{Injected, Law, offset_within_rotor_turn};
-use crate::servo::thermal::Thermal;
+use crate::thermal::Thermal;
 use crate::twin::Twin;
 use khz_servo::Doing;
 use khz_wire::Frame;

@@ -11,12 +11,13 @@
 //! | [`hat`] | a pi3hat in front of the machine |
 //! | [`pl011`] | a UART in front of a line of servos |
 //! | [`twin`] | what the machine needs of a servo, whichever its family |
-//! | [`servo`] | one moteus |
+//! | [`moteus`] | one moteus |
 //! | [`damiao`] | one Damiao servo |
 //! | [`robstride`] | one RobStride servo or CyberGear |
 //! | [`cubemars`] | one CubeMars servo |
 //! | [`injection`] | faults put into a servo from outside |
-//! | [`lies`] | servos that do or say something else than they are commanded |
+//! | `lies` | servos that do or say something else than they are commanded |
+//! | [`thermal`] | how a servo warms up |
 //! | [`trouble`] | faults by their names, for commands and programs |
 //! | [`body`] | what the servos move |
 //! | [`serve`] | the machine in real time, for other processes |
@@ -30,14 +31,15 @@ pub mod damiao;
 pub mod hat;
 mod imu;
 pub mod injection;
-pub mod lies;
+mod lies;
 mod mit;
+pub mod moteus;
 pub mod noise;
 pub mod pl011;
 pub mod robstride;
 pub mod serve;
-pub mod servo;
 mod settings;
+pub mod thermal;
 pub mod trouble;
 pub mod twin;
 pub mod world;
@@ -50,7 +52,6 @@ pub use config::{
     ReceiveBuffers, RobstrideMotor, ServoConfig, WireKind, WorldConfig,
 };
 pub use injection::{Injection, Lie};
-pub use servo::Servo;
 pub use settings::{DeviceConfig, EmulatedLink, EmulationConfig, WireModel};
 pub use trouble::Trouble;
 pub use twin::Twin;

@@ -3,10 +3,10 @@
 //! A liar stands between a bus and an honest servo, whichever its family, and changes what the one hears and the other says.
 
 mod mit;
-pub mod moteus;
 
 use crate::config::{FamilyConfig, ServoConfig};
 use crate::injection::Lie;
+use crate::moteus::lies as moteus;
 use crate::noise::Noise;
 use crate::twin::Twin;
 use khz_wire::{Frame, Value};

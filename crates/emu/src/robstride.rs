@@ -12,7 +12,7 @@ use crate::config::{RobstrideMotor, ServoConfig, WireKind};
 use crate::injection::Injection;
 use crate::mit::{Injected, Law};
 use crate::noise::Noise;
-use crate::servo::thermal::Thermal;
+use crate::thermal::Thermal;
 use crate::twin::Twin;
 use crate::world::STEP_NS;
 use khz_servo::Doing;

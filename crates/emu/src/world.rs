@@ -8,8 +8,8 @@ use crate::config::{
 use crate::imu::Sensor;
 use crate::injection::Injection;
 use crate::lies::Liar;
+use crate::moteus::Servo;
 use crate::noise::Noise;
-use crate::servo::Servo;
 use crate::twin::Twin;
 use crate::{cubemars, damiao, robstride};
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};

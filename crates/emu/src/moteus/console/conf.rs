@@ -1,10 +1,10 @@
 //! `conf`: list, show and change the settings.
 
 use super::{blob, first_word, text};
-use crate::servo::Servo;
-use crate::servo::motor::Motor;
-use crate::servo::record::{Record, at};
-use crate::servo::settings::Settings;
+use crate::moteus::Servo;
+use crate::moteus::motor::Motor;
+use crate::moteus::record::{Record, at};
+use crate::moteus::settings::Settings;
 
 impl Servo {
     pub(super) fn conf(&mut self, line: &str) {
@@ -55,7 +55,7 @@ impl Servo {
         let out = &mut self.console.output;
         let mut found = false;
         self.settings.fields(&mut |group, field| {
-            if let crate::servo::record::Field::Object(record) = field
+            if let crate::moteus::record::Field::Object(record) = field
                 && (name.is_empty() || name == group)
             {
                 found = true;
@@ -120,7 +120,7 @@ impl Servo {
 
     pub(super) fn say_number(&mut self, number: i64) {
         let mut number = number;
-        text::write_value(crate::servo::record::Field::Signed(8, &mut number), &mut self.console.output);
+        text::write_value(crate::moteus::record::Field::Signed(8, &mut number), &mut self.console.output);
         self.say("\r\n");
     }
 

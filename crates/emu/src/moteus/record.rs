@@ -129,14 +129,14 @@ macro_rules! record {
                 Self { $($field: $default),* }
             }
         }
-        impl $crate::servo::record::Record for $name {
-            fn fields(&mut self, each: &mut dyn FnMut(&'static str, $crate::servo::record::Field<'_>)) {
-                $(each($crate::servo::record::plain(stringify!($field)), $crate::servo::record::AsField::field(&mut self.$field));)*
+        impl $crate::moteus::record::Record for $name {
+            fn fields(&mut self, each: &mut dyn FnMut(&'static str, $crate::moteus::record::Field<'_>)) {
+                $(each($crate::moteus::record::plain(stringify!($field)), $crate::moteus::record::AsField::field(&mut self.$field));)*
             }
         }
-        impl $crate::servo::record::AsField for $name {
-            fn field(&mut self) -> $crate::servo::record::Field<'_> {
-                $crate::servo::record::Field::Object(self)
+        impl $crate::moteus::record::AsField for $name {
+            fn field(&mut self) -> $crate::moteus::record::Field<'_> {
+                $crate::moteus::record::Field::Object(self)
             }
         }
     };

@@ -5,7 +5,7 @@ use khz_wire::{Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 const MODE: u32 = Register::MODE.0 as u32;
 
 /// Whether a command makes the servo follow a position; `None` if it is none.
-pub(super) fn follows(request: &Frame) -> Option<bool> {
+pub(crate) fn follows(request: &Frame) -> Option<bool> {
     Subframes::new(request.payload()).flatten().find_map(|subframe| match subframe {
         Subframe::Write(values) => {
             let mut values = values.iter();
@@ -67,7 +67,7 @@ pub fn rewritten(frame: &Frame, write: impl FnOnce(&mut Writer<'_>) -> Option<()
 }
 
 /// The reply of a servo that says it is in this mode.
-pub(super) fn in_mode(reply: &Frame, mode: u8) -> Frame {
+pub(crate) fn in_mode(reply: &Frame, mode: u8) -> Frame {
     copied(reply, |register, value| match value {
         Value::Int8(_) if register == MODE => Value::Int8(mode as i8),
         Value::Int16(_) if register == MODE => Value::Int16(mode.into()),
@@ -76,7 +76,7 @@ pub(super) fn in_mode(reply: &Frame, mode: u8) -> Frame {
 }
 
 /// The reply of a servo that says what it `said` first.
-pub(super) fn frozen(reply: &Frame, said: &mut [Option<(u32, Value)>]) -> Frame {
+pub(crate) fn frozen(reply: &Frame, said: &mut [Option<(u32, Value)>]) -> Frame {
     copied(reply, |register, value| {
         let lives = [Register::MODE, Register::FAULT].iter().any(|live| u32::from(live.0) == register);
         let place = said.iter_mut().find(|place| place.is_none_or(|(known, _)| known == register));
@@ -85,7 +85,7 @@ pub(super) fn frozen(reply: &Frame, said: &mut [Option<(u32, Value)>]) -> Frame 
 }
 
 /// The reply of a servo whose voltage and temperature are no numbers.
-pub(super) fn unmeasured(reply: &Frame) -> Frame {
+pub(crate) fn unmeasured(reply: &Frame) -> Frame {
     let is_it =
         |register| [Register::VOLTAGE, Register::TEMPERATURE].iter().any(|it| u32::from(it.0) == register);
     copied(reply, |register, value| match value {

@@ -1,8 +1,8 @@
 //! `tel`: the telemetry channels, on request or periodically.
 
 use super::{blob, first_word, text};
-use crate::servo::Servo;
-use crate::servo::telemetry::{CHANNELS, Channel};
+use crate::moteus::Servo;
+use crate::moteus::telemetry::{CHANNELS, Channel};
 
 /// A channel's rate in ms from which it is periodic; less means "with every update".
 const PERIODIC_MS: u32 = 10;

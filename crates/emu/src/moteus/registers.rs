@@ -1,7 +1,7 @@
 //! Register number ⇄ value (map version 5).
 
 use super::{Home, Servo};
-use crate::servo::command::Command;
+use crate::moteus::command::Command;
 use khz_wire::device::Refusal;
 use khz_wire::{Class, Mode, Register, Resolution, Value, register::Access};
 

@@ -1,6 +1,6 @@
 //! Values as text: `group.field value` lines, floats as C's `%g`.
 
-use crate::servo::record::{Field, Record};
+use crate::moteus::record::{Field, Record};
 use std::io::Write;
 
 /// Writes one line per value below `path`.
@@ -141,7 +141,7 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::servo::settings::Settings;
+    use crate::moteus::settings::Settings;
 
     fn float(value: f32) -> String {
         let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! Values in binary, and the schema that tells a client how to read them (mjbots/mjlib
 //! `mjlib/telemetry/README.md`).
 
-use crate::servo::record::{Field, Record};
+use crate::moteus::record::{Field, Record};
 
 const FINAL: u8 = 0;
 const NULL: u8 = 1;
@@ -133,7 +133,7 @@ fn varuint(value: usize, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::servo::settings::{Id, PidPosition};
+    use crate::moteus::settings::{Id, PidPosition};
 
     #[test]
     fn the_schema_and_data_of_id_as_captured() {

@@ -8,7 +8,7 @@
 //! | [`control`] | the torque asked for in each mode |
 //! | [`trajectory`] | how the control position moves towards its target |
 //! | [`motor`] | torque ⇄ current ⇄ voltage, and everything that limits them |
-//! | [`thermal`] | temperatures |
+//! | [`lies`] | what it says and hears when it lies |
 //! | [`settings`] | what can be configured |
 //! | [`telemetry`] | what it reports about itself on its console |
 //! | `console` | the text console itself |
@@ -20,6 +20,7 @@ mod aux;
 pub mod command;
 mod console;
 pub mod control;
+pub mod lies;
 pub mod modes;
 pub mod motor;
 mod protocol;
@@ -27,13 +28,13 @@ pub mod record;
 pub mod registers;
 pub mod settings;
 pub mod telemetry;
-pub mod thermal;
 pub mod trajectory;
 pub mod watchdog;
 
 use crate::body::{Drive, JointState};
 use crate::config::{ServoConfig, WireKind};
 use crate::injection::{Injection, Refused};
+use crate::thermal::Thermal;
 use crate::twin::Twin;
 use aux::AuxPort;
 use command::Command;
@@ -46,7 +47,6 @@ use motor::{Motor, loss};
 use settings::Settings;
 use std::any::Any;
 use std::f64::consts::TAU;
-use thermal::Thermal;
 use trajectory::Trajectory;
 
 /// How the position is referenced (register 0x00c).

@@ -1,9 +1,9 @@
 //! `d`, `clock`, `aux1`, `aux2`: command the servo by text.
 
 use super::first_word;
-use crate::servo::Servo;
-use crate::servo::command::Command;
-use crate::servo::settings::float;
+use crate::moteus::Servo;
+use crate::moteus::command::Command;
+use crate::moteus::settings::float;
 use khz_wire::Mode;
 
 impl Servo {
