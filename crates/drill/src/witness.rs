@@ -7,7 +7,7 @@
 use super::fleet::Cast;
 use super::scenario::{Fault, Scenario};
 use super::violation::{Invariant, Violated};
-use khz_emu::world::STEP_NS;
+use khz_emu::twin::STEP_NS;
 use khz_emu::{JointState, Probe, Twin, WireKind};
 use khz_robot::config::ServoConfig;
 use khz_robot::{RobotConfig, RobotState};

@@ -1,23 +1,8 @@
-//! What a [`crate::World`] is made of: plain data, checked once when the world is built.
+//! What a [`crate::World`] is made of, whichever its families: plain data, checked once when the world is built.
 
-pub use crate::thermal::HeatConfig;
+use crate::thermal::HeatConfig;
 use khz_servo::Mounting;
 use khz_settings::section;
-use khz_wire::address::BROADCAST;
-use khz_wire::robstride::{MOST_ID, POSITION_RANGE};
-
-/// An emulated machine: its buses, servos and IMU.
-#[derive(Clone, Debug, Default)]
-pub struct WorldConfig {
-    /// The buses; a servo names one by its index, which is also its channel on the link.
-    pub buses: Vec<BusConfig>,
-    /// The servos, in the order in which a body counts its joints.
-    pub servos: Vec<ServoConfig>,
-    /// The IMU, if there is one.
-    pub imu: Option<ImuConfig>,
-    /// Seed of all noise; equal seeds and equal inputs give equal bytes.
-    pub seed: u64,
-}
 
 /// One bus.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,15 +46,15 @@ pub enum WireKind {
     Instant,
 }
 
-/// One servo and the joint it drives.
+/// One servo and the joint it drives, with what its family has set up in it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ServoConfig {
+pub struct Device<F> {
     /// Index of its bus.
     pub bus: usize,
     /// Its id: 1 to 126 of a moteus, 127 of others.
     pub id: u8,
     /// What it speaks.
-    pub family: FamilyConfig,
+    pub family: F,
     /// Its UUID.
     pub uuid: [u8; 16],
     /// How it is mounted on its joint.
@@ -88,94 +73,6 @@ pub struct ServoConfig {
     pub heat_rate: f64,
     /// Settings as a moteus's console names them, for example `("servo.pid_position.kp", "50")`.
     pub settings: Vec<(String, String)>,
-}
-
-/// What a servo speaks, with what is set up in it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FamilyConfig {
-    /// The register protocol; set up by [`ServoConfig::settings`].
-    Moteus,
-    /// Damiao in MIT mode.
-    Damiao(DamiaoMotor),
-    /// RobStride with its "private protocol", or a CyberGear.
-    Robstride(RobstrideMotor),
-    /// CubeMars AK in MIT mode.
-    Cubemars(CubemarsMotor),
-}
-
-/// How a Damiao motor leaves the factory, or was set since.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DamiaoMotor {
-    /// The identifier of its replies.
-    pub master_id: u16,
-    /// It speaks CAN-FD.
-    pub can_fd: bool,
-    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
-    pub ranges: [f64; 3],
-    /// It faults when board or rotor are this warm, °C.
-    pub fault_c: f64,
-}
-
-/// What a RobStride motor or CyberGear is, and how it was left. The default is an RS02 as it is delivered.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RobstrideMotor {
-    /// It is a CyberGear.
-    pub cybergear: bool,
-    /// Half the range of positions, rad: beyond it they go round.
-    pub position: f64,
-    /// Half the range of velocities, rad/s.
-    pub velocity: f64,
-    /// Half the range of torques, N·m.
-    pub torque: f64,
-    /// The torque it is limited to, N·m.
-    pub torque_limit: f64,
-    /// Greatest position gain, N·m/rad.
-    pub kp_most: f64,
-    /// Greatest velocity gain, N·m·s/rad.
-    pub kd_most: f64,
-    /// It faults when board or windings are this warm, °C.
-    pub fault_c: f64,
-    /// After power-up its position is within half a turn of its zero, not between there and a whole turn: somebody has stored
-    /// `zero_sta` 1.
-    pub centred: bool,
-    /// It sends reports from the start: an earlier host has left it so.
-    pub reports: bool,
-    /// Share of its replies that come up to 5 ms late, at random, 0 to 1.
-    pub late: f64,
-    /// Of its firmware: each recorded model has one of its own.
-    pub version: [u8; 4],
-}
-
-/// How a CubeMars motor was set up with its maker's tool.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CubemarsMotor {
-    /// The identifier of its replies; may be its own id.
-    pub reply_id: u16,
-    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
-    pub ranges: [f64; 3],
-    /// It faults when board or windings are this warm, °C.
-    pub fault_c: f64,
-    /// It switches off when it was sent nothing for so long, s; 0: never.
-    pub watchdog_s: f64,
-}
-
-impl Default for RobstrideMotor {
-    fn default() -> Self {
-        Self {
-            cybergear: false,
-            position: POSITION_RANGE,
-            velocity: 44.0,
-            torque: 17.0,
-            torque_limit: 17.0,
-            kp_most: 500.0,
-            kd_most: 5.0,
-            fault_c: 135.0,
-            centred: false,
-            reports: false,
-            late: 0.0,
-            version: [0, 2, 3, 34],
-        }
-    }
 }
 
 section! {
@@ -226,7 +123,7 @@ impl BusConfig {
     pub const INSTANT: Self = Self { wire: WireKind::Instant, turnaround_ns: 0, ..Self::CAN_FD };
 }
 
-impl ServoConfig {
+impl<F: Default> Device<F> {
     /// A servo with id `id` on bus `bus`: calibrated motor, position bounds open, a light free joint. The
     /// UUID is made from bus and id.
     pub fn new(bus: usize, id: u8) -> Self {
@@ -236,7 +133,7 @@ impl ServoConfig {
         Self {
             bus,
             id,
-            family: FamilyConfig::Moteus,
+            family: F::default(),
             uuid,
             mounting: Mounting::default(),
             joint: JointConfig::default(),
@@ -248,8 +145,28 @@ impl ServoConfig {
             settings: vec![open("servopos.position_min"), open("servopos.position_max")],
         }
     }
+}
 
-    /// The same servo with one more setting; see [`ServoConfig::settings`].
+impl<F> Device<F> {
+    /// The same servo, of this family.
+    pub fn of<G>(&self, family: G) -> Device<G> {
+        Device {
+            family,
+            bus: self.bus,
+            id: self.id,
+            uuid: self.uuid,
+            mounting: self.mounting,
+            joint: self.joint,
+            motor_constant: self.motor_constant,
+            supply_v: self.supply_v,
+            ambient_c: self.ambient_c,
+            thermal: self.thermal,
+            heat_rate: self.heat_rate,
+            settings: self.settings.clone(),
+        }
+    }
+
+    /// The same servo with one more setting; see [`Device::settings`].
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.settings.push((name.to_owned(), value.to_string()));
         self
@@ -263,97 +180,8 @@ impl Default for ImuConfig {
     }
 }
 
-/// Why a [`crate::World`] cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// A servo names a bus that is not there.
-    #[error("servo {servo}: bus {bus} does not exist; there are {buses}")]
-    NoSuchBus {
-        /// Index of the servo.
-        servo: usize,
-        /// The bus it names.
-        bus: usize,
-        /// How many there are.
-        buses: usize,
-    },
-    /// What simulates the body cannot.
-    #[error("[body] {0}")]
-    Body(String),
-    /// A servo id no device can have.
-    #[error("servo {servo}: id {id} is not between 1 and {most}")]
-    BadId {
-        /// Index of the servo.
-        servo: usize,
-        /// The id.
-        id: u8,
-        /// The greatest id of its family.
-        most: u8,
-    },
-    /// A joint without inertia, or with end stops the wrong way round.
-    #[error("servo {servo}: {what}")]
-    BadJoint {
-        /// Index of the servo.
-        servo: usize,
-        /// What is wrong and what would be right.
-        what: &'static str,
-    },
-    /// A setting the servo does not have.
-    #[error("servo {servo}: no setting is called {name:?}")]
-    NoSuchSetting {
-        /// Index of the servo.
-        servo: usize,
-        /// What was asked for.
-        name: String,
-    },
-    /// A bit rate of zero.
-    #[error("bus {bus}: the bit rate must be more than 0")]
-    BadRate {
-        /// Index of the bus.
-        bus: usize,
-    },
-    /// More buses than a link has channels.
-    #[error("{0} buses; at most 255 are possible")]
-    TooManyBuses(usize),
-}
-
-impl WorldConfig {
-    /// Everything that does not need the servos' settings.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        if self.buses.len() > 255 {
-            return Err(ConfigError::TooManyBuses(self.buses.len()));
-        }
-        for (bus, config) in self.buses.iter().enumerate() {
-            if !config.wire.runs() {
-                return Err(ConfigError::BadRate { bus });
-            }
-        }
-        self.servos.iter().enumerate().try_for_each(|(servo, config)| self.check_servo(servo, config))
-    }
-
-    fn check_servo(&self, servo: usize, config: &ServoConfig) -> Result<(), ConfigError> {
-        let buses = self.buses.len();
-        if config.bus >= buses {
-            return Err(ConfigError::NoSuchBus { servo, bus: config.bus, buses });
-        }
-        let most = if config.family == FamilyConfig::Moteus { BROADCAST - 1 } else { MOST_ID };
-        if !(1..=most).contains(&config.id) {
-            return Err(ConfigError::BadId { servo, id: config.id, most });
-        }
-        let [low, high] = config.joint.stops.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
-        match config.joint {
-            joint if joint.inertia.is_nan() || joint.inertia <= 0.0 => {
-                Err(ConfigError::BadJoint { servo, what: "the inertia must be more than 0" })
-            }
-            joint if !(low..=high).contains(&joint.start) => {
-                Err(ConfigError::BadJoint { servo, what: "the joint must start between its end stops" })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 impl WireKind {
-    fn runs(self) -> bool {
+    pub(crate) fn runs(self) -> bool {
         match self {
             Self::CanFd { nominal_bps, data_bps } => nominal_bps > 0 && data_bps > 0,
             Self::Rs485 { baud } => baud > 0,

@@ -6,11 +6,12 @@
 //! second but deaf; its zero is lost with the power. An error switches it off until it is enabled without its cause.
 
 use crate::body::{Drive, JointState};
-use crate::config::{CubemarsMotor, ServoConfig, WireKind};
-use crate::injection::Injection;
-use crate::mit::{Injected, Law, offset_within_rotor_turn};
+use crate::config::{Device, WireKind};
+use crate::injection::{Injection, Lie};
+use crate::lies::{Lies, Said};
+use crate::mit::{self, Injected, Law, offset_within_rotor_turn};
 use crate::thermal::Thermal;
-use crate::twin::Twin;
+use crate::twin::{Family, Twin};
 use khz_servo::Doing;
 use khz_wire::Frame;
 use khz_wire::cubemars::{State, frame};
@@ -31,11 +32,23 @@ const OVER_TEMPERATURE: u8 = 1;
 const OVER_VOLTAGE: u8 = 3;
 const UNDER_VOLTAGE: u8 = 4;
 
+/// How a CubeMars motor was set up with its maker's tool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setup {
+    /// The identifier of its replies; may be its own id.
+    pub reply_id: u16,
+    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
+    pub ranges: [f64; 3],
+    /// It faults when board or windings are this warm, °C.
+    pub fault_c: f64,
+    /// It switches off when it was sent nothing for so long, s; 0: never.
+    pub watchdog_s: f64,
+}
+
 /// One servo.
 #[derive(Clone, Debug)]
 pub struct Servo {
-    config: ServoConfig,
-    motor: CubemarsMotor,
+    config: Device<Setup>,
     is_on: bool,
     error: u8,
     command: Codes,
@@ -52,13 +65,39 @@ pub struct Servo {
     injected: Injected,
 }
 
+impl Lies for Setup {
+    /// Whether it is on it does not tell.
+    fn suits(&self, injection: Injection) -> bool {
+        mit::suits(injection) && injection != Injection::Lie(Some(Lie::StaysOn))
+    }
+
+    /// It tells no mode: an error without a name.
+    fn other_modes(&self) -> &'static [u8] {
+        &[7]
+    }
+
+    fn follows(&self, request: &Frame) -> Option<bool> {
+        mit::follows(request)
+    }
+
+    fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
+        let mut lied = *reply;
+        lied.payload_mut()[7] = mode;
+        lied
+    }
+
+    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+        // The last byte has the error.
+        mit::frozen(1..7, reply, &mut said.frame)
+    }
+}
+
 impl Servo {
-    pub(crate) fn new(config: &ServoConfig, motor: CubemarsMotor) -> Self {
+    fn new(config: Device<Setup>) -> Self {
         let mut servo = Self {
             measured: JointState { position: config.mounting.to_servo(config.joint.start), velocity: 0.0 },
             thermal: Thermal::new(config.ambient_c),
-            config: config.clone(),
-            motor,
+            config,
             is_on: false,
             error: 0,
             command: Codes::default(),
@@ -74,7 +113,7 @@ impl Servo {
 
     /// Of position, velocity and torque.
     fn scales(&self) -> [Scale; 3] {
-        let [position, velocity, torque] = self.motor.ranges;
+        let [position, velocity, torque] = self.config.family.ranges;
         [Scale::symmetric(position, 16), Scale::symmetric(velocity, 12), Scale::symmetric(torque, 12)]
     }
 
@@ -120,7 +159,9 @@ impl Servo {
     /// What keeps it from being switched on; 0: nothing.
     fn cause(&self) -> u8 {
         match self.config.supply_v {
-            _ if self.thermal.board_c.max(self.thermal.motor_c) >= self.motor.fault_c => OVER_TEMPERATURE,
+            _ if self.thermal.board_c.max(self.thermal.motor_c) >= self.config.family.fault_c => {
+                OVER_TEMPERATURE
+            }
             volts if volts > SUPPLY.1 => OVER_VOLTAGE,
             volts if volts < SUPPLY.0 => UNDER_VOLTAGE,
             _ => 0,
@@ -155,7 +196,7 @@ impl Servo {
         if cause != 0 {
             self.fault(cause);
         }
-        if self.motor.watchdog_s > 0.0 && self.unheard_s > self.motor.watchdog_s {
+        if self.config.family.watchdog_s > 0.0 && self.unheard_s > self.config.family.watchdog_s {
             self.is_on = false;
         }
     }
@@ -174,10 +215,20 @@ impl Servo {
             velocity: velocities.decode(velocity),
             torque: torques.decode(torque),
         };
-        let most = self.motor.ranges[2];
+        let most = self.config.family.ranges[2];
         let drive;
         (self.torque, drive) = law.drive(self.measured.velocity, most);
         drive
+    }
+}
+
+impl Family for Setup {
+    const MOST_ID: u8 = mit::MOST_ID;
+
+    type Servo = Servo;
+
+    fn switched_on(device: Device<Self>, _: u64) -> Result<Servo, String> {
+        Ok(Servo::new(device))
     }
 }
 
@@ -193,7 +244,7 @@ impl Twin for Servo {
         }
         self.carry_out(request.payload().try_into().ok()?);
         self.unheard_s = 0.0;
-        (!self.injected.silent).then(|| frame(self.motor.reply_id.into(), self.state().to_bytes()))
+        (!self.injected.silent).then(|| frame(self.config.family.reply_id.into(), self.state().to_bytes()))
     }
 
     fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {
@@ -205,7 +256,7 @@ impl Twin for Servo {
         let drive = self.drive();
         let flow = &self.config.thermal;
         let board_w = if self.is_on { flow.board_w } else { 0.0 };
-        let winding_w = HEAT_AT_MOST * (self.torque / self.motor.ranges[2]).powi(2);
+        let winding_w = HEAT_AT_MOST * (self.torque / self.config.family.ranges[2]).powi(2);
         self.thermal.step(flow, self.config.ambient_c, [board_w, winding_w], dt_s * self.config.heat_rate);
         drive
     }

@@ -6,11 +6,12 @@
 //! watchdog; a servo whose time is over switches its output off and says "communication lost" until it is commanded to clear.
 
 use crate::body::{Drive, JointState};
-use crate::config::{DamiaoMotor, ServoConfig, WireKind};
+use crate::config::{Device, WireKind};
 use crate::injection::Injection;
-use crate::mit::{Injected, Law, offset_within_rotor_turn};
+use crate::lies::{Lies, Said};
+use crate::mit::{self, Injected, Law, offset_within_rotor_turn};
 use crate::thermal::Thermal;
-use crate::twin::Twin;
+use crate::twin::{Family, Twin};
 use khz_servo::Doing;
 use khz_wire::Frame;
 use khz_wire::damiao::{
@@ -18,6 +19,7 @@ use khz_wire::damiao::{
 };
 use khz_wire::mit::{Codes, KD, KP, Scale};
 use std::any::Any;
+use std::ops::Range;
 
 /// Numbers of registers.
 const COUNT: usize = 82;
@@ -28,11 +30,23 @@ const SUPPLY: (f64, f64) = (15.0, 60.0);
 /// Gear between rotor and output: the position is known within one turn of the rotor.
 const GEAR: f64 = 10.0;
 
+/// How a Damiao motor leaves the factory, or was set since.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setup {
+    /// The identifier of its replies.
+    pub master_id: u16,
+    /// It speaks CAN-FD.
+    pub can_fd: bool,
+    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
+    pub ranges: [f64; 3],
+    /// It faults when board or rotor are this warm, °C.
+    pub fault_c: f64,
+}
+
 /// One servo.
 #[derive(Clone, Debug)]
 pub struct Servo {
-    config: ServoConfig,
-    motor: DamiaoMotor,
+    config: Device<Setup>,
     registers: [[u8; 4]; COUNT],
     /// What survives a loss of power.
     saved: [[u8; 4]; COUNT],
@@ -49,8 +63,44 @@ pub struct Servo {
     injected: Injected,
 }
 
+impl Setup {
+    /// The bytes of a reply that tell the state; the first one has the status. None of a reply about registers.
+    fn state(reply: &Frame) -> Range<usize> {
+        let is_state = RegisterReply::parse(reply.payload(), reply.payload()[0]).is_none();
+        if is_state { 1..8 } else { 0..0 }
+    }
+}
+
+impl Lies for Setup {
+    fn suits(&self, injection: Injection) -> bool {
+        mit::suits(injection)
+    }
+
+    /// A status without a name.
+    fn other_modes(&self) -> &'static [u8] {
+        &[7]
+    }
+
+    fn follows(&self, request: &Frame) -> Option<bool> {
+        mit::follows(request).filter(|_| request.id != REGISTERS)
+    }
+
+    fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
+        let mut lied = *reply;
+        if !Self::state(reply).is_empty() {
+            lied.payload_mut()[0] = mode << 4 | reply.payload()[0] & 0xf;
+        }
+        lied
+    }
+
+    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+        mit::frozen(Self::state(reply), reply, &mut said.frame)
+    }
+}
+
 impl Servo {
-    pub(crate) fn new(config: &ServoConfig, motor: DamiaoMotor) -> Self {
+    fn new(config: Device<Setup>) -> Self {
+        let motor = &config.family;
         let mut registers = [[0; 4]; COUNT];
         let mut set = |register: u8, value: [u8; 4]| registers[usize::from(register)] = value;
         let integers = [
@@ -67,8 +117,7 @@ impl Servo {
         let mut servo = Self {
             measured: JointState { position: config.mounting.to_servo(config.joint.start), velocity: 0.0 },
             thermal: Thermal::new(config.ambient_c),
-            config: config.clone(),
-            motor,
+            config,
             registers,
             saved: registers,
             status: status::DISABLED,
@@ -197,9 +246,9 @@ impl Servo {
         self.unheard_s += dt_s;
         let timeout_s = f64::from(self.integer(register::TIMEOUT)) / TIMEOUT_PER_S;
         let volts = self.config.supply_v;
-        let fault = if self.thermal.board_c >= self.motor.fault_c {
+        let fault = if self.thermal.board_c >= self.config.family.fault_c {
             Some(status::BOARD_TOO_WARM)
-        } else if self.thermal.motor_c >= self.motor.fault_c {
+        } else if self.thermal.motor_c >= self.config.family.fault_c {
             Some(status::ROTOR_TOO_WARM)
         } else if volts < SUPPLY.0 {
             Some(status::UNDER_VOLTAGE)
@@ -228,10 +277,20 @@ impl Servo {
             velocity: self.velocity().decode(velocity),
             torque: self.torque_scale().decode(torque),
         };
-        let most = self.motor.ranges[2];
+        let most = self.config.family.ranges[2];
         let drive;
         (self.torque, drive) = law.drive(self.measured.velocity, most);
         drive
+    }
+}
+
+impl Family for Setup {
+    const MOST_ID: u8 = mit::MOST_ID;
+
+    type Servo = Servo;
+
+    fn switched_on(device: Device<Self>, _: u64) -> Result<Servo, String> {
+        Ok(Servo::new(device))
     }
 }
 
@@ -243,7 +302,7 @@ impl Twin for Servo {
             other => other == u32::from(id),
         };
         // In the wrong format a motor hears noise.
-        is_own && !request.extended && request.fd == self.motor.can_fd && !self.injected.unpowered
+        is_own && !request.extended && request.fd == self.config.family.can_fd && !self.injected.unpowered
     }
 
     fn answer(&mut self, request: &Frame, _: WireKind) -> Option<Frame> {
@@ -258,7 +317,7 @@ impl Twin for Servo {
         };
         self.unheard_s = 0.0;
         let master_id = self.integer(register::MASTER_ID);
-        (!self.injected.silent).then(|| damiao::frame(master_id, self.motor.can_fd, reply))
+        (!self.injected.silent).then(|| damiao::frame(master_id, self.config.family.can_fd, reply))
     }
 
     fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {

@@ -212,7 +212,9 @@ impl Spi for Hat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{BusConfig, ImuConfig as EmulatedImu, ServoConfig, WorldConfig};
+    use crate::config::{BusConfig, ImuConfig as EmulatedImu};
+    use crate::family::ServoConfig;
+    use crate::machine::WorldConfig;
     use khz_link::Imu;
     use khz_link::pi3hat::{Options, Pi3hat};
     use khz_wire::{Address, Frame};

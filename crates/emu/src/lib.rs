@@ -16,7 +16,7 @@
 //! | [`robstride`] | one RobStride servo or CyberGear |
 //! | [`cubemars`] | one CubeMars servo |
 //! | [`injection`] | faults put into a servo from outside |
-//! | `lies` | servos that do or say something else than they are commanded |
+//! | [`lies`] | servos that do or say something else than they are commanded |
 //! | [`thermal`] | how a servo warms up |
 //! | [`trouble`] | faults by their names, for commands and programs |
 //! | [`body`] | what the servos move |
@@ -28,10 +28,13 @@ pub mod bus;
 pub mod config;
 pub mod cubemars;
 pub mod damiao;
+mod family;
 pub mod hat;
 mod imu;
 pub mod injection;
-mod lies;
+mod liar;
+pub mod lies;
+mod machine;
 mod mit;
 pub mod moteus;
 pub mod noise;
@@ -47,12 +50,12 @@ pub mod world;
 pub use body::{
     Body, BodyConfig, Drive, Forces, Ground, JointState, Joints, Quadruped, QuadrupedConfig, Trunk,
 };
-pub use config::{
-    BusConfig, ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, HeatConfig, ImuConfig, JointConfig,
-    ReceiveBuffers, RobstrideMotor, ServoConfig, WireKind, WorldConfig,
-};
+pub use config::{BusConfig, Device, ImuConfig, JointConfig, ReceiveBuffers, WireKind};
+pub use family::{FamilyConfig, ServoConfig};
 pub use injection::{Injection, Lie};
+pub use machine::{ConfigError, WorldConfig};
 pub use settings::{DeviceConfig, EmulatedLink, EmulationConfig, WireModel};
+pub use thermal::HeatConfig;
 pub use trouble::Trouble;
 pub use twin::Twin;
 pub use world::{Probe, World};

@@ -1,111 +1,42 @@
-//! Servos that lie: they do something else than they are told, or say something else than they do.
-//!
-//! A liar stands between a bus and an honest servo, whichever its family, and changes what the one hears and the other says.
+//! How the servos of a family lie: what they hear instead of a frame, and what they say instead of a reply.
 
-mod mit;
-
-use crate::config::{FamilyConfig, ServoConfig};
-use crate::injection::Lie;
-use crate::moteus::lies as moteus;
-use crate::noise::Noise;
-use crate::twin::Twin;
+use crate::injection::Injection;
 use khz_wire::{Frame, Value};
 
-/// Of so many replies of [`Lie::Mostly`] one is true.
-const TRUE_EVERY: u32 = 5;
+/// A family's lies.
+pub trait Lies {
+    /// Drills put this into its servos: they can suffer or tell it, and a host can be expected to notice.
+    fn suits(&self, injection: Injection) -> bool;
 
-/// One servo's lies.
-#[derive(Debug)]
-pub(crate) struct Liar {
-    family: FamilyConfig,
-    lie: Option<Lie>,
-    noise: Noise,
-    /// Replies since it began to lie.
-    replies: u32,
-    /// The newest command that it followed.
-    followed: Option<Frame>,
-    /// What it goes on to say.
-    said: Said,
+    /// Modes, as its servos number them, in which none under control is, whatever it is commanded.
+    fn other_modes(&self) -> &'static [u8];
+
+    /// Whether a command makes the servo follow a position; `None` if it is no command.
+    fn follows(&self, request: &Frame) -> Option<bool>;
+
+    /// A request that commands what `followed` commands, and asks for what `request` asks.
+    fn commanded_by(&self, followed: &Frame, request: &Frame) -> Frame {
+        let _ = request;
+        *followed
+    }
+
+    /// The reply of a servo that says it is in this mode.
+    fn in_mode(&self, reply: &Frame, mode: u8) -> Frame;
+
+    /// The reply of a servo that says what it `said` first.
+    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame;
+
+    /// The reply of a servo whose voltage and temperature are no numbers, where its family has a value for that.
+    fn unmeasured(&self, reply: &Frame) -> Frame {
+        *reply
+    }
 }
 
 /// What a servo said when it froze.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Said {
+pub struct Said {
     /// By register.
-    values: [Option<(u32, Value)>; 8],
-    frame: Option<Frame>,
-}
-
-impl Liar {
-    /// An honest one.
-    pub(crate) fn new(config: &ServoConfig, seed: u64) -> Self {
-        let family = config.family;
-        Self { family, lie: None, noise: Noise::new(seed), replies: 0, followed: None, said: Said::default() }
-    }
-
-    /// From now on it lies so; `None`: it is honest.
-    pub(crate) fn lie(&mut self, lie: Option<Lie>) {
-        (self.lie, self.replies, self.followed, self.said) = (lie, 0, None, Said::default());
-    }
-
-    pub(crate) const fn is_honest(&self) -> bool {
-        self.lie.is_none()
-    }
-
-    /// What the servo hears of a frame on the bus.
-    pub(crate) fn hears(&mut self, frame: &Frame, servo: &dyn Twin) -> Frame {
-        if self.lie != Some(Lie::StaysOn) || !servo.takes(frame) {
-            return *frame;
-        }
-        let is_moteus = matches!(self.family, FamilyConfig::Moteus);
-        let follows = if is_moteus { moteus::follows(frame) } else { mit::follows(&self.family, frame) };
-        match (follows, &self.followed) {
-            (Some(true), _) => self.followed = Some(*frame),
-            (Some(false), Some(followed)) if is_moteus => return moteus::commanded_by(followed, frame),
-            (Some(false), Some(followed)) => return *followed,
-            _ => {}
-        }
-        *frame
-    }
-
-    /// What the host hears of a reply.
-    pub(crate) fn says(&mut self, reply: &Frame) -> Frame {
-        let is_moteus = matches!(self.family, FamilyConfig::Moteus);
-        self.replies = self.replies.wrapping_add(1);
-        match self.lie {
-            Some(Lie::Mostly(_)) if self.replies.is_multiple_of(TRUE_EVERY) => *reply,
-            Some(Lie::Mode(mode) | Lie::Mostly(mode)) if is_moteus => moteus::in_mode(reply, mode),
-            Some(Lie::Mode(mode) | Lie::Mostly(mode)) => mit::in_mode(&self.family, reply, mode),
-            Some(Lie::Frozen) if is_moteus => moteus::frozen(reply, &mut self.said.values),
-            Some(Lie::Frozen) => mit::frozen(&self.family, reply, &mut self.said.frame),
-            Some(Lie::Unmeasured) if is_moteus => moteus::unmeasured(reply),
-            Some(Lie::Altered(percent)) if self.noise.uniform() * 100.0 < f64::from(percent) => {
-                self.altered(reply)
-            }
-            _ => *reply,
-        }
-    }
-
-    fn altered(&mut self, reply: &Frame) -> Frame {
-        let mut altered = *reply;
-        let bits = 8 * reply.payload().len() as u64;
-        if bits > 0 {
-            let bit = (self.noise.bits() % bits) as usize;
-            altered.payload_mut()[bit / 8] ^= 1 << (bit % 8);
-        }
-        altered
-    }
-
-    /// How often it says what it says.
-    pub(crate) fn times(&self) -> usize {
-        if self.lie == Some(Lie::Twice) { 2 } else { 1 }
-    }
-
-    /// How much later it says it, ns.
-    pub(crate) fn delay_ns(&self) -> i64 {
-        match self.lie {
-            Some(Lie::Slow(us)) => i64::from(us) * 1000,
-            _ => 0,
-        }
-    }
+    pub values: [Option<(u32, Value)>; 8],
+    /// As a whole.
+    pub frame: Option<Frame>,
 }

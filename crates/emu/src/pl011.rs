@@ -4,7 +4,9 @@
 //! them; every byte takes its time on the line. Not there: interrupts, DMA, modem lines, breaks, parity, and
 //! what happens when both ends talk at once.
 
-use crate::config::{BusConfig, ConfigError, ServoConfig, WireKind, WorldConfig};
+use crate::config::{BusConfig, WireKind};
+use crate::family::ServoConfig;
+use crate::machine::{ConfigError, WorldConfig};
 use crate::world::World;
 use khz_link::Link;
 use khz_link::pl011::{CONTROL_ON, Registers, flag, register};

@@ -8,18 +8,20 @@
 //! controller, so states overtake the value of a parameter while the bus is full.
 
 use crate::body::{Drive, JointState};
-use crate::config::{RobstrideMotor, ServoConfig, WireKind};
+use crate::config::{Device, WireKind};
 use crate::injection::Injection;
-use crate::mit::{Injected, Law};
+use crate::lies::{Lies, Said};
+use crate::mit::{self, Injected, Law};
 use crate::noise::Noise;
 use crate::thermal::Thermal;
-use crate::twin::Twin;
-use crate::world::STEP_NS;
+use crate::twin::{Family, STEP_NS, Twin};
 use khz_servo::Doing;
 use khz_servo::robstride::REPLY_SPREAD_NS;
 use khz_wire::Frame;
 use khz_wire::mit::{Codes, Scale};
-use khz_wire::robstride::{MOST_ID, Reply, Request, State, TIMEOUT_PER_S, kind, mode, parameter, scale};
+use khz_wire::robstride::{
+    MOST_ID, POSITION_RANGE, Reply, Request, State, TIMEOUT_PER_S, kind, mode, parameter, scale,
+};
 use std::any::Any;
 use std::f64::consts::{PI, TAU};
 
@@ -92,11 +94,59 @@ const OVER_TEMPERATURE: u32 = 1;
 const UNDER_VOLTAGE: u32 = 1 << 2;
 const OVER_VOLTAGE: u32 = 1 << 3;
 
+/// What a RobStride motor or CyberGear is, and how it was left. The default is an RS02 as it is delivered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setup {
+    /// It is a CyberGear.
+    pub cybergear: bool,
+    /// Half the range of positions, rad: beyond it they go round.
+    pub position: f64,
+    /// Half the range of velocities, rad/s.
+    pub velocity: f64,
+    /// Half the range of torques, N·m.
+    pub torque: f64,
+    /// The torque it is limited to, N·m.
+    pub torque_limit: f64,
+    /// Greatest position gain, N·m/rad.
+    pub kp_most: f64,
+    /// Greatest velocity gain, N·m·s/rad.
+    pub kd_most: f64,
+    /// It faults when board or windings are this warm, °C.
+    pub fault_c: f64,
+    /// After power-up its position is within half a turn of its zero, not between there and a whole turn: somebody has stored
+    /// `zero_sta` 1.
+    pub centred: bool,
+    /// It sends reports from the start: an earlier host has left it so.
+    pub reports: bool,
+    /// Share of its replies that come up to 5 ms late, at random, 0 to 1.
+    pub late: f64,
+    /// Of its firmware: each recorded model has one of its own.
+    pub version: [u8; 4],
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            cybergear: false,
+            position: POSITION_RANGE,
+            velocity: 44.0,
+            torque: 17.0,
+            torque_limit: 17.0,
+            kp_most: 500.0,
+            kd_most: 5.0,
+            fault_c: 135.0,
+            centred: false,
+            reports: false,
+            late: 0.0,
+            version: [0, 2, 3, 34],
+        }
+    }
+}
+
 /// One servo.
 #[derive(Clone, Debug)]
 pub struct Servo {
-    config: ServoConfig,
-    motor: RobstrideMotor,
+    config: Device<Setup>,
     noise: Noise,
     id: u8,
     /// Who asked it last.
@@ -133,22 +183,55 @@ pub struct Servo {
     injected: Injected,
 }
 
+impl Lies for Setup {
+    fn suits(&self, injection: Injection) -> bool {
+        mit::suits(injection)
+    }
+
+    /// Calibration.
+    fn other_modes(&self) -> &'static [u8] {
+        &[1]
+    }
+
+    fn follows(&self, request: &Frame) -> Option<bool> {
+        match Request::parse(request)?.0 {
+            Request::Command(codes) => Some(codes.kp > 0),
+            Request::Stop { .. } => Some(false),
+            _ => None,
+        }
+    }
+
+    fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
+        const MODE: u32 = 3 << 22;
+        let mut lied = *reply;
+        if State::parse(reply).is_some() {
+            lied.id = reply.id & !MODE | u32::from(mode) << 22 & MODE;
+        }
+        lied
+    }
+
+    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+        let state = if State::parse(reply).is_some() { 0..8 } else { 0..0 };
+        mit::frozen(state, reply, &mut said.frame)
+    }
+}
+
 impl Servo {
-    pub(crate) fn new(config: &ServoConfig, motor: RobstrideMotor, seed: u64) -> Self {
+    fn new(config: Device<Setup>, seed: u64) -> Self {
+        let parameters = TABLE.map(|(number, _)| factory(number, &config.family));
         let joint = JointState { position: config.mounting.to_servo(config.joint.start), velocity: 0.0 };
         let mut servo = Self {
             thermal: Thermal::new(config.ambient_c),
             id: config.id,
-            config: config.clone(),
-            motor,
+            config,
             noise: Noise::new(seed),
             host: FIRST_HOST,
             mode: mode::RESET,
             faults: 0,
             is_untold: false,
             command: Codes::default(),
-            parameters: TABLE.map(|(number, _)| factory(number, &motor)),
-            stored: TABLE.map(|(number, _)| factory(number, &motor)),
+            parameters,
+            stored: parameters,
             joint,
             offset: 0.0,
             measured: joint,
@@ -162,13 +245,13 @@ impl Servo {
             injected: Injected::default(),
         };
         servo.start();
-        servo.report_ns = motor.reports.then(|| servo.report_period_ns());
+        servo.report_ns = servo.config.family.reports.then(|| servo.report_period_ns());
         servo
     }
 
     fn place(&self, number: u16) -> Option<usize> {
         // A CyberGear's watchdog is another one, and much is not there.
-        let is_there = if self.motor.cybergear {
+        let is_there = if self.config.family.cybergear {
             matches!(number, 0x7005..=0x7020 | parameter::CYBERGEAR_TIMEOUT)
         } else {
             number != parameter::CYBERGEAR_TIMEOUT
@@ -200,16 +283,16 @@ impl Servo {
     }
 
     fn velocity(&self) -> Scale {
-        scale(self.motor.velocity)
+        scale(self.config.family.velocity)
     }
 
     fn torque_scale(&self) -> Scale {
-        scale(self.motor.torque)
+        scale(self.config.family.torque)
     }
 
     /// What it may put on its joint, N·m.
     fn torque_limit(&self) -> f64 {
-        self.number(parameter::TORQUE_LIMIT).max(0.0).min(self.motor.torque)
+        self.number(parameter::TORQUE_LIMIT).max(0.0).min(self.config.family.torque)
     }
 
     fn report_period_ns(&self) -> i64 {
@@ -224,7 +307,7 @@ impl Servo {
     /// No gains, no torque.
     fn at_rest(&self) -> Codes {
         Codes {
-            position: scale(self.motor.position).encode(0.0),
+            position: scale(self.config.family.position).encode(0.0),
             velocity: self.velocity().encode(0.0),
             torque: self.torque_scale().encode(0.0),
             ..Codes::default()
@@ -237,8 +320,8 @@ impl Servo {
             id: self.id,
             host: self.host,
             mode: self.mode,
-            faults: summary(self.faults, self.motor.cybergear),
-            position: code(scale(self.motor.position), self.measured.position),
+            faults: summary(self.faults, self.config.family.cybergear),
+            position: code(scale(self.config.family.position), self.measured.position),
             velocity: code(self.velocity(), self.measured.velocity),
             torque: code(self.torque_scale(), self.torque),
             temperature: (10.0 * self.thermal.motor_c).round() as i16,
@@ -252,7 +335,7 @@ impl Servo {
 
     /// Carries out a request; what it answers.
     fn carry_out(&mut self, request: Request, frame: &Frame, wire: WireKind) -> Option<Reply> {
-        let cybergear = self.motor.cybergear;
+        let cybergear = self.config.family.cybergear;
         match request {
             Request::Identity => return Some(self.identity()),
             Request::Command(codes) => {
@@ -265,7 +348,11 @@ impl Servo {
             Request::Version if cybergear => self.stop(false),
             Request::Version => {
                 self.stop(false);
-                return Some(Reply::Version { id: self.id, host: self.host, version: self.motor.version });
+                return Some(Reply::Version {
+                    id: self.id,
+                    host: self.host,
+                    version: self.config.family.version,
+                });
             }
             Request::SetZero => self.set_zero(),
             Request::SetId(new) => {
@@ -327,7 +414,7 @@ impl Servo {
     /// What happens at power-up: of where it is it knows the place within a turn.
     fn start(&mut self) {
         self.parameters = self.stored;
-        if self.motor.cybergear {
+        if self.config.family.cybergear {
             self.offset = 0.0;
         }
         let first = if self.number(parameter::ZERO_STATE) == 0.0 { 0.0 } else { -PI };
@@ -344,15 +431,16 @@ impl Servo {
         self.joint = joint;
         if !self.injected.stuck {
             let position = joint.position + self.offset;
-            let wrapped =
-                (position + self.motor.position).rem_euclid(2.0 * self.motor.position) - self.motor.position;
+            let wrapped = (position + self.config.family.position)
+                .rem_euclid(2.0 * self.config.family.position)
+                - self.config.family.position;
             self.measured = JointState { position: wrapped, ..joint };
         }
     }
 
     /// Board or windings are as warm as when it faults, or so much less.
     fn is_warm(&self, less_k: f64) -> bool {
-        self.thermal.board_c.max(self.thermal.motor_c) >= self.motor.fault_c - less_k
+        self.thermal.board_c.max(self.thermal.motor_c) >= self.config.family.fault_c - less_k
     }
 
     fn fault(&mut self, faults: u32) {
@@ -364,7 +452,8 @@ impl Servo {
     /// What makes it switch off by itself.
     fn watch(&mut self, dt_s: f64) {
         self.unheard_s += dt_s;
-        let number = if self.motor.cybergear { parameter::CYBERGEAR_TIMEOUT } else { parameter::TIMEOUT };
+        let number =
+            if self.config.family.cybergear { parameter::CYBERGEAR_TIMEOUT } else { parameter::TIMEOUT };
         let timeout_s = self.number(number) / TIMEOUT_PER_S;
         if timeout_s > 0.0 && self.unheard_s > timeout_s {
             self.mode = mode::RESET;
@@ -388,9 +477,9 @@ impl Servo {
         }
         let Codes { position, velocity, kp, kd, torque } = self.command;
         let law = Law {
-            kp: Scale::new(0.0, self.motor.kp_most, 16).decode(kp),
-            kd: Scale::new(0.0, self.motor.kd_most, 16).decode(kd),
-            toward: scale(self.motor.position).decode(position) - self.measured.position,
+            kp: Scale::new(0.0, self.config.family.kp_most, 16).decode(kp),
+            kd: Scale::new(0.0, self.config.family.kd_most, 16).decode(kd),
+            toward: scale(self.config.family.position).decode(position) - self.measured.position,
             velocity: self.velocity().decode(velocity),
             torque: self.torque_scale().decode(torque),
         };
@@ -420,6 +509,16 @@ impl Servo {
     }
 }
 
+impl Family for Setup {
+    const MOST_ID: u8 = MOST_ID;
+
+    type Servo = Servo;
+
+    fn switched_on(device: Device<Self>, seed: u64) -> Result<Servo, String> {
+        Ok(Servo::new(device, seed))
+    }
+}
+
 impl Twin for Servo {
     fn takes(&self, request: &Frame) -> bool {
         self.is_on_bus() && Request::parse(request).is_some_and(|(_, id, _)| id == self.id)
@@ -433,7 +532,7 @@ impl Twin for Servo {
         self.host = host.unwrap_or(self.host);
         self.unheard_s = 0.0;
         self.delay_ns = self.draw_ns([0.0, REPLY_SPREAD_NS as f64]);
-        if self.noise.uniform() < self.motor.late {
+        if self.noise.uniform() < self.config.family.late {
             self.delay_ns += self.draw_ns([0.0, LATE_NS]);
         }
         let reply = self.carry_out(asked, request, wire)?;
@@ -471,7 +570,7 @@ impl Twin for Servo {
         let drive = self.drive();
         let flow = &self.config.thermal;
         let board_w = if self.mode == mode::RUN { flow.board_w } else { 0.0 };
-        let winding_w = HEAT_AT_MOST * (self.torque / self.motor.torque).powi(2);
+        let winding_w = HEAT_AT_MOST * (self.torque / self.config.family.torque).powi(2);
         self.thermal.step(flow, self.config.ambient_c, [board_w, winding_w], dt_s * self.config.heat_rate);
         drive
     }
@@ -551,7 +650,7 @@ impl Twin for Servo {
 }
 
 /// A parameter as it is delivered, or was stored since.
-fn factory(number: u16, motor: &RobstrideMotor) -> [u8; 4] {
+fn factory(number: u16, motor: &Setup) -> [u8; 4] {
     let value = match number {
         parameter::TORQUE_LIMIT => motor.torque_limit,
         parameter::SPEED_LIMIT => motor.velocity,

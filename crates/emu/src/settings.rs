@@ -1,6 +1,7 @@
 //! The robot file's tables for what is emulated, and what an emulated machine is made of by them.
 
-use crate::config::{BusConfig, ImuConfig, ServoConfig, WireKind};
+use crate::config::{BusConfig, ImuConfig, WireKind};
+use crate::family::ServoConfig;
 use khz_settings::{nanoseconds, section, words};
 use std::f64::consts::TAU;
 

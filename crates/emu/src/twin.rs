@@ -1,11 +1,30 @@
 //! What the emulated machine needs of a servo, whichever its family: bytes in and out, a joint to drive, faults to suffer.
 
 use crate::body::{Drive, JointState};
-use crate::config::WireKind;
+use crate::config::{Device, WireKind};
 use crate::injection::Injection;
+use crate::lies::Lies;
 use khz_servo::Doing;
 use khz_wire::Frame;
 use std::any::Any;
+
+/// Body and control loops move on by this much at a time.
+pub const STEP_NS: i64 = 250_000;
+
+/// A family: what is set up in one of its servos.
+pub trait Family: Lies + Sized {
+    /// The greatest id its servos can have.
+    const MOST_ID: u8;
+
+    /// Its servos.
+    type Servo: Twin + 'static;
+
+    /// A servo that has just been switched on; `seed` is that of its noise. Allocates.
+    ///
+    /// # Errors
+    /// The name of a setting it does not have.
+    fn switched_on(device: Device<Self>, seed: u64) -> Result<Self::Servo, String>;
+}
 
 /// One emulated servo.
 ///

@@ -2,23 +2,19 @@
 
 use crate::body::{Body, Drive, JointState, Joints};
 use crate::bus::{Arrival, Bus, Sender, Transmission};
-use crate::config::{
-    BusConfig, ConfigError, FamilyConfig, JointConfig, ReceiveBuffers, ServoConfig, WireKind, WorldConfig,
-};
+use crate::config::{BusConfig, JointConfig, ReceiveBuffers, WireKind};
+use crate::family::{ServoConfig, switched_on};
 use crate::imu::Sensor;
 use crate::injection::Injection;
-use crate::lies::Liar;
+use crate::liar::Liar;
+use crate::machine::{ConfigError, WorldConfig};
 use crate::moteus::Servo;
 use crate::noise::Noise;
-use crate::twin::Twin;
-use crate::{cubemars, damiao, robstride};
+use crate::twin::{STEP_NS, Twin};
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_servo::Mounting;
 use khz_wire::{Address, Frame, Request};
 use std::collections::VecDeque;
-
-/// Body and control loops move on by this much at a time.
-pub const STEP_NS: i64 = 250_000;
 
 /// Replies kept for the host until it fetches them; then new ones are lost, as in an adapter.
 const INBOX: usize = 1024;
@@ -417,19 +413,6 @@ fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 /// A joint as the servo mounted on it sees it.
 fn mounted(joint: JointState, mounting: &Mounting) -> JointState {
     JointState { position: mounting.to_servo(joint.position), velocity: mounting.sign * joint.velocity }
-}
-
-/// Builds the servo a configuration describes, just switched on.
-///
-/// # Errors
-/// The name of a setting it does not have.
-fn switched_on(config: &ServoConfig, seed: u64) -> Result<Box<dyn Twin>, String> {
-    Ok(match &config.family {
-        FamilyConfig::Moteus => Box::new(Servo::new(config)?),
-        FamilyConfig::Damiao(motor) => Box::new(damiao::Servo::new(config, *motor)),
-        FamilyConfig::Robstride(motor) => Box::new(robstride::Servo::new(config, *motor, seed)),
-        FamilyConfig::Cubemars(motor) => Box::new(cubemars::Servo::new(config, *motor)),
-    })
 }
 
 impl Channel {

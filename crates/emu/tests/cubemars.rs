@@ -1,8 +1,7 @@
 //! The emulated CubeMars servo against frames of an original client.
 
-use khz_emu::{
-    BusConfig, CubemarsMotor, FamilyConfig, Injection, JointConfig, ServoConfig, World, WorldConfig,
-};
+use khz_emu::cubemars::Setup;
+use khz_emu::{BusConfig, FamilyConfig, Injection, JointConfig, ServoConfig, World, WorldConfig};
 use khz_link::Link;
 use khz_servo::Doing;
 use khz_wire::Frame;
@@ -11,8 +10,7 @@ use khz_wire::mit::{Codes, Scale, Special};
 use serde_json::Value;
 
 const MS: i64 = 1_000_000;
-const AK80_9: CubemarsMotor =
-    CubemarsMotor { reply_id: 0, ranges: [12.5, 50.0, 18.0], fault_c: 100.0, watchdog_s: 0.0 };
+const AK80_9: Setup = Setup { reply_id: 0, ranges: [12.5, 50.0, 18.0], fault_c: 100.0, watchdog_s: 0.0 };
 const NEUTRAL: Codes = Codes { position: 0x7fff, velocity: 0x7ff, kp: 0, kd: 0, torque: 0x7ff };
 
 struct Bench {
@@ -21,8 +19,8 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(motors: &[CubemarsMotor], joint: JointConfig) -> Self {
-        let servo = |motor: &CubemarsMotor| ServoConfig {
+    fn new(motors: &[Setup], joint: JointConfig) -> Self {
+        let servo = |motor: &Setup| ServoConfig {
             family: FamilyConfig::Cubemars(*motor),
             ambient_c: 35.0,
             joint,
@@ -121,7 +119,7 @@ fn it_is_enabled_follows_damps_and_stops() {
 #[test]
 fn the_last_command_stays_in_force_unless_the_maker_s_tool_has_set_a_watchdog() {
     for (watchdog_s, expected) in [(0.0, Doing::Following), (0.1, Doing::Off)] {
-        let mut bench = Bench::new(&[CubemarsMotor { watchdog_s, ..AK80_9 }], JointConfig::default());
+        let mut bench = Bench::new(&[Setup { watchdog_s, ..AK80_9 }], JointConfig::default());
         bench.special(Special::Enable);
         bench.command(hold(0.3));
         bench.wait(90);
@@ -177,7 +175,7 @@ fn an_error_switches_it_off_and_is_in_its_replies() {
 #[test]
 fn it_may_reply_on_its_own_id_or_on_another() {
     for reply_id in [0, 1, 0x21] {
-        let mut bench = Bench::new(&[CubemarsMotor { reply_id, ..AK80_9 }], JointConfig::default());
+        let mut bench = Bench::new(&[Setup { reply_id, ..AK80_9 }], JointConfig::default());
         let reply = bench.ask(NEUTRAL.to_bytes()).unwrap();
         assert_eq!((reply.id, reply.payload().len(), reply.payload()[0]), (u32::from(reply_id), 8, 1));
     }

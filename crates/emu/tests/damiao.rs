@@ -1,8 +1,7 @@
 //! The emulated Damiao servo against frames of an original client, and against the host's side of the family.
 
-use khz_emu::{
-    BusConfig, DamiaoMotor, FamilyConfig, Injection, JointConfig, ServoConfig, World, WorldConfig,
-};
+use khz_emu::damiao::Setup;
+use khz_emu::{BusConfig, FamilyConfig, Injection, JointConfig, ServoConfig, World, WorldConfig};
 use khz_link::Link;
 use khz_servo::damiao::{DamiaoSettings, Model, Settings};
 use khz_servo::{
@@ -32,12 +31,8 @@ fn parsed(id: &Value, payload: &Value) -> Frame {
 fn world(models: &[Model], joint: JointConfig) -> World {
     let servo = |(at, model): (usize, &Model)| {
         let id = at as u8 + 1;
-        let motor = DamiaoMotor {
-            master_id: u16::from(id) + 16,
-            can_fd: false,
-            ranges: model.ranges(),
-            fault_c: 100.0,
-        };
+        let motor =
+            Setup { master_id: u16::from(id) + 16, can_fd: false, ranges: model.ranges(), fault_c: 100.0 };
         ServoConfig { family: FamilyConfig::Damiao(motor), ambient_c: 30.0, joint, ..ServoConfig::new(0, id) }
     };
     let servos = models.iter().enumerate().map(servo).collect();

@@ -1,8 +1,9 @@
 //! The emulated RobStride servo against frames of original clients, and what it does by itself.
 
+use khz_emu::robstride::Setup;
 use khz_emu::{
-    BusConfig, FamilyConfig, Injection, JointConfig, ReceiveBuffers, RobstrideMotor, ServoConfig, WireKind,
-    World, WorldConfig,
+    BusConfig, FamilyConfig, Injection, JointConfig, ReceiveBuffers, ServoConfig, WireKind, World,
+    WorldConfig,
 };
 use khz_link::{Link, Received};
 use khz_rt::alloc_trap::forbid;
@@ -27,7 +28,7 @@ const FIXED: JointConfig = JointConfig {
     stops: Some([0.0, 0.0]),
     start: 0.0,
 };
-const RS02: RobstrideMotor = RobstrideMotor {
+const RS02: Setup = Setup {
     position: POSITION_RANGE,
     cybergear: false,
     velocity: 44.0,
@@ -41,26 +42,14 @@ const RS02: RobstrideMotor = RobstrideMotor {
     late: 0.0,
     version: [0, 2, 3, 34],
 };
-const RS03: RobstrideMotor = RobstrideMotor {
-    velocity: 50.0,
-    torque: 60.0,
-    torque_limit: 60.0,
-    kp_most: 5000.0,
-    kd_most: 100.0,
-    ..RS02
-};
-const CYBERGEAR: RobstrideMotor = RobstrideMotor {
-    cybergear: true,
-    velocity: 30.0,
-    torque: 12.0,
-    torque_limit: 12.0,
-    fault_c: 80.0,
-    ..RS02
-};
+const RS03: Setup =
+    Setup { velocity: 50.0, torque: 60.0, torque_limit: 60.0, kp_most: 5000.0, kd_most: 100.0, ..RS02 };
+const CYBERGEAR: Setup =
+    Setup { cybergear: true, velocity: 30.0, torque: 12.0, torque_limit: 12.0, fault_c: 80.0, ..RS02 };
 /// No gains, no torque.
 const NEUTRAL: Codes = Codes { position: 0x7fff, velocity: 0x7fff, kp: 0, kd: 0, torque: 0x7fff };
 
-fn servo(id: u8, motor: RobstrideMotor, joint: JointConfig) -> ServoConfig {
+fn servo(id: u8, motor: Setup, joint: JointConfig) -> ServoConfig {
     ServoConfig {
         family: FamilyConfig::Robstride(motor),
         ambient_c: 25.1,
@@ -83,11 +72,11 @@ impl Bench {
         Self { world, now_ns: 0 }
     }
 
-    fn one(motor: RobstrideMotor) -> Self {
+    fn one(motor: Setup) -> Self {
         Self::of(CAN, vec![servo(1, motor, JointConfig::default())], 1)
     }
 
-    fn started_at(motor: RobstrideMotor, start: f64) -> Self {
+    fn started_at(motor: Setup, start: f64) -> Self {
         Self::of(CAN, vec![servo(1, motor, JointConfig { start, ..JointConfig::default() })], 1)
     }
 
@@ -322,7 +311,7 @@ fn after_power_up_it_is_within_one_turn() {
         (true, 4.0, 4.0 - TAU),
         (false, 0.0, 0.0),
     ] {
-        let mut bench = Bench::started_at(RobstrideMotor { centred, ..RS02 }, start);
+        let mut bench = Bench::started_at(Setup { centred, ..RS02 }, start);
         assert!((bench.position() - expected).abs() < 1e-9, "{start}: {}", bench.position());
         assert_eq!(bench.read(parameter::ZERO_STATE), Some(f64::from(u8::from(centred))));
     }
@@ -388,7 +377,7 @@ fn reports_come_every_ten_milliseconds_until_they_are_switched_off() {
 
 #[test]
 fn reports_of_an_earlier_host_come_from_the_start() {
-    let mut bench = Bench::one(RobstrideMotor { reports: true, ..RS02 });
+    let mut bench = Bench::one(Setup { reports: true, ..RS02 });
     assert_eq!(bench.wait(100).len(), 9);
     assert_eq!(bench.state(Request::Report(false)).mode, mode::RESET);
     assert_eq!(bench.wait(100), []);
@@ -423,7 +412,7 @@ fn what_stores_the_parameters_of_others_sets_the_bit_rate_of_a_cybergear() {
 
 #[test]
 fn a_sleeper_wakes_for_every_frame_and_never_too_late() {
-    let reports = RobstrideMotor { reports: true, ..RS02 };
+    let reports = Setup { reports: true, ..RS02 };
     let servos = (1..=3).map(|id| servo(id, reports, JointConfig::default())).collect();
     let mut bench = Bench::of(CAN, servos, 1);
     bench.send(Request::Enable);
@@ -442,7 +431,7 @@ fn a_sleeper_wakes_for_every_frame_and_never_too_late() {
 #[test]
 fn how_often_it_is_called_makes_no_difference() {
     let heard = [1_000, 77_777, 1000 * MS].map(|step_ns| {
-        let reports = RobstrideMotor { reports: true, late: 0.5, ..RS02 };
+        let reports = Setup { reports: true, late: 0.5, ..RS02 };
         let mut bench = Bench::of(CAN, vec![servo(1, reports, JointConfig::default())], 3);
         bench.send(Request::Enable);
         bench.send(Request::SetZero);
@@ -480,7 +469,7 @@ fn replies_take_as_long_as_those_that_were_measured() {
 
 #[test]
 fn late_replies_are_late_and_in_order() {
-    let mut bench = Bench::one(RobstrideMotor { late: 0.1, ..RS02 });
+    let mut bench = Bench::one(Setup { late: 0.1, ..RS02 });
     let late = (0..1000).filter(|_| reply_us(&mut bench, Request::Command(NEUTRAL)) > 230.0).count();
     assert!((60..140).contains(&late), "{late}");
     // Each request reads another parameter, so that replies can be distinguished.
@@ -638,7 +627,7 @@ fn a_question_for_the_version_is_answered_and_stops_it() {
 
 #[test]
 fn injected_faults_are_suffered() {
-    let mut bench = Bench::one(RobstrideMotor { reports: true, ..RS02 });
+    let mut bench = Bench::one(Setup { reports: true, ..RS02 });
     bench.world.inject(0, Injection::Silent(true), bench.now_ns);
     bench.send(Request::Enable);
     assert_eq!(bench.wait(50), []);
@@ -678,7 +667,7 @@ fn a_small_controller_loses_what_is_not_fetched_in_time() {
 
 #[test]
 fn speaking_unasked_does_not_touch_the_heap() {
-    let reports = RobstrideMotor { reports: true, late: 0.2, ..RS02 };
+    let reports = Setup { reports: true, late: 0.2, ..RS02 };
     let servos = (1..=3).map(|id| servo(id, reports, JointConfig::default())).collect();
     let mut bench = Bench::of(CAN, servos, 1);
     let frame = Request::Command(NEUTRAL).to_frame(1, HOST);
@@ -702,7 +691,7 @@ fn speaking_unasked_does_not_touch_the_heap() {
 fn an_instant_wire_answers_in_the_same_call() {
     let mut bench = Bench::of(
         BusConfig { wire: WireKind::Instant, ..CAN },
-        vec![servo(1, RobstrideMotor { late: 1.0, ..RS02 }, JointConfig::default())],
+        vec![servo(1, Setup { late: 1.0, ..RS02 }, JointConfig::default())],
         1,
     );
     bench.send(Request::Enable);

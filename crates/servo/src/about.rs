@@ -92,8 +92,14 @@ impl<F> Plan<F> {
     }
 }
 
-/// The servos of one family on one bus, as they are put together.
+/// The servos of one family on one bus, as they are looked for and put together.
 pub(crate) trait OnBus: Sized {
+    /// Its place among the families that are asked for on a bus of which nobody knows, the lowest first; `None`: only by its name.
+    const ASKED: Option<u8>;
+
+    /// What a servo of the family may be where no robot file says it, in the order in which to ask for it.
+    fn unknown() -> Vec<Self>;
+
     /// All of them.
     type Bus: Servos + Default;
 

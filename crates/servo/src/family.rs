@@ -1,11 +1,31 @@
 //! The list of families: a module for each that has `Settings`, and a line.
+//!
+//! [`families!`] hands the list on: whoever has something to say of each family does not compile until it is said.
 
 use crate::about::OnBus;
 use crate::{ByHand, FamilySettings, Plan, Servos, cubemars, damiao, moteus, robstride};
 use khz_settings::words;
 use khz_wire::{Address, Frame};
 
+/// Hands the list of families to a macro of the caller: what documents each, its name, its module, how it is written, and what people
+/// call its servos.
+#[macro_export]
 macro_rules! families {
+    ($of_each:ident) => {
+        $of_each! {
+            /// mjbots' moteus, by its register protocol.
+            Moteus(moteus) = "moteus", "moteus";
+            /// Damiao (DM4310 and relatives), in MIT mode.
+            Damiao(damiao) = "damiao", "Damiao";
+            /// RobStride and the CyberGear, by their private protocol.
+            Robstride(robstride) = "robstride", "RobStride";
+            /// CubeMars (T-Motor) AK, in MIT mode.
+            Cubemars(cubemars) = "cubemars", "CubeMars";
+        }
+    };
+}
+
+macro_rules! named {
     ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
         words! {
             /// The families of servos.
@@ -17,6 +37,13 @@ macro_rules! families {
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => $title,)+ }
             }
+
+            /// How all of them are written, for the usage of commands.
+            pub const USAGE: &'static str = concat!($("|", $word),+).split_at(1).1;
+
+            const fn asked(self) -> Option<u8> {
+                match self { $(Self::$name => <$module::Settings as OnBus>::ASKED,)+ }
+            }
         }
 
         /// The family of a servo, with what a robot file says of it in that family's words.
@@ -27,6 +54,13 @@ macro_rules! families {
             /// Its name.
             pub const fn name(&self) -> FamilyName {
                 match self { $(Self::$name(_) => FamilyName::$name,)+ }
+            }
+
+            /// What servos of this family may be, where no robot file says it, in the order in which to ask for them.
+            pub fn named(name: FamilyName) -> Vec<Self> {
+                match name {
+                    $(FamilyName::$name => <$module::Settings as OnBus>::unknown().into_iter().map(Self::$name).collect(),)+
+                }
             }
 
             /// The settings, whatever the family.
@@ -52,36 +86,17 @@ macro_rules! families {
     };
 }
 
-families! {
-    /// mjbots' moteus, by its register protocol.
-    Moteus(moteus) = "moteus", "moteus";
-    /// Damiao (DM4310 and relatives), in MIT mode.
-    Damiao(damiao) = "damiao", "Damiao";
-    /// RobStride and the CyberGear, by their private protocol.
-    Robstride(robstride) = "robstride", "RobStride";
-    /// CubeMars (T-Motor) AK, in MIT mode.
-    Cubemars(cubemars) = "cubemars", "CubeMars";
-}
+families!(named);
 
 impl Family {
     /// The families that may be on a bus of which nobody knows, in the order in which to ask for them.
     ///
     /// Requests of one family may be commands to another, so the next is asked only if nobody has answered: to a moteus those of a
-    /// Damiao are a broadcast that writes, and a motor set to classic CAN disturbs every frame of CAN-FD. A CubeMars cannot be asked
-    /// without being switched off.
+    /// Damiao are a broadcast that writes, and a motor set to classic CAN disturbs every frame of CAN-FD.
     pub fn possible() -> Vec<Self> {
-        let damiao = |can_fd| {
-            let file = damiao::DamiaoSettings { can_fd, ..damiao::DamiaoSettings::default() };
-            Self::Damiao(damiao::Settings::of(&file, 0))
-        };
-        let robstride = Self::Robstride(robstride::Settings::of(&robstride::RobstrideSettings::default()));
-        vec![Self::default(), robstride, damiao(false), damiao(true)]
-    }
-
-    /// What servos of this family may be, where no robot file says it, in the order in which to ask for them.
-    pub fn named(name: FamilyName) -> Vec<Self> {
-        let cubemars = Self::Cubemars(cubemars::Settings::of(&cubemars::CubemarsSettings::default()));
-        Self::possible().into_iter().chain([cubemars]).filter(|family| family.name() == name).collect()
+        let mut asked: Vec<_> = FamilyName::ALL.iter().filter(|name| name.asked().is_some()).collect();
+        asked.sort_by_key(|name| name.asked());
+        asked.into_iter().flat_map(|&name| Self::named(name)).collect()
     }
 }
 

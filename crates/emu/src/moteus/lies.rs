@@ -1,38 +1,80 @@
 //! The lies of a moteus: other values in its replies, other commands in what it hears.
 
+use super::Setup;
+use crate::injection::Injection;
+use crate::lies::{Lies, Said};
 use khz_wire::{Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 
 const MODE: u32 = Register::MODE.0 as u32;
 
-/// Whether a command makes the servo follow a position; `None` if it is none.
-pub(crate) fn follows(request: &Frame) -> Option<bool> {
-    Subframes::new(request.payload()).flatten().find_map(|subframe| match subframe {
-        Subframe::Write(values) => {
-            let mut values = values.iter();
-            let (_, mode) = values.find(|(register, _)| *register == MODE)?;
-            Some(mode.integer() == Mode::Position as i32)
-        }
-        _ => None,
-    })
-}
+impl Lies for Setup {
+    fn suits(&self, _: Injection) -> bool {
+        true
+    }
 
-/// A request that commands what `command` commands, and reads what `request` reads.
-pub fn commanded_by(command: &Frame, request: &Frame) -> Frame {
-    rewritten(request, |writer| {
-        for subframe in Subframes::new(command.payload()).flatten() {
-            if let Subframe::Write(values) = subframe {
-                let mut written = [Value::Int8(0); 16];
-                let count = values.iter().zip(&mut written).map(|((_, value), into)| *into = value).count();
-                writer.write(values.run.start, &written[..count]).ok()?;
+    /// PWM, brake, and a number that is no mode.
+    fn other_modes(&self) -> &'static [u8] {
+        &[5, 15, 77]
+    }
+
+    fn follows(&self, request: &Frame) -> Option<bool> {
+        Subframes::new(request.payload()).flatten().find_map(|subframe| match subframe {
+            Subframe::Write(values) => {
+                let mut values = values.iter();
+                let (_, mode) = values.find(|(register, _)| *register == MODE)?;
+                Some(mode.integer() == Mode::Position as i32)
             }
-        }
-        for subframe in Subframes::new(request.payload()).flatten() {
-            if let Subframe::Read(run) = subframe {
-                writer.read(run).ok()?;
+            _ => None,
+        })
+    }
+
+    fn commanded_by(&self, command: &Frame, request: &Frame) -> Frame {
+        rewritten(request, |writer| {
+            for subframe in Subframes::new(command.payload()).flatten() {
+                if let Subframe::Write(values) = subframe {
+                    let mut written = [Value::Int8(0); 16];
+                    let count =
+                        values.iter().zip(&mut written).map(|((_, value), into)| *into = value).count();
+                    writer.write(values.run.start, &written[..count]).ok()?;
+                }
             }
-        }
-        Some(())
-    })
+            for subframe in Subframes::new(request.payload()).flatten() {
+                if let Subframe::Read(run) = subframe {
+                    writer.read(run).ok()?;
+                }
+            }
+            Some(())
+        })
+    }
+
+    fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
+        copied(reply, |register, value| match value {
+            Value::Int8(_) if register == MODE => Value::Int8(mode as i8),
+            Value::Int16(_) if register == MODE => Value::Int16(mode.into()),
+            value => value,
+        })
+    }
+
+    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+        copied(reply, |register, value| {
+            let lives = [Register::MODE, Register::FAULT].iter().any(|live| u32::from(live.0) == register);
+            let place = said.values.iter_mut().find(|place| place.is_none_or(|(known, _)| known == register));
+            place.filter(|_| !lives).map_or(value, |place| place.get_or_insert((register, value)).1)
+        })
+    }
+
+    fn unmeasured(&self, reply: &Frame) -> Frame {
+        let is_it = |register| {
+            [Register::VOLTAGE, Register::TEMPERATURE].iter().any(|it| u32::from(it.0) == register)
+        };
+        copied(reply, |register, value| match value {
+            value if !is_it(register) => value,
+            Value::Int8(_) => Value::Int8(i8::MIN),
+            Value::Int16(_) => Value::Int16(i16::MIN),
+            Value::Int32(_) => Value::Int32(i32::MIN),
+            Value::Float(_) => Value::Float(f32::NAN),
+        })
+    }
 }
 
 /// A reply with other values, and without the registers the servo refused to write.
@@ -63,36 +105,5 @@ pub fn rewritten(frame: &Frame, write: impl FnOnce(&mut Writer<'_>) -> Option<()
         written.pad();
         (written.extended, written.fd, written.brs) = (frame.extended, frame.fd, frame.brs);
         written
-    })
-}
-
-/// The reply of a servo that says it is in this mode.
-pub(crate) fn in_mode(reply: &Frame, mode: u8) -> Frame {
-    copied(reply, |register, value| match value {
-        Value::Int8(_) if register == MODE => Value::Int8(mode as i8),
-        Value::Int16(_) if register == MODE => Value::Int16(mode.into()),
-        value => value,
-    })
-}
-
-/// The reply of a servo that says what it `said` first.
-pub(crate) fn frozen(reply: &Frame, said: &mut [Option<(u32, Value)>]) -> Frame {
-    copied(reply, |register, value| {
-        let lives = [Register::MODE, Register::FAULT].iter().any(|live| u32::from(live.0) == register);
-        let place = said.iter_mut().find(|place| place.is_none_or(|(known, _)| known == register));
-        place.filter(|_| !lives).map_or(value, |place| place.get_or_insert((register, value)).1)
-    })
-}
-
-/// The reply of a servo whose voltage and temperature are no numbers.
-pub(crate) fn unmeasured(reply: &Frame) -> Frame {
-    let is_it =
-        |register| [Register::VOLTAGE, Register::TEMPERATURE].iter().any(|it| u32::from(it.0) == register);
-    copied(reply, |register, value| match value {
-        value if !is_it(register) => value,
-        Value::Int8(_) => Value::Int8(i8::MIN),
-        Value::Int16(_) => Value::Int16(i16::MIN),
-        Value::Int32(_) => Value::Int32(i32::MIN),
-        Value::Float(_) => Value::Float(f32::NAN),
     })
 }

@@ -32,15 +32,16 @@ pub mod trajectory;
 pub mod watchdog;
 
 use crate::body::{Drive, JointState};
-use crate::config::{ServoConfig, WireKind};
+use crate::config::{Device, WireKind};
 use crate::injection::{Injection, Refused};
 use crate::thermal::Thermal;
-use crate::twin::Twin;
+use crate::twin::{Family, Twin};
 use aux::AuxPort;
 use command::Command;
 use console::Console;
 use control::Pid;
 use khz_servo::Doing;
+use khz_wire::address::BROADCAST;
 use khz_wire::device::{Forms, Server};
 use khz_wire::{Fault, Frame, Mode, Register};
 use motor::{Motor, loss};
@@ -87,7 +88,7 @@ pub struct Status {
 /// One emulated servo.
 #[derive(Clone, Debug)]
 pub struct Servo {
-    config: ServoConfig,
+    config: Device<Setup>,
     settings: Settings,
     /// What survives a reboot.
     saved: Settings,
@@ -143,24 +144,30 @@ struct Injected {
     refused_write: Option<Register>,
 }
 
-impl Servo {
-    /// A servo that has just been switched on.
-    ///
-    /// # Errors
-    /// The name of a setting it does not have.
-    pub(crate) fn new(config: &ServoConfig) -> Result<Self, String> {
+/// What is set up in a moteus is among the settings of its [`Device`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup;
+
+impl Family for Setup {
+    const MOST_ID: u8 = BROADCAST - 1;
+
+    type Servo = Servo;
+
+    fn switched_on(device: Device<Self>, _: u64) -> Result<Servo, String> {
         let mut settings = Settings::default();
-        settings.id.id = config.id;
-        settings.uuid.uuid = config.uuid;
-        for (name, value) in &config.settings {
+        settings.id.id = device.id;
+        settings.uuid.uuid = device.uuid;
+        for (name, value) in &device.settings {
             if !settings.set(name, value) {
                 return Err(name.clone());
             }
         }
-        Ok(Self::boot(config.clone(), settings))
+        Ok(Servo::boot(device, settings))
     }
+}
 
-    fn boot(config: ServoConfig, settings: Settings) -> Self {
+impl Servo {
+    fn boot(config: Device<Setup>, settings: Settings) -> Self {
         let stopped = Command::new(Mode::Stopped);
         Self {
             status: Status {

@@ -2,7 +2,7 @@
 
 use super::{ImuConfig, ImuLink, MujocoConfig, RobotBody, RobotConfig, ServoConfig};
 use crate::draft::shape_in;
-use khz_emu::world::STEP_NS;
+use khz_emu::twin::STEP_NS;
 use khz_emu::{Body, ConfigError, Quadruped, QuadrupedConfig, World, WorldConfig};
 use khz_mujoco::{Mujoco, Plan};
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ impl RobotConfig {
             ambient_c: self.emulation.ambient_c,
             thermal: servo.heat,
             heat_rate: self.emulation.heat_rate,
-            family: servo.in_file().twin(servo),
+            family: servo.twin(),
             ..khz_emu::ServoConfig::new(servo.bus, servo.id)
         })
     }

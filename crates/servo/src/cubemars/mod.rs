@@ -156,6 +156,13 @@ impl Protocol {
 }
 
 impl OnBus for Settings {
+    /// It cannot be asked without being switched off.
+    const ASKED: Option<u8> = None;
+
+    fn unknown() -> Vec<Self> {
+        vec![Self::of(&CubemarsSettings::default())]
+    }
+
     type Bus = mit::Bus<Protocol>;
 
     fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {

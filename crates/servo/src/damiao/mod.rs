@@ -149,6 +149,13 @@ impl Protocol {
 }
 
 impl OnBus for Settings {
+    const ASKED: Option<u8> = Some(2);
+
+    fn unknown() -> Vec<Self> {
+        let file = |can_fd| DamiaoSettings { can_fd, ..DamiaoSettings::default() };
+        [false, true].map(|can_fd| Self::of(&file(can_fd), 0)).into()
+    }
+
     type Bus = mit::Bus<Protocol>;
 
     fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {

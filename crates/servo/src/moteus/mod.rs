@@ -126,6 +126,12 @@ impl Bus {
 }
 
 impl OnBus for Settings {
+    const ASKED: Option<u8> = Some(0);
+
+    fn unknown() -> Vec<Self> {
+        vec![Self::default()]
+    }
+
     type Bus = Bus;
 
     fn add(bus: &mut Bus, plan: &Plan<&Self>) {

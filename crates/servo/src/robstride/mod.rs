@@ -241,6 +241,12 @@ impl Protocol {
 }
 
 impl OnBus for Settings {
+    const ASKED: Option<u8> = Some(1);
+
+    fn unknown() -> Vec<Self> {
+        vec![Self::of(&RobstrideSettings::default())]
+    }
+
     type Bus = mit::Bus<Protocol>;
 
     fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {

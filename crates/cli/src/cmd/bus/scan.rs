@@ -27,7 +27,7 @@ pub struct Args {
     last: u8,
     /// Ask for servos of this family only, on links that no robot file describes. Without it for moteus and, if none answers and
     /// --last leaves no id out, for RobStride, and then for Damiao on CAN and on CAN-FD. Once for all links, or once for each
-    #[arg(long, value_name = "moteus|damiao|robstride|cubemars")]
+    #[arg(long, value_name = FamilyName::USAGE)]
     family: Vec<FamilyName>,
     /// How long to wait for the replies to one burst of queries, ms.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]

@@ -2,7 +2,8 @@
 
 use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
-use khz_emu::{CubemarsMotor, FamilyConfig};
+use khz_emu::FamilyConfig;
+use khz_emu::cubemars::Setup;
 use khz_servo::cubemars::CubemarsSettings;
 use khz_servo::{Family, cubemars};
 use khz_settings::{Problem, Reader};
@@ -15,6 +16,7 @@ const FACTS: Facts = Facts {
     own_keys: &["cubemars"],
     tables: &[("`cubemars` of a servo", CubemarsSettings::ABOUT, CubemarsSettings::KEYS)],
     factory_bit_rate: Some(1_000_000),
+    rests_after_miss: true,
     has_watchdog: false,
     ..mit::FACTS
 };
@@ -50,7 +52,7 @@ impl InFile for Cubemars {
 
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
         let settings = cubemars::Settings::of(&servo.cubemars);
-        FamilyConfig::Cubemars(CubemarsMotor {
+        FamilyConfig::Cubemars(Setup {
             reply_id: settings.reply_id,
             ranges: settings.drive.ranges,
             fault_c: servo.device.fault_temperature,

@@ -2,7 +2,8 @@
 
 use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
-use khz_emu::{DamiaoMotor, FamilyConfig};
+use khz_emu::FamilyConfig;
+use khz_emu::damiao::Setup;
 use khz_servo::damiao::DamiaoSettings;
 use khz_servo::{Family, damiao};
 use khz_settings::{Problem, Reader};
@@ -54,7 +55,7 @@ impl InFile for Damiao {
 
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
         let settings = damiao::Settings::of(&servo.damiao, servo.id);
-        FamilyConfig::Damiao(DamiaoMotor {
+        FamilyConfig::Damiao(Setup {
             master_id: settings.master_id,
             can_fd: settings.can_fd,
             ranges: settings.drive.ranges,

@@ -1,7 +1,7 @@
 //! What a robot file says of the servos of each family: a file for each, and one list.
 //!
-//! A new family is a file here that implements [`InFile`], and a line in [`in_file`]. The checks, the reference, the command line
-//! and the emulation follow; what the file leaves out does not compile.
+//! A new family is a file here whose type, named as the family is, implements [`InFile`]. The checks, the reference, the command
+//! line and the emulation follow; what the file leaves out does not compile.
 
 mod cubemars;
 mod damiao;
@@ -16,15 +16,16 @@ use khz_servo::{Carries, Family, FamilyName, ServoPlan};
 use khz_settings::{Documented, Problem, Reader};
 use std::ops::Range;
 
-/// The family of this name.
-pub fn in_file(name: FamilyName) -> &'static dyn InFile {
-    match name {
-        FamilyName::Moteus => &moteus::Moteus,
-        FamilyName::Damiao => &damiao::Damiao,
-        FamilyName::Robstride => &robstride::Robstride,
-        FamilyName::Cubemars => &cubemars::Cubemars,
-    }
+macro_rules! in_files {
+    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
+        /// The family of this name.
+        pub fn in_file(name: FamilyName) -> &'static dyn InFile {
+            match name { $(FamilyName::$name => &$module::$name,)+ }
+        }
+    };
 }
+
+khz_servo::families!(in_files);
 
 /// What is so of all servos of a family.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,12 @@ pub struct Facts {
     pub limits_torque: bool,
     /// Its values travel in formats that a file may choose (`query`, `command`).
     pub has_formats: bool,
+    /// Its frames are those of the register protocol, so that a link for no others carries them.
+    pub by_registers: bool,
+    /// It knows its angle within a turn only: a joint found further from the servo's zero reads as one within.
+    pub within_turn: bool,
+    /// It is asked nothing for a while after it missed a request.
+    pub rests_after_miss: bool,
     /// What a host that falls silent leaves moving: whether the servo moves its target on with the velocity of the last command.
     pub moves_target_on: bool,
     /// A watchdog of `watchdog_s` is set in it, or is known to be.
@@ -105,6 +112,11 @@ impl ServoConfig {
     /// The model, where its family has models and the file names one.
     pub fn model(&self) -> Option<&'static str> {
         self.in_file().model(self)
+    }
+
+    /// The emulated servo, as [`InFile::twin`] has it.
+    pub fn twin(&self) -> FamilyConfig {
+        self.in_file().twin(self)
     }
 
     /// Its frames are CAN-FD.

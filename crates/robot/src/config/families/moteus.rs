@@ -19,6 +19,9 @@ const FACTS: Facts = Facts {
     factory_bit_rate: None,
     limits_torque: true,
     has_formats: true,
+    by_registers: true,
+    within_turn: false,
+    rests_after_miss: false,
     moves_target_on: true,
     has_watchdog: true,
     ids_refused: None,
@@ -54,7 +57,7 @@ impl InFile for Moteus {
     }
 
     fn twin(&self, _: &ServoConfig) -> FamilyConfig {
-        FamilyConfig::Moteus
+        FamilyConfig::default()
     }
 
     fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {

@@ -2,7 +2,8 @@
 
 use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
-use khz_emu::{FamilyConfig, RobstrideMotor};
+use khz_emu::FamilyConfig;
+use khz_emu::robstride::Setup;
 use khz_servo::robstride::RobstrideSettings;
 use khz_servo::{Family, robstride};
 use khz_settings::{Problem, Reader};
@@ -16,6 +17,7 @@ const FACTS: Facts = Facts {
     own_keys: &["robstride"],
     tables: &[("`robstride` of a servo", RobstrideSettings::ABOUT, RobstrideSettings::KEYS)],
     factory_bit_rate: Some(1_000_000),
+    within_turn: true,
     ..mit::FACTS
 };
 
@@ -51,8 +53,8 @@ impl InFile for Robstride {
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
         let settings = robstride::Settings::of(&servo.robstride);
         let ([position, velocity, torque], [kp_most, kd_most]) = (settings.drive.ranges, settings.drive.most);
-        let usual = RobstrideMotor::default();
-        FamilyConfig::Robstride(RobstrideMotor {
+        let usual = Setup::default();
+        FamilyConfig::Robstride(Setup {
             cybergear: settings.cybergear,
             position,
             velocity,

@@ -1,0 +1,49 @@
+//! What is emulated of each family: one file for each, whose `Setup` is a [`Family`].
+
+use crate::config::Device;
+use crate::lies::Lies;
+use crate::twin::{Family, Twin};
+use crate::{cubemars, damiao, moteus, robstride};
+
+macro_rules! emulated {
+    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
+        /// What a servo speaks, with what is set up in it.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum FamilyConfig { $($(#[doc = $doc])+ $name($module::Setup),)+ }
+
+        impl FamilyConfig {
+            /// How its servos lie.
+            pub fn lies(&self) -> &dyn Lies {
+                match self { $(Self::$name(setup) => setup,)+ }
+            }
+
+            /// The greatest id its servos can have.
+            pub(crate) const fn most_id(&self) -> u8 {
+                match self { $(Self::$name(_) => $module::Setup::MOST_ID,)+ }
+            }
+        }
+
+        /// Builds the servo a configuration describes, just switched on.
+        ///
+        /// # Errors
+        /// The name of a setting it does not have.
+        pub(crate) fn switched_on(config: &ServoConfig, seed: u64) -> Result<Box<dyn Twin>, String> {
+            match config.family { $(FamilyConfig::$name(setup) => setup_on(config.of(setup), seed),)+ }
+        }
+    };
+}
+
+khz_servo::families!(emulated);
+
+fn setup_on<F: Family>(device: Device<F>, seed: u64) -> Result<Box<dyn Twin>, String> {
+    Ok(Box::new(F::switched_on(device, seed)?))
+}
+
+impl Default for FamilyConfig {
+    fn default() -> Self {
+        Self::Moteus(moteus::Setup)
+    }
+}
+
+/// One servo and the joint it drives.
+pub type ServoConfig = Device<FamilyConfig>;
