@@ -4,7 +4,7 @@ use super::plant::Plant;
 use super::scenario::{Fault, Scenario};
 use khz_emu::{ConfigError, World};
 use khz_robot::RobotConfig;
-use khz_robot::config::{ControllerConfig, FamilyName, Format};
+use khz_robot::config::{ControllerConfig, Format};
 use khz_robot::supervisor::Arming;
 
 /// Robots a campaign draws from.
@@ -314,16 +314,13 @@ impl Cast {
     }
 
     fn start_outside(&mut self, servo: usize, by: f64) {
+        let within_turn = self.real.servos[servo].in_file().facts().within_turn;
         let settings = &mut self.real.servos[servo].settings;
         let Some([low, high]) = settings.limits.position else { return };
         let start = if by < 0.0 { low + by } else { high + by };
         // One that knows its angle within a turn finds a joint that is further outside within its limits: only stops keep it from that.
-        let start = match settings.family {
-            FamilyName::Robstride => {
-                start.clamp(settings.offset - WITHIN_TURN, settings.offset + WITHIN_TURN)
-            }
-            _ => start,
-        };
+        let reads = [settings.offset - WITHIN_TURN, settings.offset + WITHIN_TURN];
+        let start = if within_turn { start.clamp(reads[0], reads[1]) } else { start };
         settings.joint.start = start;
         // It must not fall back into its limits before a slow loop has looked five times.
         settings.joint.gravity = 0.0;

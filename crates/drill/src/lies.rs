@@ -4,7 +4,7 @@ use super::scenario::{Dice, Event, Fault, Scenario};
 use khz_emu::injection::Refused;
 use khz_emu::noise::Noise;
 use khz_emu::{Injection, Lie};
-use khz_robot::config::{FamilyName, RobotConfig, ServoConfig};
+use khz_robot::config::RobotConfig;
 use khz_robot::supervisor::Trigger;
 
 /// One scenario in so many has one.
@@ -16,17 +16,6 @@ const A_JUMP: u16 = 150;
 const SLICES: u64 = 6;
 /// Lies are drawn from a stream of their own, so that seeds without one stay as they are.
 const SALT: u64 = 0x11e5;
-
-/// A mode of its family in which no servo under control is, whatever it is commanded.
-fn other_mode(servo: &ServoConfig, size: u64) -> u8 {
-    match servo.family {
-        // PWM, brake, and a number that is no mode.
-        FamilyName::Moteus => [5, 15, 77][(size % 3) as usize],
-        // Calibration, and statuses and errors without a name.
-        FamilyName::Robstride => 1,
-        FamilyName::Damiao | FamilyName::Cubemars => 7,
-    }
-}
 
 /// In a scenario of this seed one of the faults may be a lie instead.
 pub fn draw(seed: u64, events: &mut Vec<Event>, robot: &RobotConfig, rate_hz: f64) {
@@ -53,27 +42,29 @@ pub fn draw(seed: u64, events: &mut Vec<Event>, robot: &RobotConfig, rate_hz: f6
 
 fn lie(dice: &mut Dice, robot: &RobotConfig, rate_hz: f64) -> Option<Fault> {
     let number = dice.pick(robot.servos.len() as u64) as usize;
-    let (servo, size) = (&robot.servos[number], dice.pick(1000));
-    let is_moteus = servo.family == FamilyName::Moteus;
-    match dice.pick(8) {
-        // Whether a CubeMars servo is on it does not tell.
-        0 if servo.family != FamilyName::Cubemars => Some(Fault::StaysOn(number)),
-        1 if is_moteus && size >= 500 => Some(Fault::MostlyOtherMode(number, other_mode(servo, size))),
-        1 => Some(Fault::OtherMode(number, other_mode(servo, size))),
-        2 => Some(Fault::Frozen(number)),
-        3 => Some(Fault::Echoes(number)),
-        4 => Some(Fault::Altered(number, (size / 10) as u8)),
-        5 if is_moteus => Some(Fault::Unmeasured(number)),
+    let (family, size) = (robot.servos[number].twin(), dice.pick(1000));
+    let modes = family.lies().other_modes();
+    let mode = modes[size as usize % modes.len()];
+    let suits = |fault: &Fault| fault.injection().is_none_or(|(_, injection)| family.lies().suits(injection));
+    let drawn = match dice.pick(8) {
+        0 => [Some(Fault::StaysOn(number)), None],
+        1 => [
+            (size >= 500).then_some(Fault::MostlyOtherMode(number, mode)),
+            Some(Fault::OtherMode(number, mode)),
+        ],
+        2 => [Some(Fault::Frozen(number)), None],
+        3 => [Some(Fault::Echoes(number)), None],
+        4 => [Some(Fault::Altered(number, (size / 10) as u8)), None],
+        5 => [Some(Fault::Unmeasured(number)), None],
         // Not noticed where nothing but the greatest velocity says how far a joint may have moved.
-        6 if rate_hz >= JUMPS_HZ && is_moteus && size % 3 == 0 => {
-            Some(Fault::Jumps(number, if size < 500 { -145 } else { 145 }))
-        }
-        6 if rate_hz >= JUMPS_HZ => {
-            Some(Fault::Jumps(number, if size < 500 { -300 - size as i16 } else { 300 + size as i16 / 2 }))
-        }
-        7 if robot.imu.is_some() => Some(Fault::ImuFrozen),
-        _ => None,
-    }
+        6 if rate_hz >= JUMPS_HZ => [
+            size.is_multiple_of(3).then_some(Fault::Jumps(number, if size < 500 { -145 } else { 145 })),
+            Some(Fault::Jumps(number, if size < 500 { -300 - size as i16 } else { 300 + size as i16 / 2 })),
+        ],
+        7 => [robot.imu.is_some().then_some(Fault::ImuFrozen), None],
+        _ => [None, None],
+    };
+    drawn.into_iter().flatten().find(suits)
 }
 
 impl Fault {

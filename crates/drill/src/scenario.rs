@@ -2,8 +2,9 @@
 
 use super::fleet::{Fleet, Member};
 use super::lies;
+use khz_emu::injection::{Injection, Refused};
 use khz_emu::noise::Noise;
-use khz_robot::config::{FamilyName, Format, Recover, ServoConfig};
+use khz_robot::config::{Format, Recover, ServoConfig};
 use khz_wire::{Class, Resolution};
 use serde::Serialize;
 use std::f64::consts::TAU;
@@ -304,8 +305,7 @@ impl Formats {
         let choices = if member.is_full { &ALL[..6] } else { &ALL[..] };
         let (command, query) = (dice.one_of(choices), dice.one_of(choices));
         let servos = &member.config.servos;
-        // No other family has formats to choose from.
-        let has_formats = servos.iter().all(|servo| servo.family == FamilyName::Moteus);
+        let has_formats = servos.iter().all(|servo| servo.in_file().facts().has_formats);
         let suits_command = |format: &Format| servos.iter().all(|servo| suits_command(servo, *format));
         let suits_query = |format: &Format| servos.iter().all(|servo| suits_query(member, servo, *format));
         Self {
@@ -355,7 +355,7 @@ impl Event {
     fn draw(dice: &mut Dice, member: &Member, rate_hz: f64) -> Self {
         let fault = Fault::draw(dice, member, rate_hz);
         // What servos without a watchdog, which do not tell whether they are on, cannot be brought down from: docs/safety.md.
-        let is_unwatched = member.config.servos.iter().any(|servo| servo.family == FamilyName::Cubemars);
+        let is_unwatched = member.config.servos.iter().any(|servo| !servo.in_file().facts().has_watchdog);
         let fault = if is_unwatched && fault.needs_watchdog() { Fault::OperatorStop } else { fault };
         // One in four while the robot starts.
         let span = member.span(rate_hz);
@@ -397,8 +397,9 @@ impl Fault {
         let size = dice.pick(1000) as u16;
         let signed = size as i16 - 500;
         let is_simple = member.config.body.is_none();
-        let has_registers = member.config.servos[servo].family == FamilyName::Moteus;
-        let goes_round = member.config.servos[servo].family == FamilyName::Robstride;
+        let refuses = Injection::RefuseRead(Some(Refused::Position));
+        let has_registers = member.config.servos[servo].twin().lies().suits(refuses);
+        let goes_round = member.config.servos[servo].in_file().facts().within_turn;
         // A MuJoCo model starts where its keyframe has it.
         let is_placed = member.config.body.as_ref().is_none_or(|body| body.mujoco().is_none());
         let is_limited = is_placed && member.config.servos[servo].limits.position.is_some();

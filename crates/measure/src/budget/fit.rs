@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::show::Prediction;
 use super::trial::Trial;
 use khz_page::duration;
-use khz_robot::config::{FamilyName, ServoConfig};
+use khz_robot::config::ServoConfig;
 use khz_robot::time::LAST_LOOK_NS;
 use khz_robot::{ConfigError, RobotConfig};
 use serde::Serialize;
@@ -319,7 +319,7 @@ impl<'a> File<'a> {
 /// Nobody there has its id or is of another family, and the link carries its frames.
 fn may_be_on(robot: &RobotConfig, servo: usize, bus: usize) -> bool {
     let mover = &robot.servos[servo];
-    let carries = mover.family == FamilyName::Moteus || robot.buses[bus].link.bus().moteus_only().is_none();
+    let carries = mover.in_file().facts().by_registers || robot.buses[bus].link.bus().moteus_only().is_none();
     let gets_on = robot.servos_on(bus).all(|(_, other)| other.id != mover.id && other.family == mover.family);
     mover.bus != bus && carries && gets_on
 }

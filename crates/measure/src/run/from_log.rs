@@ -9,7 +9,7 @@ use super::{EventSummary, Ticks, late_ticks, pace};
 use crate::run::page::PartTimes;
 use khz_page::{Distribution, Figure, Measured, Verdict, counted, grouped};
 use khz_robot::RobotConfig;
-use khz_robot::config::{Clock, FamilyName, QUADRUPED, RobotFile};
+use khz_robot::config::{Clock, QUADRUPED, RobotFile};
 use khz_robot::supervisor::Phase;
 use khz_rt::{Histogram, Passport};
 use khz_run::figures::Time;
@@ -291,9 +291,11 @@ impl Replay {
     fn servos(&mut self, value: &Value<'_>) {
         let Value::Object(servos) = value else { return };
         let missed = self.last.map_or(0, |tick| tick.missed);
-        let family =
-            |servo: usize| self.config.as_ref().and_then(|config| Some(config.servos.get(servo)?.family));
-        // Not fresh: those that missed a reply, and CubeMars servos that are asked nothing after a miss.
+        let rests = |servo: usize| {
+            let servo = self.config.as_ref().and_then(|config| config.servos.get(servo));
+            servo.is_some_and(|servo| servo.in_file().facts().rests_after_miss)
+        };
+        // Not fresh: those that missed a reply, and those that are asked nothing after a miss.
         let (mut not_fresh, mut after_miss) = (0, 0);
         for (index, (counts, (_, servo))) in self.servos.iter_mut().zip(*servos).enumerate() {
             counts.ticks += 1;
@@ -303,7 +305,7 @@ impl Replay {
                 counts.stays_silent = false;
             } else {
                 not_fresh += 1;
-                counts.may_be_quiet = counts.stays_silent && family(index) == Some(FamilyName::Cubemars);
+                counts.may_be_quiet = counts.stays_silent && rests(index);
                 after_miss += u32::from(counts.may_be_quiet);
                 counts.stays_silent |= missed > 0;
             }
