@@ -4,14 +4,14 @@ use crate::rig::{Build, DEADLINE_NS, PERIOD_NS, Rig, STRANGER};
 use crate::shared::Share;
 use khz_emu::Injection;
 use khz_link::Link;
-use khz_link::faults::{Direction, Fault, Kind};
+use khz_link::faults::{Direction, Fault, FaultEffect};
 use khz_robot::{Doing, PositionCommand, ServoCommand};
 use khz_wire::{Address, Frame, Register, Subframe, Subframes, Value};
 use std::f64::consts::TAU;
 use std::time::{Duration, Instant};
 
 /// A fault that strikes what one device sends.
-fn from(device: u8, kind: Kind) -> Fault {
+fn from(device: u8, kind: FaultEffect) -> Fault {
     Fault { device: Some(device), direction: Direction::FromDevices, ..Fault::new(kind) }
 }
 
@@ -60,7 +60,7 @@ pub fn silent(build: &Build) {
 
 /// A reply that comes after its tick is late, and never taken for the next tick's.
 pub fn late(build: &Build) {
-    let delay = Kind::Delay { ns: PERIOD_NS, jitter_ns: 0 };
+    let delay = FaultEffect::Delay { ns: PERIOD_NS, jitter_ns: 0 };
     let mut rig = Rig::new(build, 3, &[Fault { until_ns: 3 * PERIOD_NS, ..from(2, delay) }]);
     for tick in 0..3 {
         let result = rig.tick();
@@ -74,7 +74,7 @@ pub fn late(build: &Build) {
 
 /// A reply that comes twice counts once.
 pub fn twice(build: &Build) {
-    let mut rig = Rig::new(build, 3, &[from(2, Kind::Duplicate)]);
+    let mut rig = Rig::new(build, 3, &[from(2, FaultEffect::Duplicate)]);
     // The copy comes right behind the reply, or, where it is the last of the tick, with the next tick.
     let (mut replied, mut late) = (0, 0);
     for _ in 0..4 {
@@ -100,7 +100,7 @@ pub fn foreign(build: &Build) {
 
 /// Flipped bits in one servo's replies never reach another servo's state.
 pub fn corrupt(build: &Build) {
-    let mut rig = Rig::new(build, 3, &[from(2, Kind::Corrupt)]);
+    let mut rig = Rig::new(build, 3, &[from(2, FaultEffect::Corrupt)]);
     for _ in 0..50 {
         let result = rig.tick();
         assert!(rig.fresh().starts_with(&[1]) && rig.fresh().ends_with(&[3]));
@@ -241,8 +241,11 @@ fn step(frame: &Frame) -> Option<u32> {
 /// Nothing the link does in a tick touches the heap, with lost and late replies too.
 pub fn heap(build: &Build) {
     let script = [
-        Fault { probability: 0.2, ..Fault::new(Kind::Loss) },
-        Fault { probability: 0.2, ..Fault::new(Kind::Delay { ns: DEADLINE_NS, jitter_ns: PERIOD_NS }) },
+        Fault { probability: 0.2, ..Fault::new(FaultEffect::Loss) },
+        Fault {
+            probability: 0.2,
+            ..Fault::new(FaultEffect::Delay { ns: DEADLINE_NS, jitter_ns: PERIOD_NS })
+        },
     ];
     let mut rig = Rig::new(build, 12, &script);
     for _ in 0..20 {

@@ -2,7 +2,7 @@
 
 use super::rig::Rig;
 use khz_emu::Injection;
-use khz_link::faults::{Fault as WireFault, Kind};
+use khz_link::faults::{Fault as WireFault, FaultEffect};
 use khz_page::{Axis, Cell, Column, Level, Page, Plot, Section, Table, Trace, Verdict};
 use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
@@ -127,7 +127,7 @@ fn fall(
         return Err(DrillError::NoBody);
     }
     let at_ns = AT as i64 * config.timing.period_ns();
-    let dead = WireFault { from_ns: at_ns, channel: Some(0), ..WireFault::new(Kind::BusOff) };
+    let dead = WireFault { from_ns: at_ns, channel: Some(0), ..WireFault::new(FaultEffect::BusOff) };
     let faults = if fault == Fault::DeadBus { vec![dead] } else { Vec::new() };
     let mut rig = Rig::new(config, controller(&config.controller), &faults, VirtualTime::new(0))?;
     for _ in 0..AT {

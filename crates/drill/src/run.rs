@@ -14,7 +14,7 @@ use super::violation::{Invariant, Violated};
 use super::witness::{Witness, lock};
 use khz_emu::injection::{Injection, Refused};
 use khz_emu::noise::Noise;
-use khz_link::faults::{Direction, Fault as WireFault, Kind};
+use khz_link::faults::{Direction, Fault as WireFault, FaultEffect};
 use khz_robot::config::Clock;
 use khz_robot::parameters::{Intake, LiveParameters};
 use khz_robot::supervisor::{Cause, Phase, Transition};
@@ -128,14 +128,14 @@ fn on_wire(event: &Event, robot: &RobotConfig) -> Option<WireFault> {
     let from_ns = event.tick as i64 * period_ns;
     let late = |kind| WireFault { direction: Direction::FromDevices, ..WireFault::new(kind) };
     let (bus, fault) = match event.fault {
-        Fault::BusDead(bus) => (bus, WireFault::new(Kind::BusOff)),
+        Fault::BusDead(bus) => (bus, WireFault::new(FaultEffect::BusOff)),
         Fault::BusNoisy(bus, percent) => {
             // The checksum of the frame finds the damage; what is left of it is a loss.
-            (bus, WireFault { probability: f64::from(percent) * 0.01, ..WireFault::new(Kind::Loss) })
+            (bus, WireFault { probability: f64::from(percent) * 0.01, ..WireFault::new(FaultEffect::Loss) })
         }
-        Fault::BusSlow(bus, us) => (bus, late(Kind::Delay { ns: 0, jitter_ns: i64::from(us) * 1000 })),
+        Fault::BusSlow(bus, us) => (bus, late(FaultEffect::Delay { ns: 0, jitter_ns: i64::from(us) * 1000 })),
         Fault::BusLate(bus, ticks) => {
-            (bus, late(Kind::Delay { ns: i64::from(ticks) * period_ns, jitter_ns: 0 }))
+            (bus, late(FaultEffect::Delay { ns: i64::from(ticks) * period_ns, jitter_ns: 0 }))
         }
         _ => return None,
     };

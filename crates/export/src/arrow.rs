@@ -4,7 +4,7 @@
 //! It is one message of Arrow's IPC format (`Message.fbs` and `Schema.fbs`, version 5), in base64. The numbers of
 //! slots and types below are those of these files.
 
-use crate::columns::{Column, Kind, TIME};
+use crate::columns::{Column, ColumnType, TIME};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, VOffsetT, WIPOffset};
@@ -54,18 +54,18 @@ fn time_field(out: &mut Builder) -> Table {
 fn column_field(out: &mut Builder, column: &Column) -> Table {
     let start = out.start_table();
     let code = match column.kind {
-        Kind::Bool => 6,
-        Kind::Int | Kind::Uint => {
+        ColumnType::Bool => 6,
+        ColumnType::Int | ColumnType::Uint => {
             out.push_slot_always(slot(0), 64i32);
-            out.push_slot_always(slot(1), column.kind == Kind::Int);
+            out.push_slot_always(slot(1), column.kind == ColumnType::Int);
             2
         }
-        Kind::Float32 | Kind::Float64 => {
-            out.push_slot_always(slot(0), if column.kind == Kind::Float32 { 1i16 } else { 2 });
+        ColumnType::Float32 | ColumnType::Float64 => {
+            out.push_slot_always(slot(0), if column.kind == ColumnType::Float32 { 1i16 } else { 2 });
             3
         }
-        Kind::Bytes => 4,
-        Kind::Text | Kind::Json => 5,
+        ColumnType::Bytes => 4,
+        ColumnType::Text | ColumnType::Json => 5,
     };
     let ty = out.end_table(start);
     field(out, &column.name, code, ty, column.unit.as_deref())

@@ -19,14 +19,14 @@ pub struct Column {
     /// many programs that read tables.
     pub name: String,
     /// What its cells are.
-    pub kind: Kind,
+    pub kind: ColumnType,
     /// The unit of its numbers, if the schema has one.
     pub unit: Option<String>,
 }
 
 /// What a column holds. Any cell may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnType {
     /// Truth values.
     Bool,
     /// Signed integers; timestamps and durations in µs.
@@ -144,7 +144,7 @@ fn fill<'a>(ty: &Type, value: Option<Value<'a>>, row: &mut Vec<Cell<'a>>) {
         (_, Some(inner)) => fill(inner, value.filter(|value| *value != Value::Null), row),
         (Type::Null, _) => {}
         // JSON whatever the value, so that a column is of one kind.
-        _ if kind(ty) == Kind::Json => row.push(value.map_or(Cell::Empty, json)),
+        _ if kind(ty) == ColumnType::Json => row.push(value.map_or(Cell::Empty, json)),
         _ => row.push(value.map_or(Cell::Empty, cell)),
     }
 }
@@ -185,16 +185,16 @@ pub(crate) fn optional(ty: &Type) -> Option<&Type> {
     }
 }
 
-fn kind(ty: &Type) -> Kind {
+fn kind(ty: &Type) -> ColumnType {
     match ty {
-        Type::Bool => Kind::Bool,
-        Type::Int(_) | Type::VarInt | Type::Timestamp | Type::Duration => Kind::Int,
-        Type::Uint(_) | Type::VarUint => Kind::Uint,
-        Type::Float32 => Kind::Float32,
-        Type::Float64 => Kind::Float64,
-        Type::String | Type::Enum { .. } => Kind::Text,
-        Type::Bytes => Kind::Bytes,
-        _ => Kind::Json,
+        Type::Bool => ColumnType::Bool,
+        Type::Int(_) | Type::VarInt | Type::Timestamp | Type::Duration => ColumnType::Int,
+        Type::Uint(_) | Type::VarUint => ColumnType::Uint,
+        Type::Float32 => ColumnType::Float32,
+        Type::Float64 => ColumnType::Float64,
+        Type::String | Type::Enum { .. } => ColumnType::Text,
+        Type::Bytes => ColumnType::Bytes,
+        _ => ColumnType::Json,
     }
 }
 

@@ -26,7 +26,7 @@ mod parquet;
 pub mod ros2;
 mod scan;
 
-pub use columns::{Cell, Column, Kind, Names, columns, fill_row};
+pub use columns::{Cell, Column, ColumnType, Names, columns, fill_row};
 pub use csv::CsvWriter;
 pub use json::{Json, Text};
 pub use names::plain;

@@ -1,6 +1,6 @@
 //! Parquet files: a table per record.
 
-use crate::columns::{Cell, Column, Kind, TIME, columns, fill_row};
+use crate::columns::{Cell, Column, ColumnType, TIME, columns, fill_row};
 use crate::csv::choose;
 use crate::{ExportError, arrow};
 use khz_tlog::{Item, Type as LogType};
@@ -75,7 +75,7 @@ impl<W: Write + Send> Sheet<W> {
             .build();
         Ok(Self {
             out: SerializedFileWriter::new(out, schema, Arc::new(properties))?,
-            time: Buffer::new(Kind::Int),
+            time: Buffer::new(ColumnType::Int),
             buffers: columns.iter().map(|column| Buffer::new(column.kind)).collect(),
             bytes: 0,
         })
@@ -120,13 +120,13 @@ fn schema<'a>(columns: impl Iterator<Item = &'a Column>) -> Result<TypePtr, Parq
     let mut fields = vec![field(TIME, Physical::INT64, Some(time))?];
     for column in columns {
         let (physical, logical) = match column.kind {
-            Kind::Bool => (Physical::BOOLEAN, None),
-            Kind::Int => (Physical::INT64, None),
-            Kind::Uint => (Physical::INT64, Some(LogicalType::integer(64, false))),
-            Kind::Float32 => (Physical::FLOAT, None),
-            Kind::Float64 => (Physical::DOUBLE, None),
-            Kind::Bytes => (Physical::BYTE_ARRAY, None),
-            Kind::Text | Kind::Json => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            ColumnType::Bool => (Physical::BOOLEAN, None),
+            ColumnType::Int => (Physical::INT64, None),
+            ColumnType::Uint => (Physical::INT64, Some(LogicalType::integer(64, false))),
+            ColumnType::Float32 => (Physical::FLOAT, None),
+            ColumnType::Float64 => (Physical::DOUBLE, None),
+            ColumnType::Bytes => (Physical::BYTE_ARRAY, None),
+            ColumnType::Text | ColumnType::Json => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
         fields.push(field(&column.name, physical, logical)?);
     }
@@ -154,13 +154,13 @@ enum Cells {
 }
 
 impl Buffer {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ColumnType) -> Self {
         let cells = match kind {
-            Kind::Bool => Cells::Bool(Vec::new()),
-            Kind::Int | Kind::Uint => Cells::Int(Vec::new()),
-            Kind::Float32 => Cells::Float32(Vec::new()),
-            Kind::Float64 => Cells::Float64(Vec::new()),
-            Kind::Text | Kind::Bytes | Kind::Json => Cells::Bytes(Vec::new()),
+            ColumnType::Bool => Cells::Bool(Vec::new()),
+            ColumnType::Int | ColumnType::Uint => Cells::Int(Vec::new()),
+            ColumnType::Float32 => Cells::Float32(Vec::new()),
+            ColumnType::Float64 => Cells::Float64(Vec::new()),
+            ColumnType::Text | ColumnType::Bytes | ColumnType::Json => Cells::Bytes(Vec::new()),
         };
         Self { cells, there: Vec::new() }
     }

@@ -2,7 +2,7 @@
 #![cfg(feature = "parquet")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
-use khz_export::Kind;
+use khz_export::ColumnType;
 use khz_export::dataset::{Added, Change, Dataset, DatasetError, fixed_tables};
 use khz_tlog::{Options, Sink, Type, Width, Writer, received};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -70,11 +70,11 @@ fn rows(folder: &Path) -> Vec<String> {
 fn the_pinned_tables_are_those_of_the_vector() {
     let pinned = read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/dataset.json")));
     let word = |kind| match kind {
-        Kind::Bool => "bool",
-        Kind::Int => "int64",
-        Kind::Float32 => "float32",
-        Kind::Float64 => "float64",
-        Kind::Text => "text",
+        ColumnType::Bool => "bool",
+        ColumnType::Int => "int64",
+        ColumnType::Float32 => "float32",
+        ColumnType::Float64 => "float64",
+        ColumnType::Text => "text",
         kind => panic!("{kind:?} has no place in a pinned table"),
     };
     let mut tables = serde_json::Map::new();

@@ -4,12 +4,12 @@
 //! The same script, seed and frames give the same faults, in virtual time or real time.
 //!
 //! ```
-//! use khz_link::faults::{Fault, Kind};
+//! use khz_link::faults::{Fault, FaultEffect};
 //!
 //! // Device 3 says nothing between the first and the second second; one frame in a hundred is lost always.
 //! let script = [
 //!     Fault { from_ns: 1_000_000_000, until_ns: 2_000_000_000, ..Fault::silence(3) },
-//!     Fault { probability: 0.01, ..Fault::new(Kind::Loss) },
+//!     Fault { probability: 0.01, ..Fault::new(FaultEffect::Loss) },
 //! ];
 //! # let _ = script;
 //! ```
@@ -32,7 +32,7 @@ const ENETDOWN: i32 = 100;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fault {
     /// What goes wrong.
-    pub kind: Kind,
+    pub kind: FaultEffect,
     /// Begins this long after the link is first used, ns.
     pub from_ns: i64,
     /// Ends this long after the link is first used, ns.
@@ -43,13 +43,13 @@ pub struct Fault {
     pub device: Option<u8>,
     /// Only frames that travel this way.
     pub direction: Direction,
-    /// How likely a frame is struck, 0–1. Without meaning for [`Kind::BusOff`].
+    /// How likely a frame is struck, 0–1. Without meaning for [`FaultEffect::BusOff`].
     pub probability: f64,
 }
 
 /// What goes wrong with a frame or a bus.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum FaultEffect {
     /// The frame vanishes.
     Loss,
     /// The frame arrives later by `ns` plus an even share of 0–`jitter_ns`.
@@ -87,7 +87,7 @@ pub enum Direction {
 
 impl Fault {
     /// Strikes every frame both ways, from the start, for ever.
-    pub const fn new(kind: Kind) -> Self {
+    pub const fn new(kind: FaultEffect) -> Self {
         Self {
             kind,
             from_ns: 0,
@@ -101,7 +101,7 @@ impl Fault {
 
     /// A device that hears nothing and says nothing.
     pub const fn silence(device: u8) -> Self {
-        Self { device: Some(device), ..Self::new(Kind::Loss) }
+        Self { device: Some(device), ..Self::new(FaultEffect::Loss) }
     }
 
     fn strikes(&self, elapsed_ns: i64, direction: Direction, item: &Item) -> bool {
@@ -201,7 +201,7 @@ impl<L: Link> Faults<L> {
     }
 
     fn bus_off(&mut self, channel: u8, elapsed_ns: i64) -> bool {
-        let active = |fault: &Fault| fault.kind == Kind::BusOff && fault.active(elapsed_ns, channel);
+        let active = |fault: &Fault| fault.kind == FaultEffect::BusOff && fault.active(elapsed_ns, channel);
         let off = self.script.iter().any(active);
         if let Some(bus) = self.buses.get_mut(usize::from(channel)) {
             bus.downs += u64::from(off && !bus.off);
@@ -216,26 +216,26 @@ impl<L: Link> Faults<L> {
         let (mut due_ns, mut copies, mut waits) = (item.at_ns, 1, false);
         for fault in &self.script {
             if !fault.strikes(elapsed_ns, direction, &item)
-                || fault.kind == Kind::BusOff
+                || fault.kind == FaultEffect::BusOff
                 || self.random.unit() >= fault.probability
             {
                 continue;
             }
             match fault.kind {
-                Kind::Loss => {
+                FaultEffect::Loss => {
                     self.struck.lost += 1;
                     return;
                 }
-                Kind::Delay { ns, jitter_ns } => {
+                FaultEffect::Delay { ns, jitter_ns } => {
                     due_ns += ns + (self.random.unit() * jitter_ns as f64) as i64;
                     self.struck.delayed += 1;
                 }
-                Kind::Duplicate => {
+                FaultEffect::Duplicate => {
                     copies += 1;
                     self.struck.duplicated += 1;
                 }
-                Kind::Corrupt => self.struck.corrupted += u64::from(self.random.flip(&mut item.frame)),
-                Kind::Damage => {
+                FaultEffect::Corrupt => self.struck.corrupted += u64::from(self.random.flip(&mut item.frame)),
+                FaultEffect::Damage => {
                     self.struck.corrupted += 1;
                     let bus = self.buses.get_mut(usize::from(item.channel));
                     if let (Some(bus), Direction::FromDevices) = (bus, direction) {
@@ -243,12 +243,12 @@ impl<L: Link> Faults<L> {
                     }
                     return;
                 }
-                Kind::Reorder { within_ns } => {
+                FaultEffect::Reorder { within_ns } => {
                     due_ns += within_ns;
                     waits = true;
                     self.struck.reordered += 1;
                 }
-                Kind::BusOff => {}
+                FaultEffect::BusOff => {}
             }
         }
         let queue = if direction == Direction::ToDevices { &mut self.outbound } else { &mut self.inbound };
@@ -534,7 +534,8 @@ mod tests {
 
     #[test]
     fn loss_follows_its_probability_and_seed() {
-        let script = [Fault { probability: 0.25, direction: Direction::ToDevices, ..Fault::new(Kind::Loss) }];
+        let script =
+            [Fault { probability: 0.25, direction: Direction::ToDevices, ..Fault::new(FaultEffect::Loss) }];
         let first = run(&mut faulty(&script), 200);
         assert!((130..170).contains(&first.len()), "{}", first.len());
         assert_eq!(first, run(&mut faulty(&script), 200));
@@ -546,7 +547,7 @@ mod tests {
 
     #[test]
     fn delay_holds_frames_back_and_tells_the_next_event() {
-        let delay = Kind::Delay { ns: 100, jitter_ns: 0 };
+        let delay = FaultEffect::Delay { ns: 100, jitter_ns: 0 };
         let mut link = faulty(&[Fault { direction: Direction::FromDevices, ..Fault::new(delay) }]);
         link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         assert_eq!(link.receive(0), Ok(None));
@@ -557,7 +558,7 @@ mod tests {
 
     #[test]
     fn delayed_commands_leave_late() {
-        let delay = Kind::Delay { ns: 100, jitter_ns: 0 };
+        let delay = FaultEffect::Delay { ns: 100, jitter_ns: 0 };
         let mut link = faulty(&[Fault { direction: Direction::ToDevices, ..Fault::new(delay) }]);
         link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         assert_eq!(link.inner().counters(0).sent, 0);
@@ -566,7 +567,7 @@ mod tests {
 
     #[test]
     fn jitter_keeps_every_frame() {
-        let mut link = faulty(&[Fault::new(Kind::Delay { ns: 10, jitter_ns: 50 })]);
+        let mut link = faulty(&[Fault::new(FaultEffect::Delay { ns: 10, jitter_ns: 50 })]);
         let mut came = bytes(&run(&mut link, 100));
         assert!(!came.is_sorted());
         came.sort_unstable();
@@ -580,20 +581,20 @@ mod tests {
             let came = run(&mut link, 20).len();
             (came, link.counters(0).corrupt + link.counters(1).corrupt, link.struck().corrupted)
         };
-        assert_eq!(run(Direction::FromDevices, Kind::Damage), (0, 20, 20));
-        assert_eq!(run(Direction::ToDevices, Kind::Damage), (0, 0, 20));
-        assert_eq!(run(Direction::FromDevices, Kind::Corrupt), (20, 0, 20), "not noticed");
+        assert_eq!(run(Direction::FromDevices, FaultEffect::Damage), (0, 20, 20));
+        assert_eq!(run(Direction::ToDevices, FaultEffect::Damage), (0, 0, 20));
+        assert_eq!(run(Direction::FromDevices, FaultEffect::Corrupt), (20, 0, 20), "not noticed");
     }
 
     #[test]
     fn duplicates_come_twice() {
-        let script = [Fault { direction: Direction::FromDevices, ..Fault::new(Kind::Duplicate) }];
+        let script = [Fault { direction: Direction::FromDevices, ..Fault::new(FaultEffect::Duplicate) }];
         assert_eq!(bytes(&run(&mut faulty(&script), 2)), [0, 0, 1, 1]);
     }
 
     #[test]
     fn corruption_flips_exactly_one_bit() {
-        let script = [Fault { direction: Direction::FromDevices, ..Fault::new(Kind::Corrupt) }];
+        let script = [Fault { direction: Direction::FromDevices, ..Fault::new(FaultEffect::Corrupt) }];
         let mut link = faulty(&script);
         link.send(0, &Address::request(&frame(1, 0)), 0).unwrap();
         let bad = link.receive(0).unwrap().unwrap().frame;
@@ -605,7 +606,7 @@ mod tests {
         let reorder = Fault {
             direction: Direction::FromDevices,
             device: Some(0),
-            ..Fault::new(Kind::Reorder { within_ns: 1000 })
+            ..Fault::new(FaultEffect::Reorder { within_ns: 1000 })
         };
         // The loopback answers as the device that was asked, so strike device 1 only.
         let mut link = faulty(&[Fault { device: Some(1), ..reorder }]);
@@ -615,7 +616,7 @@ mod tests {
 
     #[test]
     fn bus_off_is_told_once_and_passes() {
-        let off = Fault { from_ns: 10, until_ns: 20, channel: Some(1), ..Fault::new(Kind::BusOff) };
+        let off = Fault { from_ns: 10, until_ns: 20, channel: Some(1), ..Fault::new(FaultEffect::BusOff) };
         let mut link = faulty(&[off]);
         link.send(1, &Address::request(&frame(1, 1)), 0).unwrap();
         assert!(link.receive(5).unwrap().is_some());
@@ -663,7 +664,7 @@ mod tests {
 
     #[test]
     fn a_delayed_command_survives_the_next_cycle() {
-        let delay = Kind::Delay { ns: 100, jitter_ns: 0 };
+        let delay = FaultEffect::Delay { ns: 100, jitter_ns: 0 };
         let mut link = faulty(&[Fault { direction: Direction::ToDevices, ..Fault::new(delay) }]);
         link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         link.begin_cycle(50);
@@ -680,9 +681,11 @@ mod tests {
         assert_eq!(link.receive(1).unwrap().unwrap().frame.payload()[0], 2);
         assert_eq!(link.receive(1), Ok(None));
         // Nor does what was delayed into a scripted one.
-        let delay =
-            Fault { direction: Direction::ToDevices, ..Fault::new(Kind::Delay { ns: 10, jitter_ns: 0 }) };
-        let off = Fault { from_ns: 5, until_ns: 20, ..Fault::new(Kind::BusOff) };
+        let delay = Fault {
+            direction: Direction::ToDevices,
+            ..Fault::new(FaultEffect::Delay { ns: 10, jitter_ns: 0 })
+        };
+        let off = Fault { from_ns: 5, until_ns: 20, ..Fault::new(FaultEffect::BusOff) };
         let mut link = faulty(&[delay, off]);
         link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         assert!(matches!(link.receive(12), Err(LinkError::Down { .. })));
@@ -693,7 +696,7 @@ mod tests {
 
     #[test]
     fn a_flood_held_back_is_lost_and_counted() {
-        let mut link = faulty(&[Fault::new(Kind::Delay { ns: 1 << 40, jitter_ns: 0 })]);
+        let mut link = faulty(&[Fault::new(FaultEffect::Delay { ns: 1 << 40, jitter_ns: 0 })]);
         for _ in 0..HELD + 3 {
             link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         }

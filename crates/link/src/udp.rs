@@ -18,7 +18,7 @@ use crate::sys::batch::{Batch, Packet};
 use crate::sys::set_option;
 use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received, Replier, unit};
 use asked::{Asked, Verdict};
-use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, SENSORS, Sensors, Writer};
+use khz_wire::udp::{Datagram, DatagramKind, Header, MAX_DATAGRAM, SENSORS, Sensors, Writer};
 use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -181,7 +181,7 @@ impl Udp {
         let Reach::Unicast(peers) = &self.options.reach else { return Err(LinkError::Unsupported) };
         let wanted = |peer: &&Peer| peer.channel == channel && request.to.is_none_or(|to| peer.id == to);
         let frame = (channel, *request.frame);
-        let datagram = write(Kind::Request, self.sequence, &mut &[frame][..], &mut self.buffer[..]);
+        let datagram = write(DatagramKind::Request, self.sequence, &mut &[frame][..], &mut self.buffer[..]);
         let mut result = Err(LinkError::Unsupported);
         for peer in peers.iter().filter(wanted) {
             self.asked.ask(channel, &Request { to: Some(peer.id), ..*request }, self.sequence);
@@ -203,7 +203,7 @@ impl Udp {
     fn send_burst(&mut self, address: SocketAddr) -> Result<(), LinkError> {
         let mut rest = &self.burst[..];
         while !rest.is_empty() {
-            let datagram = write(Kind::RequestToAll, self.sequence, &mut rest, &mut self.buffer[..]);
+            let datagram = write(DatagramKind::RequestToAll, self.sequence, &mut rest, &mut self.buffer[..]);
             self.socket.send_to(datagram, address).map_err(|error| failed(&error))?;
         }
         Ok(())
@@ -239,7 +239,8 @@ impl Udp {
         let (reading, burst) = (&mut self.reading, self.sequence.wrapping_sub(1));
         let result = self.batch.receive(self.socket.as_fd(), |Packet { bytes, stamp, from, .. }| {
             let at_ns = clocks.at_ns(stamp, now_ns);
-            let Some(datagram) = Datagram::parse(bytes).ok().filter(|it| it.header.kind == Kind::Reply)
+            let Some(datagram) =
+                Datagram::parse(bytes).ok().filter(|it| it.header.kind == DatagramKind::Reply)
             else {
                 counters[0].corrupt += 1;
                 return;
@@ -312,7 +313,12 @@ fn set_up(socket: &UdpSocket, options: &Options) -> io::Result<bool> {
 }
 
 /// Writes as many frames as one datagram holds, and takes them off the front of `frames`.
-fn write<'a>(kind: Kind, sequence: u32, frames: &mut &[(u8, Frame)], buffer: &'a mut [u8]) -> &'a [u8] {
+fn write<'a>(
+    kind: DatagramKind,
+    sequence: u32,
+    frames: &mut &[(u8, Frame)],
+    buffer: &'a mut [u8],
+) -> &'a [u8] {
     let Ok(mut writer) = Writer::new(Header { kind, sequence }, &mut *buffer) else { return &[] };
     while let Some(((channel, frame), rest)) = frames.split_first() {
         if writer.push(*channel, frame).is_err() {
@@ -436,7 +442,7 @@ mod tests {
     }
 
     /// What a device hears next: kind, sequence number, frames.
-    fn heard(device: &UdpSocket) -> (Kind, u32, Vec<(u8, Frame)>) {
+    fn heard(device: &UdpSocket) -> (DatagramKind, u32, Vec<(u8, Frame)>) {
         let mut buffer = [0; 2048];
         let len = device.recv(&mut buffer).unwrap();
         let datagram = Datagram::parse(&buffer[..len]).unwrap();
@@ -452,7 +458,7 @@ mod tests {
 
     fn reply(device: &UdpSocket, link: &Udp, sequence: u32, frames: &[(u8, Frame)]) {
         let mut buffer = [0; 2048];
-        let datagram = write(Kind::Reply, sequence, &mut &frames[..], &mut buffer);
+        let datagram = write(DatagramKind::Reply, sequence, &mut &frames[..], &mut buffer);
         device.send_to(datagram, link.local_address().unwrap()).unwrap();
     }
 
@@ -463,8 +469,8 @@ mod tests {
         link.send(0, &Address::request(&frame(0x8002, 2)), 0).unwrap();
         link.send(0, &Address::request(&frame(0x8001, 1)), 0).unwrap();
         link.flush(0).unwrap();
-        assert_eq!(heard(&a), (Kind::Request, 1, vec![(0, frame(0x8001, 1))]));
-        assert_eq!(heard(&b), (Kind::Request, 1, vec![(0, frame(0x8002, 2))]));
+        assert_eq!(heard(&a), (DatagramKind::Request, 1, vec![(0, frame(0x8001, 1))]));
+        assert_eq!(heard(&b), (DatagramKind::Request, 1, vec![(0, frame(0x8002, 2))]));
         reply(&b, &link, 1, &[(0, frame(0x200, 9))]);
         assert_eq!(link.receive(0).unwrap().unwrap().frame, frame(0x200, 9));
         assert_eq!(link.send(0, &Address::request(&frame(0x8009, 1)), 0), Err(LinkError::Unsupported));
@@ -489,7 +495,7 @@ mod tests {
         let frames: Vec<_> = (1..=32).map(|id| (id % 2, frame(0x8000 | u32::from(id), id))).collect();
         frames.iter().for_each(|(channel, frame)| link.send(*channel, &Address::request(frame), 0).unwrap());
         link.flush(0).unwrap();
-        assert_eq!(heard(&all), (Kind::RequestToAll, 1, frames));
+        assert_eq!(heard(&all), (DatagramKind::RequestToAll, 1, frames));
         reply(&all, &link, 1, &[(0, frame(0x200, 1)), (1, frame(0x100, 2))]);
         assert_eq!(link.receive(0).unwrap().unwrap().channel, 0);
         assert_eq!(link.receive(0).unwrap().unwrap().channel, 1);

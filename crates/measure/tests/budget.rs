@@ -5,7 +5,7 @@
 //! `docs/budget.md`.
 #![allow(clippy::unwrap_used)]
 
-use khz_measure::budget::{ChangeError, Inputs, Kind, Plan, Sweep, apply, published};
+use khz_measure::budget::{ChangeError, Inputs, Plan, SpanKind, Sweep, apply, published};
 use khz_robot::RobotConfig;
 
 #[test]
@@ -84,8 +84,9 @@ fn nothing_overlaps_on_a_wire_and_the_critical_path_has_no_way_back() {
         let timeline = Plan::of(&robot, Inputs::REAL).timeline();
         for row in timeline.rows().into_iter().filter(|row| !row.ends_with(" devices")) {
             let spans = timeline.spans.iter().filter(|span| span.row == row);
-            let mut spans: Vec<_> =
-                spans.filter(|span| matches!(span.kind, Kind::Command | Kind::Reply | Kind::Host)).collect();
+            let mut spans: Vec<_> = spans
+                .filter(|span| matches!(span.kind, SpanKind::Command | SpanKind::Reply | SpanKind::Host))
+                .collect();
             spans.sort_by_key(|span| span.start_ns);
             assert!(spans.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns), "{row}");
         }

@@ -1,7 +1,7 @@
 //! A MuJoCo model as a body: one joint per servo, torques in, angles out.
 
 use crate::api::{Api, Id, Loaded, MujocoError, Object, last_warning};
-use crate::layout::{Joint, Kind, Layout};
+use crate::layout::{Joint, JointKind, Layout};
 use crate::state::Part;
 use crate::wrapper;
 use arrayvec::ArrayString;
@@ -351,7 +351,7 @@ fn imu_site(model: &Loaded, name: &str) -> Result<Id, String> {
 
 fn place(layout: &Layout, name: &str) -> Result<Place, String> {
     let joint = layout.joint(name).ok_or_else(|| {
-        let scalars = layout.joints.iter().filter(|joint| joint.kind == Kind::Scalar);
+        let scalars = layout.joints.iter().filter(|joint| joint.kind == JointKind::Scalar);
         let (named, unnamed): (Vec<_>, Vec<_>) = scalars.map(|joint| joint.name.as_deref()).partition(Option::is_some);
         let unnamed = match unnamed.len() {
             0 => String::new(),
@@ -362,7 +362,7 @@ fn place(layout: &Layout, name: &str) -> Result<Place, String> {
             named.into_iter().flatten().collect::<Vec<_>>().join("`, `")
         )
     })?;
-    if joint.kind != Kind::Scalar {
+    if joint.kind != JointKind::Scalar {
         return Err(format!("its joint `{name}` is no hinge"));
     }
     Ok(Place { position: joint.position, velocity: joint.velocity, mobility: 0.0 })

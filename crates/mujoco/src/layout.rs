@@ -27,7 +27,7 @@ pub struct Joint {
     /// Its name, if it has one.
     pub name: Option<String>,
     /// What it is.
-    pub kind: Kind,
+    pub kind: JointKind,
     /// Its first position.
     pub position: usize,
     /// Its first velocity.
@@ -36,7 +36,7 @@ pub struct Joint {
 
 /// What a joint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JointKind {
     /// A slide or a hinge: one position, one velocity.
     Scalar,
     /// A ball: four positions, three velocities.
@@ -81,7 +81,7 @@ impl Layout {
     /// The body that nothing holds and that the joint at `velocity` belongs to: joints are in the order of the model's
     /// trees, and each tree begins with what holds it.
     pub fn trunk_of(&self, velocity: usize) -> Option<&Joint> {
-        self.joints.iter().rfind(|joint| joint.kind == Kind::Free && joint.velocity < velocity)
+        self.joints.iter().rfind(|joint| joint.kind == JointKind::Free && joint.velocity < velocity)
     }
 }
 
@@ -128,17 +128,19 @@ fn joints(blocks: &[Block], names: Vec<Option<String>>) -> Result<Vec<Joint>, St
         }
         _ => return Err(INSEPARABLE.to_owned()),
     };
-    let mut found: Vec<(Kind, usize, usize)> = Vec::new();
+    let mut found: Vec<(JointKind, usize, usize)> = Vec::new();
     for block in blocks {
         match *block {
-            Block::Scalar(position, velocity) => found.push((Kind::Scalar, position, velocity)),
-            Block::Rotation(position, velocity) if !all_free => found.push((Kind::Ball, position, velocity)),
+            Block::Scalar(position, velocity) => found.push((JointKind::Scalar, position, velocity)),
+            Block::Rotation(position, velocity) if !all_free => {
+                found.push((JointKind::Ball, position, velocity))
+            }
             Block::Rotation(position, velocity) => {
                 let slides = found.len().checked_sub(3).map(|from| found.split_off(from));
-                if !slides.is_some_and(|slides| slides.iter().all(|(kind, ..)| *kind == Kind::Scalar)) {
+                if !slides.is_some_and(|slides| slides.iter().all(|(kind, ..)| *kind == JointKind::Scalar)) {
                     return Err(INSEPARABLE.to_owned());
                 }
-                found.push((Kind::Free, position - 3, velocity - 3));
+                found.push((JointKind::Free, position - 3, velocity - 3));
             }
         }
     }
@@ -160,7 +162,7 @@ mod tests {
         let blocks = blocks(8, 9, moved).unwrap();
         let joints = joints(&blocks, names(3)).unwrap();
         let found: Vec<_> = joints.iter().map(|joint| (joint.kind, joint.position, joint.velocity)).collect();
-        assert_eq!(found, [(Kind::Free, 0, 0), (Kind::Scalar, 7, 6), (Kind::Scalar, 8, 7)]);
+        assert_eq!(found, [(JointKind::Free, 0, 0), (JointKind::Scalar, 7, 6), (JointKind::Scalar, 8, 7)]);
     }
 
     #[test]
@@ -168,7 +170,7 @@ mod tests {
         let moved = |velocity: usize| if velocity >= 3 { 4 } else { 1 };
         let blocks = blocks(6, 7, moved).unwrap();
         let kinds: Vec<_> = joints(&blocks, names(4)).unwrap().iter().map(|joint| joint.kind).collect();
-        assert_eq!(kinds, [Kind::Scalar, Kind::Scalar, Kind::Scalar, Kind::Ball]);
+        assert_eq!(kinds, [JointKind::Scalar, JointKind::Scalar, JointKind::Scalar, JointKind::Ball]);
     }
 
     #[test]
@@ -179,7 +181,7 @@ mod tests {
         let layout = Layout { joints };
         assert_eq!(layout.joint("knee").map(|joint| (joint.position, joint.velocity)), Some((7, 6)));
         let trunk = layout.trunk_of(6).unwrap();
-        assert_eq!((trunk.name.as_deref(), trunk.kind, trunk.position), (None, Kind::Free, 0));
+        assert_eq!((trunk.name.as_deref(), trunk.kind, trunk.position), (None, JointKind::Free, 0));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub enum Stroke {
 /// A plot of the page: built by one of its constructors, completed by its methods.
 #[derive(Debug, Clone)]
 pub struct Plot {
-    kind: Kind,
+    kind: PlotKind,
     title: String,
     note: String,
     group: String,
@@ -57,7 +57,7 @@ pub struct Plot {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum PlotKind {
     Lines,
     Percentiles,
     Bars,
@@ -98,27 +98,27 @@ const MOST_BINS: usize = 400;
 impl Plot {
     /// Lines over time in seconds, zoomed together with every other plot over time.
     pub fn over_time(title: impl Into<String>, y: Axis) -> Self {
-        Self { group: "time".into(), ..Self::new(Kind::Lines, title, Axis::new("time", "s"), y) }
+        Self { group: "time".into(), ..Self::new(PlotKind::Lines, title, Axis::new("time", "s"), y) }
     }
 
     /// Lines over anything else.
     pub fn lines(title: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Self::new(Kind::Lines, title, x, y)
+        Self::new(PlotKind::Lines, title, x, y)
     }
 
     /// Percentile curves: the tail is stretched, so that p99.9 has as much room as p90.
     pub fn percentiles(title: impl Into<String>, y: Axis) -> Self {
-        Self::new(Kind::Percentiles, title, Axis::new("percentile", "%"), y)
+        Self::new(PlotKind::Percentiles, title, Axis::new("percentile", "%"), y)
     }
 
     /// How often each value came.
     pub fn histogram(title: impl Into<String>, x: Axis) -> Self {
-        Self::new(Kind::Bars, title, x, Axis::new("count", "").log())
+        Self::new(PlotKind::Bars, title, x, Axis::new("count", "").log())
     }
 
     /// Parts of a whole over time in seconds, stacked.
     pub fn stack(title: impl Into<String>, y: Axis, parts: &StackedTrace) -> Self {
-        let mut plot = Self { kind: Kind::Stack, ..Self::over_time(title, y) };
+        let mut plot = Self { kind: PlotKind::Stack, ..Self::over_time(title, y) };
         let parts = parts.thinned(STACK_BUCKETS);
         let rows = parts.rows();
         for (at, name) in parts.names().iter().enumerate() {
@@ -128,7 +128,7 @@ impl Plot {
         plot
     }
 
-    fn new(kind: Kind, title: impl Into<String>, x: Axis, y: Axis) -> Self {
+    fn new(kind: PlotKind, title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self {
             kind,
             title: title.into(),
@@ -240,7 +240,7 @@ impl Plot {
 /// What the script is given.
 #[derive(Serialize)]
 struct Drawing<'a> {
-    kind: Kind,
+    kind: PlotKind,
     title: &'a str,
     group: &'a str,
     x: Scale<'a>,

@@ -1,5 +1,5 @@
 //! The device: sends every request back.
-use super::packet::{Kind, MAX_PAYLOAD, Packet};
+use super::packet::{MAX_PAYLOAD, Packet, PacketKind};
 use super::record::MOST_AFTER_STOP;
 use super::socket::{Came, Receive, Socket};
 use super::{Refusal, RttError};
@@ -82,7 +82,7 @@ impl Echo {
         let came_ns = now_ns();
         let datagram = &mut self.buffer[..length];
         match Packet::read(datagram) {
-            Ok(packet) if packet.kind == Kind::Request => {
+            Ok(packet) if packet.kind == PacketKind::Request => {
                 packet.reply(now_ns() - came_ns).write(datagram);
                 match self.socket.inner().send_to(datagram, from) {
                     Ok(_) => self.counts.answered += 1,

@@ -1,6 +1,6 @@
 //! What was asked, what was answered, and how long it took. Knows no socket and no clock.
 use super::modes::Watch;
-use super::packet::{Kind, Packet, Refusal};
+use super::packet::{Packet, PacketKind, Refusal};
 use super::tally::{DeviceTally, Parts, Tally};
 use super::{Counts, Unattended};
 use std::collections::HashMap;
@@ -241,7 +241,7 @@ impl Ledger {
     pub fn hears(&mut self, packet: &Packet, from: SocketAddr, came: impl Into<Arrival>) -> Heard {
         let came = came.into();
         let unexpected = &mut self.tally.unexpected;
-        if packet.kind == Kind::Request {
+        if packet.kind == PacketKind::Request {
             let echoed = self.by_address.get(&from).filter(|_| packet.run == self.run);
             let devices = &mut self.tally.devices;
             return count(

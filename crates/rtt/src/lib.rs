@@ -30,7 +30,7 @@ pub use lab::{Lab, LabResults, Ports, with_servos};
 pub use ledger::{Arrival, Closed, Heard, Ledger, MAX_DEVICES, Turn, WINDOW};
 pub use log::{AskedTick, Log, Logged, Tap};
 pub use modes::{Excursion, Excursions, Mode, Watch, modes};
-pub use packet::{HEADER, Kind, MAX_PAYLOAD, Packet, Refusal};
+pub use packet::{HEADER, MAX_PAYLOAD, Packet, PacketKind, Refusal};
 pub use plan::{Ask, Plan};
 pub use planned::PlannedResults;
 pub use record::{Recorded, Recorder, SenderBooks, Stream};

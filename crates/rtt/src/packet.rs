@@ -26,7 +26,7 @@ const VERSION: u8 = 1;
 
 /// What a datagram is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketKind {
     /// From the sender to a device.
     Request,
     /// From a device back to the sender.
@@ -37,7 +37,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
     /// Request or reply.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// The run it belongs to.
     pub run: u64,
     /// The tick that asked.
@@ -79,7 +79,7 @@ impl Packet {
     pub fn write(&self, out: &mut [u8]) {
         out[..6].copy_from_slice(MAGIC);
         out[6] = VERSION;
-        out[7] = if self.kind == Kind::Request { 1 } else { 2 };
+        out[7] = if self.kind == PacketKind::Request { 1 } else { 2 };
         out[8..16].fill(0);
         out[16..24].copy_from_slice(&self.run.to_le_bytes());
         out[24..32].copy_from_slice(&self.sequence.to_le_bytes());
@@ -104,8 +104,8 @@ impl Packet {
         let mut summed = *header;
         summed[8..12].fill(0);
         let kind = match header[7] {
-            1 => Kind::Request,
-            2 => Kind::Reply,
+            1 => PacketKind::Request,
+            2 => PacketKind::Reply,
             _ => return Err(Refusal::Damaged),
         };
         if crc32fast::hash(&summed).to_le_bytes() != header[8..12] {
@@ -127,7 +127,7 @@ impl Packet {
 
     /// The reply to this request.
     pub fn reply(self, held_ns: i64) -> Self {
-        Self { kind: Kind::Reply, held_ns, ..self }
+        Self { kind: PacketKind::Reply, held_ns, ..self }
     }
 }
 
@@ -136,7 +136,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const REQUEST: Packet = Packet { kind: Kind::Request, run: 7, sequence: 9, sent_ns: -1, held_ns: 0 };
+    const REQUEST: Packet =
+        Packet { kind: PacketKind::Request, run: 7, sequence: 9, sent_ns: -1, held_ns: 0 };
 
     #[test]
     fn a_header_has_its_bytes() {
@@ -164,7 +165,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(run: u64, sequence: u64, sent_ns: i64, held_ns: i64, reply: bool) {
-            let kind = if reply { Kind::Reply } else { Kind::Request };
+            let kind = if reply { PacketKind::Reply } else { PacketKind::Request };
             let packet = Packet { kind, run, sequence, sent_ns, held_ns };
             let mut bytes = [0; HEADER];
             packet.write(&mut bytes);

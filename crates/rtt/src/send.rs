@@ -2,7 +2,7 @@
 use super::checkpoint::{Began, Checkpoints, Exchange};
 use super::ledger::{Arrival, Heard, Ledger, Turn};
 use super::log::{AskedTick, Tap};
-use super::packet::{HEADER, Kind, MAX_PAYLOAD, Packet, Refusal};
+use super::packet::{HEADER, MAX_PAYLOAD, Packet, PacketKind, Refusal};
 use super::plan::{Ask, Plan};
 use super::record::Stream;
 use super::results::Results;
@@ -295,7 +295,8 @@ impl Sender {
 
     fn send(&mut self, sequence: u64, device: usize) -> std::io::Result<()> {
         let at_ns = now_ns();
-        let packet = Packet { kind: Kind::Request, run: self.run, sequence, sent_ns: at_ns, held_ns: 0 };
+        let packet =
+            Packet { kind: PacketKind::Request, run: self.run, sequence, sent_ns: at_ns, held_ns: 0 };
         packet.write(&mut self.question);
         let sent = match self.put(device) {
             // The first failure was that of an earlier question, which the kernel tells once.
@@ -410,7 +411,7 @@ impl Sender {
             }
         };
         // A device copies what it got; the times of anything else are not those of this payload.
-        let ours = packet.kind == Kind::Reply && packet.run == self.run;
+        let ours = packet.kind == PacketKind::Reply && packet.run == self.run;
         if ours && self.answer[HEADER..length] != self.question[HEADER..] {
             ledger.hears_unreadable(from, Refusal::Damaged);
             return Ok(true);

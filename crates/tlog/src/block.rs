@@ -23,7 +23,7 @@ pub(crate) const MAX_DATA_HEAD: usize = 3 * 10 + 8 + 4;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BlockKind {
     /// What a record's bytes mean.
     Schema = 1,
     /// One sample of a record.
@@ -51,7 +51,7 @@ pub mod flags {
 /// The type and size at the front of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub kind: Kind,
+    pub kind: BlockKind,
     /// Bytes of the header itself.
     pub len: usize,
     /// Bytes of the body.
@@ -68,10 +68,10 @@ impl Header {
         };
         let mut input = Input::new(bytes);
         let kind = match input.varuint().map_err(wrong)? {
-            1 => Kind::Schema,
-            2 => Kind::Data,
-            3 => Kind::Index,
-            5 => Kind::Marker,
+            1 => BlockKind::Schema,
+            2 => BlockKind::Data,
+            3 => BlockKind::Index,
+            5 => BlockKind::Marker,
             // 4 is reserved for a dictionary, which nobody has ever written.
             kind => return Err(Error::BlockType { offset, kind }),
         };
@@ -126,7 +126,7 @@ impl<'a> SchemaBody<'a> {
         body.varuint(0);
         body.counted(self.name.as_bytes());
         body.put(self.schema);
-        begin(block, Kind::Schema, body.len() as u64);
+        begin(block, BlockKind::Schema, body.len() as u64);
         block.put(&body);
     }
 }
@@ -173,7 +173,7 @@ impl<'a> DataBody<'a> {
         head.put(&[0; 4][..check]);
         let head = head.written().unwrap_or_default();
         let start = block.len();
-        begin(block, Kind::Data, (head.len() + self.payload.len()) as u64);
+        begin(block, BlockKind::Data, (head.len() + self.payload.len()) as u64);
         block.put(head);
         if check != 0 {
             let mut hasher = crc32fast::Hasher::new();
@@ -236,7 +236,7 @@ impl MarkerBody {
             body.varuint(*previous);
         }
         let start = block.len();
-        begin(block, Kind::Marker, body.len() as u64);
+        begin(block, BlockKind::Marker, body.len() as u64);
         if let Some(last @ &mut 0x64) = block.last_mut() {
             *last |= 0x80;
             block.push(0);
@@ -297,7 +297,7 @@ pub(crate) fn write_index(entries: impl ExactSizeIterator<Item = IndexEntry>, bl
         body.put(&entry.last.to_le_bytes());
     }
     let start = block.len();
-    begin(block, Kind::Index, body.len() as u64 + 12);
+    begin(block, BlockKind::Index, body.len() as u64 + 12);
     block.put(&body);
     let whole = (block.len() - start + 12) as u32;
     block.put(&whole.to_le_bytes());
@@ -313,7 +313,7 @@ pub(crate) fn checksum(block: &[u8], at: usize) -> u32 {
     hasher.finalize()
 }
 
-fn begin(block: &mut Vec<u8>, kind: Kind, size: u64) {
+fn begin(block: &mut Vec<u8>, kind: BlockKind, size: u64) {
     block.varuint(kind as u64);
     block.varuint(size);
 }

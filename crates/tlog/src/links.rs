@@ -1,6 +1,6 @@
 //! One record of a log, found over the links from each of its samples to the one before.
 
-use crate::block::{DataBody, Header, Kind, MAX_HEADER};
+use crate::block::{BlockKind, DataBody, Header, MAX_HEADER};
 use crate::error::{DecodeError, Error, Flaw};
 use crate::reader::Reader;
 use crate::source::Source;
@@ -61,7 +61,7 @@ impl<S: Source> Reader<S> {
         let wrong = |source| Error::Block { offset: position, what: "data", source };
         let body = match header.kind {
             // Only the front of the body is there, and only the front is looked at.
-            Kind::Data => DataBody::read(&head[header.len..]).map_err(wrong)?,
+            BlockKind::Data => DataBody::read(&head[header.len..]).map_err(wrong)?,
             _ => return Err(wrong(DecodeError { at: 0, flaw: Flaw::Value("data block") })),
         };
         match body.identifier == identifier {

@@ -2,8 +2,8 @@
 
 use crate::batch;
 use crate::block::{
-    self, DATA_START, DataBody, Header, INDEX_TAIL, Kind, MAGIC, MAX_BLOCK, MAX_HEADER, MarkerBody, NO_DATA,
-    SchemaBody,
+    self, BlockKind, DATA_START, DataBody, Header, INDEX_TAIL, MAGIC, MAX_BLOCK, MAX_HEADER, MarkerBody,
+    NO_DATA, SchemaBody,
 };
 use crate::error::{DecodeError, Error, Flaw};
 use crate::received;
@@ -321,10 +321,10 @@ impl<S: Source> Reader<S> {
             self.next = position + header.whole();
             let place = Place { position, header };
             match header.kind {
-                Kind::Schema => self.learn(place)?,
-                Kind::Data => return Ok(Some(place)),
-                Kind::Marker => self.check_marker(place)?,
-                Kind::Index => self.check_index(place)?,
+                BlockKind::Schema => self.learn(place)?,
+                BlockKind::Data => return Ok(Some(place)),
+                BlockKind::Marker => self.check_marker(place)?,
+                BlockKind::Index => self.check_index(place)?,
             }
         }
         Ok(None)
@@ -372,7 +372,7 @@ impl<S: Source> Reader<S> {
             return Err(Error::Truncated { offset, needed: header.whole(), left });
         }
         let body = match header.kind {
-            Kind::Data => DataBody::read(&block[header.len..]),
+            BlockKind::Data => DataBody::read(&block[header.len..]),
             _ => Err(DecodeError { at: 0, flaw: Flaw::Value("data block") }),
         };
         let body = body.map_err(|source| Error::Block { offset, what: "data", source })?;
@@ -472,13 +472,13 @@ impl<S: Source> Reader<S> {
         let offset = size - length;
         let block = self.window.at(offset, length as usize, 0)?;
         let Ok(header) = Header::read(block, offset, length) else { return Ok(()) };
-        if header.kind != Kind::Index || header.whole() != length {
+        if header.kind != BlockKind::Index || header.whole() != length {
             return Ok(());
         }
         let Ok(entries) = block::read_index(&block[header.len..]) else { return Ok(()) };
         for entry in &entries {
             match self.header_at(entry.schema) {
-                Ok(header) if header.kind == Kind::Schema => {
+                Ok(header) if header.kind == BlockKind::Schema => {
                     match self.learn_as(Place { position: entry.schema, header }, Some(entry.identifier)) {
                         // Reported to whoever reads on to it.
                         Err(error) if error.is_contained() => {}

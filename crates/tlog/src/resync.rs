@@ -1,6 +1,6 @@
 //! Finding a place in a log behind damage.
 
-use crate::block::{self, DATA_START, DataBody, Header, Kind, MAX_HEADER, MarkerBody, SchemaBody};
+use crate::block::{self, BlockKind, DATA_START, DataBody, Header, MAX_HEADER, MarkerBody, SchemaBody};
 use crate::error::Error;
 use crate::reader::{Place, Reader};
 use crate::schema::Type;
@@ -99,10 +99,10 @@ impl<S: Source> Reader<S> {
             };
             let place = Place { position, header };
             match header.kind {
-                Kind::Marker => return Ok(self.marker_at(position)?.is_some()),
-                Kind::Schema if self.is_exact_schema(place)? => {}
-                Kind::Index if self.check_index(place).is_ok() => {}
-                Kind::Data => {
+                BlockKind::Marker => return Ok(self.marker_at(position)?.is_some()),
+                BlockKind::Schema if self.is_exact_schema(place)? => {}
+                BlockKind::Index if self.check_index(place).is_ok() => {}
+                BlockKind::Data => {
                     if let Some(is_right) = self.is_sound_data(place)? {
                         return Ok(is_right && checks == Checks::Any);
                     }
@@ -116,7 +116,7 @@ impl<S: Source> Reader<S> {
 
     /// Whether a schema lies at `position` that takes exactly its block, with sound blocks behind it.
     fn is_sound_schema(&mut self, position: u64) -> Result<bool, Error> {
-        let Some(header) = self.sound_header(position, Kind::Schema)? else { return Ok(false) };
+        let Some(header) = self.sound_header(position, BlockKind::Schema)? else { return Ok(false) };
         let place = Place { position, header };
         Ok(header.size <= MAX_RESYNC
             && self.is_exact_schema(place)?
@@ -148,13 +148,13 @@ impl<S: Source> Reader<S> {
 
     /// The marker at `position`, if a sound one lies there.
     pub(crate) fn marker_at(&mut self, position: u64) -> Result<Option<Marker>, Error> {
-        let Some(header) = self.sound_header(position, Kind::Marker)? else { return Ok(None) };
+        let Some(header) = self.sound_header(position, BlockKind::Marker)? else { return Ok(None) };
         let block = self.window.at(position, header.whole() as usize, PROBE)?;
         Ok(MarkerBody::read(block, header.len).ok().map(|body| Marker { position, body }))
     }
 
     fn is_sound_sample(&mut self, position: u64) -> Result<bool, Error> {
-        let Some(header) = self.sound_header(position, Kind::Data)? else { return Ok(false) };
+        let Some(header) = self.sound_header(position, BlockKind::Data)? else { return Ok(false) };
         if header.size > MAX_RESYNC {
             return Ok(false);
         }
@@ -169,7 +169,7 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    fn sound_header(&mut self, position: u64, kind: Kind) -> Result<Option<Header>, Error> {
+    fn sound_header(&mut self, position: u64, kind: BlockKind) -> Result<Option<Header>, Error> {
         match self.header_at(position) {
             Ok(header) if header.kind == kind => Ok(Some(header)),
             Err(error @ Error::Io { .. }) => Err(error),

@@ -1,6 +1,6 @@
 //! What may be asked of the robot ([`khz_run::channel`]), and the way to it.
 
-pub use khz_run::channel::{Answer, Ask, Denied, Kind, MAX_REQUEST, Parameter, Teleop};
+pub use khz_run::channel::{Answer, Ask, Denied, MAX_REQUEST, Parameter, Teleop, ValueKind};
 use khz_run::channel::{Reply, Request, What};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;

@@ -4,7 +4,7 @@
 //! cannot be carried out, and go to the client that made it.
 
 use crate::client::Speaker;
-use crate::control::{Answer, Ask, Kind, Parameter};
+use crate::control::{Answer, Ask, Parameter, ValueKind};
 use crate::hub::Hub;
 use crate::peer::{Notices, Peer, Queued, Reply};
 use serde_json::{Map, Value, json};
@@ -344,7 +344,7 @@ fn values(hub: &Hub, is_wanted: impl Fn(&str) -> bool, id: Option<&str>) -> Repl
 
 fn value(parameter: &Parameter) -> Value {
     let mut value = json!({ "name": parameter.name, "value": parameter.json(parameter.value) });
-    if parameter.kind == Kind::Float {
+    if parameter.kind == ValueKind::Float {
         // Keeps 36.0 from becoming an integer.
         value["type"] = "float64".into();
     }

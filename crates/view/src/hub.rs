@@ -1,6 +1,6 @@
 //! Where everything meets: what the robot sends, what clients want of it, and what they ask of the robot.
 
-use crate::control::{Answer, Ask, Denied, Kind, Parameter, Robot, Teleop, answer, input, request};
+use crate::control::{Answer, Ask, Denied, Parameter, Robot, Teleop, ValueKind, answer, input, request};
 use crate::intake::{Counts, Intake, Known, News};
 use crate::peer::{CHANGES, Peer, PerSecond};
 use crate::seats::{Limits, Origin, who_leaves};
@@ -489,7 +489,8 @@ impl State {
         if let Some(pending) = self.pending.remove(&id) {
             // The sample that says so may still be on its way.
             if let (Ask::Set(values), Answer::Done(Some(tick))) = (&pending.ask, &answer) {
-                let values = values.iter().filter_map(|(name, value)| Some((name, Kind::number(value)?)));
+                let values =
+                    values.iter().filter_map(|(name, value)| Some((name, ValueKind::number(value)?)));
                 values.for_each(|(name, value)| self.change(Change::One(name.clone(), value, *tick)));
             }
             pending.client.notify(|notices| notices.answers.push((id, answer)));

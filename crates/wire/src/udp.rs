@@ -85,7 +85,7 @@ impl Sensors {
 /// What a datagram is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum DatagramKind {
     /// Host → one device.
     Request = 0,
     /// Device → host.
@@ -98,7 +98,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What it is for.
-    pub kind: Kind,
+    pub kind: DatagramKind,
     /// The host's cycle it belongs to; wraps.
     pub sequence: u32,
 }
@@ -191,7 +191,7 @@ impl<'a> Datagram<'a> {
         if version != VERSION {
             return Err(DatagramError::Version(version));
         }
-        let kind = [Kind::Request, Kind::Reply, Kind::RequestToAll]
+        let kind = [DatagramKind::Request, DatagramKind::Reply, DatagramKind::RequestToAll]
             .into_iter()
             .find(|&known| known as u8 == kind)
             .ok_or(DatagramError::Kind(kind))?;
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_request_to_all_byte_by_byte() {
         let mut buffer = [0; 64];
-        let header = Header { kind: Kind::RequestToAll, sequence: 0x0102_0304 };
+        let header = Header { kind: DatagramKind::RequestToAll, sequence: 0x0102_0304 };
         let mut writer = Writer::new(header, &mut buffer).unwrap();
         let frames = [Frame::new(0x8001, &[0x11, 0]).unwrap(), Frame::new(2, &[0x50]).unwrap()];
         writer.push(0, &frames[0]).unwrap();
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_whole() {
-        let header = Header { kind: Kind::Request, sequence: 0 };
+        let header = Header { kind: DatagramKind::Request, sequence: 0 };
         assert!(Writer::new(header, &mut [0; 7]).is_err());
         let mut buffer = [0; 16];
         let mut writer = Writer::new(header, &mut buffer).unwrap();

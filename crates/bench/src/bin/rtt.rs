@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use khz_bench::{Bench, Samples, timed_ns};
-use khz_rtt::{Kind, Ledger, Packet, Turn, modes};
+use khz_rtt::{Ledger, Packet, PacketKind, Turn, modes};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -244,7 +244,7 @@ fn hundred_million(bench: &Bench) {
             let (planned_ns, begun_ns, period_ns) = (now_ns, now_ns, 1_000_000);
             ledger.tick(Turn { sequence, planned_ns, begun_ns, ends_ns, period_ns, ..Turn::default() });
             (0..devices.len()).for_each(|device| ledger.asks(device, now_ns));
-            let reply = Packet { kind: Kind::Reply, run: 1, sequence, sent_ns: now_ns, held_ns: 500 };
+            let reply = Packet { kind: PacketKind::Reply, run: 1, sequence, sent_ns: now_ns, held_ns: 500 };
             for (at, device) in devices.iter().enumerate() {
                 let took_ns = 100_000 + (sequence as i64 * 7_919 + at as i64 * 104_729) % 90_000;
                 ledger.hears(&reply, *device, now_ns + took_ns);

@@ -3,7 +3,7 @@
 use super::Port;
 use khz_link::ImuSample;
 use khz_wire::address::BROADCAST;
-use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, Sensors, Writer};
+use khz_wire::udp::{Datagram, DatagramKind, Header, MAX_DATAGRAM, Sensors, Writer};
 use khz_wire::{Address, Frame};
 use rustix::event::PollFlags;
 use std::collections::VecDeque;
@@ -95,7 +95,7 @@ impl Port for UdpPort {
         while self.frames.len() < AHEAD {
             let Ok((len, by)) = self.socket.recv_from(&mut bytes) else { return };
             match Datagram::parse(&bytes[..len]) {
-                Ok(datagram) if datagram.header.kind != Kind::Reply => self.take(&datagram, by),
+                Ok(datagram) if datagram.header.kind != DatagramKind::Reply => self.take(&datagram, by),
                 // Not ours, or another server's answer to a broadcast.
                 _ => {}
             }
@@ -136,7 +136,7 @@ impl Port for UdpPort {
         let mut rest = &self.answers[..];
         while let Some(&(first, _)) = rest.first() {
             let mut bytes = [0; MAX_DATAGRAM];
-            let header = Header { kind: Kind::Reply, sequence: first.sequence };
+            let header = Header { kind: DatagramKind::Reply, sequence: first.sequence };
             let Ok(mut writer) = Writer::new(header, &mut bytes) else { break };
             // One datagram for all who answer the same request at once; a single entry always fits.
             while let Some(((asked, frame), others)) = rest.split_first()
@@ -181,7 +181,8 @@ mod tests {
     /// Asks the servos 1 to `last` in one datagram of this number; who answers, `None` being the IMU.
     fn ask(board: &mut Server, host: &UdpSocket, sequence: u32, last: u8) -> Vec<Option<u8>> {
         let mut bytes = [0; MAX_DATAGRAM];
-        let mut writer = Writer::new(Header { kind: Kind::RequestToAll, sequence }, &mut bytes).unwrap();
+        let mut writer =
+            Writer::new(Header { kind: DatagramKind::RequestToAll, sequence }, &mut bytes).unwrap();
         for id in 1..=last {
             writer.push(0, &Frame::new(Address::to(id, true).id(), &[0x11, 0]).unwrap()).unwrap();
         }
@@ -189,7 +190,7 @@ mod tests {
         board.serve_once(1_000_000 * i64::from(sequence));
         let len = host.recv(&mut bytes).unwrap();
         let answer = Datagram::parse(&bytes[..len]).unwrap();
-        assert_eq!((answer.header.kind, answer.header.sequence), (Kind::Reply, sequence));
+        assert_eq!((answer.header.kind, answer.header.sequence), (DatagramKind::Reply, sequence));
         let who = |frame: Frame| (frame.id != SENSORS).then(|| Address::from_id(frame.id).source);
         answer.frames().map(|(_, frame)| who(frame)).collect()
     }
@@ -208,7 +209,8 @@ mod tests {
         let (mut board, host) = board();
         let mut bytes = [0; MAX_DATAGRAM];
         for (sequence, id) in [(1, 1), (1, 2), (2, 1), (3, 1), (3, 1)] {
-            let mut writer = Writer::new(Header { kind: Kind::Request, sequence }, &mut bytes).unwrap();
+            let mut writer =
+                Writer::new(Header { kind: DatagramKind::Request, sequence }, &mut bytes).unwrap();
             writer.push(0, &Frame::new(Address::to(id, true).id(), &[0x11, 0]).unwrap()).unwrap();
             host.send(writer.written()).unwrap();
         }

@@ -1,12 +1,12 @@
 //! The tables of a dataset: which columns they have, and how samples become their rows.
 
-use crate::columns::{Cell, Column, Kind, columns};
+use crate::columns::{Cell, Column, ColumnType, columns};
 use crate::names::plain;
 use khz_run::record::{KNOWN, Known};
 use khz_tlog::Type;
 use std::collections::HashMap;
 
-use Kind::{Bool, Float32, Float64, Int, Text};
+use ColumnType::{Bool, Float32, Float64, Int, Text};
 
 /// The column with the id of the log that a row is of.
 pub(super) const LOG: &str = "log";
@@ -26,10 +26,10 @@ pub(super) fn fixed(table: &str) -> Vec<Column> {
 }
 
 /// Kinds as every dataset has them.
-fn widened(kind: Kind) -> Kind {
+fn widened(kind: ColumnType) -> ColumnType {
     match kind {
-        Kind::Uint => Int,
-        Kind::Json => Text,
+        ColumnType::Uint => Int,
+        ColumnType::Json => Text,
         kind => kind,
     }
 }
@@ -39,7 +39,7 @@ pub fn fixed_tables() -> impl Iterator<Item = (&'static str, Vec<Column>)> {
     KNOWN.iter().map(|table| (table.name, fixed(table.name)))
 }
 
-pub(super) fn column(name: &str, kind: Kind) -> Column {
+pub(super) fn column(name: &str, kind: ColumnType) -> Column {
     Column { path: name.to_owned(), name: name.to_owned(), kind, unit: None }
 }
 
@@ -99,8 +99,11 @@ fn named(
         }
         let known = fixed.iter().find(|fixed| fixed.name == name).map(|fixed| fixed.kind);
         let kind = match (column.kind, known) {
-            (Kind::Float32 | Kind::Float64, Some(known @ (Kind::Float32 | Kind::Float64))) => known,
-            (Kind::Float32, None) => Float64,
+            (
+                ColumnType::Float32 | ColumnType::Float64,
+                Some(known @ (ColumnType::Float32 | ColumnType::Float64)),
+            ) => known,
+            (ColumnType::Float32, None) => Float64,
             (kind, _) => widened(kind),
         };
         Ok((Column { name, kind, ..column }, begin + at))
@@ -162,7 +165,7 @@ pub(super) fn described(columns: &[Column]) -> Vec<u8> {
 #[derive(Debug)]
 pub(super) struct Layout {
     member: Option<String>,
-    places: Vec<(Option<usize>, Kind)>,
+    places: Vec<(Option<usize>, ColumnType)>,
 }
 
 impl Layout {
@@ -178,7 +181,7 @@ impl Layout {
 }
 
 /// The cell as a column of this kind has it. An integer beyond 64 bits with sign has no place there.
-fn fitted(cell: Cell<'_>, kind: Kind) -> Cell<'_> {
+fn fitted(cell: Cell<'_>, kind: ColumnType) -> Cell<'_> {
     match (cell, kind) {
         (Cell::Uint(value), Int) => i64::try_from(value).map_or(Cell::Empty, Cell::Int),
         (Cell::Float32(value), Float64) => Cell::Float64(value.into()),
@@ -188,18 +191,18 @@ fn fitted(cell: Cell<'_>, kind: Kind) -> Cell<'_> {
 }
 
 /// The word for a kind of column.
-pub(super) fn word(kind: Kind) -> &'static str {
+pub(super) fn word(kind: ColumnType) -> &'static str {
     match kind {
-        Kind::Bool => "bool",
-        Kind::Int | Kind::Uint => "int64",
-        Kind::Float32 => "float32",
-        Kind::Float64 => "float64",
-        Kind::Text | Kind::Json => "text",
-        Kind::Bytes => "bytes",
+        ColumnType::Bool => "bool",
+        ColumnType::Int | ColumnType::Uint => "int64",
+        ColumnType::Float32 => "float32",
+        ColumnType::Float64 => "float64",
+        ColumnType::Text | ColumnType::Json => "text",
+        ColumnType::Bytes => "bytes",
     }
 }
 
 /// The kind of column that a word stands for.
-pub(super) fn kind(word: &str) -> Option<Kind> {
-    [Bool, Int, Float32, Float64, Text, Kind::Bytes].into_iter().find(|kind| self::word(*kind) == word)
+pub(super) fn kind(word: &str) -> Option<ColumnType> {
+    [Bool, Int, Float32, Float64, Text, ColumnType::Bytes].into_iter().find(|kind| self::word(*kind) == word)
 }

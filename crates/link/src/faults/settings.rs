@@ -1,6 +1,6 @@
 //! Faults in a robot file.
 
-use super::{Direction, Fault, Kind};
+use super::{Direction, Fault, FaultEffect};
 use khz_settings::{nanoseconds, section, words};
 
 /// A frame that is overtaken by none leaves after this time, ns.
@@ -57,10 +57,10 @@ impl FaultsConfig {
     pub fn script(&self, channel: u8, has_checksum: bool) -> Vec<Fault> {
         let channel = Some(channel);
         let shares = [
-            (self.loss, Kind::Loss),
-            (self.duplicate, Kind::Duplicate),
-            (self.corrupt, if has_checksum { Kind::Damage } else { Kind::Corrupt }),
-            (self.reorder, Kind::Reorder { within_ns: OVERTAKEN_WITHIN_NS }),
+            (self.loss, FaultEffect::Loss),
+            (self.duplicate, FaultEffect::Duplicate),
+            (self.corrupt, if has_checksum { FaultEffect::Damage } else { FaultEffect::Corrupt }),
+            (self.reorder, FaultEffect::Reorder { within_ns: OVERTAKEN_WITHIN_NS }),
         ];
         let mut script: Vec<Fault> = shares
             .into_iter()
@@ -69,7 +69,7 @@ impl FaultsConfig {
             .collect();
         if self.delay_us > 0.0 || self.jitter_us > 0.0 {
             let [ns, jitter_ns] = [self.delay_us, self.jitter_us].map(|us| nanoseconds(us, 1e3));
-            let kind = Kind::Delay { ns, jitter_ns };
+            let kind = FaultEffect::Delay { ns, jitter_ns };
             script.push(Fault { channel, direction: Direction::FromDevices, ..Fault::new(kind) });
         }
         script.extend(self.events.iter().map(|event| Fault { channel, ..event.fault() }));
@@ -80,8 +80,8 @@ impl FaultsConfig {
 impl FaultEvent {
     fn fault(&self) -> Fault {
         let fault = match self.kind {
-            FaultKind::Silence => Fault { device: self.id, ..Fault::new(Kind::Loss) },
-            FaultKind::BusOff => Fault::new(Kind::BusOff),
+            FaultKind::Silence => Fault { device: self.id, ..Fault::new(FaultEffect::Loss) },
+            FaultKind::BusOff => Fault::new(FaultEffect::BusOff),
         };
         let from_ns = nanoseconds(self.at_s, 1e9);
         let until_ns = self.for_s.map_or(i64::MAX, |for_s| from_ns.saturating_add(nanoseconds(for_s, 1e9)));

@@ -2,7 +2,7 @@
 
 use super::costs::{Bridge, Cost, Medium, datagram};
 use super::plan::{Exchange, Line, Plan, resized};
-use super::timeline::{Kind, Moment, Timeline};
+use super::timeline::{Moment, SpanKind, Timeline};
 use khz_robot::config::ImuLink;
 use khz_wire::time::{EthernetRate, arbitration_rank};
 use khz_wire::{Frame, udp};
@@ -42,7 +42,7 @@ impl Plan {
         let inputs = &self.inputs;
         let servos = self.servos() as i64;
         let encoded =
-            timeline.add(HOST, Kind::Encode, "all commands", Moment::default(), servos * inputs.servo_ns);
+            timeline.add(HOST, SpanKind::Encode, "all commands", Moment::default(), servos * inputs.servo_ns);
         let (handed, sent) = self.hand_over(timeline, encoded);
         let (sent, read) = self.ask_imu(timeline, sent);
         let mut replied = sent;
@@ -56,18 +56,18 @@ impl Plan {
                     fetched.push((arrived, line, exchange));
                 } else {
                     let ns = if line.is_real { inputs.arrival_ns } else { 0 };
-                    let there = timeline.add(&line.name, Kind::Transit, "to the loop", arrived, ns);
+                    let there = timeline.add(&line.name, SpanKind::Transit, "to the loop", arrived, ns);
                     replied = replied.max(there);
                 }
             }
         }
         replied = replied.max(self.fetch(timeline, fetched, sent));
-        let replied = timeline.add(HOST, Kind::Encode, "all replies", replied, servos * inputs.servo_ns);
+        let replied = timeline.add(HOST, SpanKind::Encode, "all replies", replied, servos * inputs.servo_ns);
         let over = replied.max(read);
         let start = if self.pipelined { encoded } else { over };
-        let controlled = over.max(timeline.add(HOST, Kind::Control, "", start, inputs.control_ns));
-        let supervised = timeline.add(HOST, Kind::Supervise, "", controlled, inputs.supervise_ns);
-        let recorded = timeline.add(HOST, Kind::Record, "", supervised, inputs.record_ns);
+        let controlled = over.max(timeline.add(HOST, SpanKind::Control, "", start, inputs.control_ns));
+        let supervised = timeline.add(HOST, SpanKind::Supervise, "", controlled, inputs.supervise_ns);
+        let recorded = timeline.add(HOST, SpanKind::Record, "", supervised, inputs.record_ns);
         let [encoded_ns, sent_ns, replied_ns, over_ns, controlled_ns, supervised_ns, recorded_ns] =
             [encoded, sent, replied, over, controlled, supervised, recorded].map(|moment| moment.ns);
         Ends { encoded_ns, sent_ns, replied_ns, over_ns, controlled_ns, supervised_ns, recorded_ns }
@@ -84,7 +84,8 @@ impl Plan {
                 // Half-duplex queries after the first are handed over in the host's gap.
                 if round == 0 || !line.is_half_duplex() {
                     let ns = self.hand_over_ns(line, exchange);
-                    now = timeline.add(HOST, Kind::Host, &format!("hand over {}", exchange.name), now, ns);
+                    now =
+                        timeline.add(HOST, SpanKind::Host, &format!("hand over {}", exchange.name), now, ns);
                 }
                 handed.push(now);
             }
@@ -108,10 +109,10 @@ impl Plan {
             None | Some(ImuLink::Udp) => (sent, sent),
             Some(ImuLink::Pi3hat) => {
                 let ns = self.inputs.spi.transaction_with_ns(ATTITUDE);
-                let read = timeline.add(HOST, Kind::Imu, "read over SPI", sent, ns);
+                let read = timeline.add(HOST, SpanKind::Imu, "read over SPI", sent, ns);
                 (read, read)
             }
-            Some(_) => (sent, timeline.add("IMU", Kind::Imu, "", sent, self.inputs.imu_ns)),
+            Some(_) => (sent, timeline.add("IMU", SpanKind::Imu, "", sent, self.inputs.imu_ns)),
         }
     }
 
@@ -141,18 +142,18 @@ impl Plan {
         let Some(&(mut now)) = handed.first() else { return Vec::new() };
         if let Some(separate) = inputs.separate {
             for exchange in &line.exchanges {
-                now = timeline.add(&line.name, Kind::Gap, &exchange.name, now, separate.gap_ns);
+                now = timeline.add(&line.name, SpanKind::Gap, &exchange.name, now, separate.gap_ns);
                 let command = resized(&exchange.command, separate.payload);
-                now = self.pass(timeline, line, Kind::Command, exchange, &command, now);
+                now = self.pass(timeline, line, SpanKind::Command, exchange, &command, now);
             }
         }
         let mut arrived = Vec::new();
         for exchange in &line.exchanges {
-            now = timeline.add(&line.name, Kind::Gap, &exchange.name, now, inputs.host_gap_ns);
-            now = self.pass(timeline, line, Kind::Command, exchange, &exchange.command, now);
+            now = timeline.add(&line.name, SpanKind::Gap, &exchange.name, now, inputs.host_gap_ns);
+            now = self.pass(timeline, line, SpanKind::Command, exchange, &exchange.command, now);
             let ns = self.turnaround_ns(line, exchange);
-            now = timeline.add(&line.name, Kind::Turnaround, &exchange.name, now, ns);
-            now = self.pass(timeline, line, Kind::Reply, exchange, &exchange.reply, now);
+            now = timeline.add(&line.name, SpanKind::Turnaround, &exchange.name, now, ns);
+            now = self.pass(timeline, line, SpanKind::Reply, exchange, &exchange.reply, now);
             now = self.delayed(timeline, line, now);
             arrived.push((now, exchange));
         }
@@ -162,7 +163,7 @@ impl Plan {
     /// A reply that the robot file delays on purpose.
     fn delayed(&self, timeline: &mut Timeline, line: &Line, from: Moment) -> Moment {
         let ns = line.delay_ns + (line.jitter_ns as f64 * self.lateness) as i64;
-        timeline.add(&line.name, Kind::Transit, "injected delay", from, ns)
+        timeline.add(&line.name, SpanKind::Transit, "injected delay", from, ns)
     }
 
     /// A frame on the wire, and through the bridge if there is one.
@@ -170,7 +171,7 @@ impl Plan {
         &self,
         timeline: &mut Timeline,
         line: &Line,
-        kind: Kind,
+        kind: SpanKind,
         exchange: &Exchange,
         frame: &Frame,
         from: Moment,
@@ -202,7 +203,7 @@ impl Plan {
             .iter()
             .zip(handed)
             .map(|(exchange, &ready)| {
-                let ready = timeline.add(wire, Kind::Transit, "adapter", ready, line.adapter_ns);
+                let ready = timeline.add(wire, SpanKind::Transit, "adapter", ready, line.adapter_ns);
                 (ready, exchange)
             })
             .collect();
@@ -215,23 +216,23 @@ impl Plan {
             let (ready, exchange, kind, frame) = match winner(command, &replies, first.ns.max(free.ns)) {
                 Some(index) => {
                     let (ready, exchange) = replies.remove(index);
-                    (ready, exchange, Kind::Reply, &exchange.reply)
+                    (ready, exchange, SpanKind::Reply, &exchange.reply)
                 }
                 None => {
                     let Some((ready, exchange)) = queue.pop_front() else { break };
-                    (ready, exchange, Kind::Command, &exchange.command)
+                    (ready, exchange, SpanKind::Command, &exchange.command)
                 }
             };
             let cost = medium.cost(frame);
             let end = timeline.add(wire, kind, &detail(exchange, cost), ready.max(free), cost.frame_ns);
             free = Moment { ns: end.ns + cost.occupied_ns - cost.frame_ns, span: end.span };
-            if kind == Kind::Command {
+            if kind == SpanKind::Command {
                 let row = format!("{wire} devices");
                 let ns = self.turnaround_ns(line, exchange);
-                let ready = timeline.add(&row, Kind::Turnaround, &exchange.name, end, ns);
+                let ready = timeline.add(&row, SpanKind::Turnaround, &exchange.name, end, ns);
                 replies.push((ready, exchange));
             } else {
-                let end = timeline.add(wire, Kind::Transit, "adapter", end, line.adapter_ns);
+                let end = timeline.add(wire, SpanKind::Transit, "adapter", end, line.adapter_ns);
                 arrived.push((end, exchange));
             }
         }
@@ -250,9 +251,9 @@ impl Plan {
         let commands = datagram(rate, udp_payload(line.exchanges.iter().map(|e| &e.command)));
         let through = |timeline: &mut Timeline, from: Moment, cost: Cost| {
             let ns = self.inputs.switches * (cost.frame_ns + self.inputs.switch_ns);
-            timeline.add(&format!("{} switches", line.name), Kind::Transit, "", from, ns)
+            timeline.add(&format!("{} switches", line.name), SpanKind::Transit, "", from, ns)
         };
-        let sent = timeline.add(&line.name, Kind::Command, "all commands", last, commands.frame_ns);
+        let sent = timeline.add(&line.name, SpanKind::Command, "all commands", last, commands.frame_ns);
         let there = through(timeline, sent, commands);
         let (mut free, mut arrived) = (Moment::default(), Vec::new());
         for (at, (ready, exchange)) in self.behind(timeline, line, there).into_iter().enumerate() {
@@ -261,7 +262,7 @@ impl Plan {
             let at_port = through(timeline, ready, cost);
             let end = timeline.add(
                 &line.name,
-                Kind::Reply,
+                SpanKind::Reply,
                 &detail(exchange, cost),
                 at_port.max(free),
                 cost.frame_ns,
@@ -285,7 +286,7 @@ impl Plan {
         }
         let slowest = line.exchanges.iter().map(|exchange| self.turnaround_ns(line, exchange)).max();
         let row = format!("{} devices", line.name);
-        let ready = timeline.add(&row, Kind::Turnaround, "all servos", from, slowest.unwrap_or(0));
+        let ready = timeline.add(&row, SpanKind::Turnaround, "all servos", from, slowest.unwrap_or(0));
         line.exchanges.iter().map(|exchange| (ready, exchange)).collect()
     }
 
@@ -307,7 +308,7 @@ impl Plan {
                     continue;
                 }
                 let seen_ns = now.ns;
-                now = timeline.add(HOST, Kind::Host, "status", now, spi.transaction_with_ns(STATUS));
+                now = timeline.add(HOST, SpanKind::Host, "status", now, spi.transaction_with_ns(STATUS));
                 let mut room = STATUS;
                 waiting.retain(|(arrived, line, exchange)| {
                     let ready = here(line) == Some(processor) && arrived.ns <= seen_ns && room > 0;
@@ -315,7 +316,8 @@ impl Plan {
                         room -= 1;
                         // Port and size, four bytes of identifier, the payload.
                         let ns = spi.transaction_with_ns(5 + exchange.reply.payload().len());
-                        now = timeline.add(HOST, Kind::Host, &format!("fetch {}", exchange.name), now, ns);
+                        now =
+                            timeline.add(HOST, SpanKind::Host, &format!("fetch {}", exchange.name), now, ns);
                     }
                     !ready
                 });
@@ -352,7 +354,7 @@ fn detail(exchange: &Exchange, cost: Cost) -> String {
 /// Bytes of a datagram with these frames.
 fn udp_payload<'a>(frames: impl IntoIterator<Item = &'a Frame>) -> usize {
     let mut buffer = [0; udp::MAX_DATAGRAM];
-    let header = udp::Header { kind: udp::Kind::Request, sequence: 0 };
+    let header = udp::Header { kind: udp::DatagramKind::Request, sequence: 0 };
     let Ok(mut writer) = udp::Writer::new(header, &mut buffer) else { return 0 };
     frames.into_iter().take_while(|frame| writer.push(0, frame).is_ok()).count();
     writer.written().len()

@@ -33,5 +33,5 @@ pub use fit::{Cure, File, Fit};
 pub use host::Host;
 pub use plan::{Exchange, Line, Plan};
 pub use show::{Part, Prediction};
-pub use timeline::{Kind, Span, Timeline};
+pub use timeline::{Span, SpanKind, Timeline};
 pub use trial::Trial;

@@ -5,7 +5,7 @@ use super::costs::Inputs;
 use super::fit::SPARE;
 use super::lines::{Ends, HOST};
 use super::plan::Plan;
-use super::timeline::{Kind, Timeline};
+use super::timeline::{SpanKind, Timeline};
 use khz_page::duration;
 use khz_robot::time::LAST_LOOK_NS;
 use serde::Serialize;
@@ -87,7 +87,7 @@ pub struct Share {
     /// The bus, or the host.
     pub row: String,
     /// What the time goes to.
-    pub kind: Kind,
+    pub kind: SpanKind,
     /// How much.
     pub ns: i64,
 }
@@ -149,10 +149,9 @@ impl Plan {
         let share = |line: &super::Line| {
             let frames = line.exchanges.iter().flat_map(|exchange| [&exchange.command, &exchange.reply]);
             let costs: Vec<_> = frames.map(|frame| line.medium.cost(frame)).collect();
-            let on_wire = timeline
-                .spans
-                .iter()
-                .filter(|span| span.row == line.name && matches!(span.kind, Kind::Command | Kind::Reply));
+            let on_wire = timeline.spans.iter().filter(|span| {
+                span.row == line.name && matches!(span.kind, SpanKind::Command | SpanKind::Reply)
+            });
             let busy_ns = on_wire.map(|span| span.end_ns - span.start_ns).sum();
             BusShare {
                 name: line.name.clone(),

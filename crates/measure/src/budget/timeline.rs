@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What a span of time goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum SpanKind {
     /// The host encodes or decodes.
     Encode,
     /// The host hands frames to a link or fetches them: system calls, SPI.
@@ -30,7 +30,7 @@ pub enum Kind {
     Record,
 }
 
-impl Kind {
+impl SpanKind {
     /// As a reader sees it.
     pub const fn word(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ pub struct Span {
     /// Where: a bus, or the host.
     pub row: String,
     /// What for.
-    pub kind: Kind,
+    pub kind: SpanKind,
     /// For which servo, how many bytes.
     pub detail: String,
     /// Its beginning, from the start of the tick.
@@ -89,7 +89,7 @@ impl Moment {
 
 impl Timeline {
     /// Adds a span of this length; its end.
-    pub(super) fn add(&mut self, row: &str, kind: Kind, detail: &str, from: Moment, ns: i64) -> Moment {
+    pub(super) fn add(&mut self, row: &str, kind: SpanKind, detail: &str, from: Moment, ns: i64) -> Moment {
         if ns <= 0 {
             return from;
         }

@@ -181,7 +181,7 @@ impl Parameter {
 
     /// A value of it as JSON, by its kind.
     pub fn json(&self, value: f64) -> Value {
-        channel::Kind::from(self.kind).json(Some(value))
+        channel::ValueKind::from(self.kind).json(Some(value))
     }
 
     /// What it is and its value in force, as in the record `parameters`.
@@ -219,7 +219,7 @@ impl Parameter {
     }
 }
 
-impl From<ParameterKind> for channel::Kind {
+impl From<ParameterKind> for channel::ValueKind {
     fn from(kind: ParameterKind) -> Self {
         match kind {
             ParameterKind::Float => Self::Float,

@@ -1,7 +1,7 @@
 //! No reply is taken for this tick's that is not, and no value is older than its age says: in virtual time, with a
 //! servo whose replies say which query they answer.
 
-use khz_link::faults::{Direction, Fault, Faults, Kind};
+use khz_link::faults::{Direction, Fault, FaultEffect, Faults};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::ServoCommand;
 use khz_robot::assemble;
@@ -390,7 +390,7 @@ fn with_fault(world: khz_emu::World, fault: Fault) -> Box<dyn Link> {
 fn a_robot_whose_replies_become_whole_ticks_late_comes_down() {
     let config = RobotConfig::parse(QUADRUPED, "test").unwrap();
     for ticks in [1, 3, 6, 12] {
-        let delay = Kind::Delay { ns: ticks * PERIOD_NS, jitter_ns: 0 };
+        let delay = FaultEffect::Delay { ns: ticks * PERIOD_NS, jitter_ns: 0 };
         let (channel, from_ns) = (Some(1), 1_000_000_000);
         let fault = Fault { channel, from_ns, direction: Direction::FromDevices, ..Fault::new(delay) };
         let links = assemble::open_links(&config, |world| with_fault(world, fault));
@@ -416,7 +416,8 @@ fn a_robot_on_a_bus_that_cannot_keep_up_is_never_armed() {
 fn a_robot_with_two_servos_of_one_id_is_not_armed_and_names_the_servo() {
     // Two servos with one id answer every query twice.
     let config = RobotConfig::parse(QUADRUPED, "test").unwrap();
-    let fault = Fault { device: Some(5), direction: Direction::FromDevices, ..Fault::new(Kind::Duplicate) };
+    let fault =
+        Fault { device: Some(5), direction: Direction::FromDevices, ..Fault::new(FaultEffect::Duplicate) };
     let links = assemble::open_links(&config, |world| with_fault(world, fault));
     let controller = assemble::controller(&config.controller);
     let mut machine = assemble::put_together(&config, controller, links.unwrap());

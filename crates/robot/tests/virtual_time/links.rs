@@ -4,7 +4,7 @@ use khz_link::Link;
 use khz_robot::config::Receive;
 use khz_robot::supervisor::Cause;
 use khz_robot::{RobotConfig, ServoCommand, assemble};
-use khz_wire::udp::{Datagram, Header, Kind, Sensors, Writer};
+use khz_wire::udp::{Datagram, DatagramKind, Header, Sensors, Writer};
 use khz_wire::{Address, Frame};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::net::UdpSocket;
@@ -87,7 +87,7 @@ fn a_device_whose_address_ends_in_255_is_asked_alone() {
     link.flush(0).unwrap();
     let mut heard = [0; 64];
     let len = device.recv(&mut heard).unwrap();
-    assert_eq!(Datagram::parse(&heard[..len]).unwrap().header.kind, Kind::Request);
+    assert_eq!(Datagram::parse(&heard[..len]).unwrap().header.kind, DatagramKind::Request);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn the_imu_may_be_in_a_device_of_any_udp_bus() {
         let (len, host) = devices[with_imu].recv_from(&mut buffer).unwrap();
         let sequence = Datagram::parse(&buffer[..len]).unwrap().header.sequence;
         let reading = Sensors { attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.5; 3], acceleration: [0.0; 3] };
-        let mut reply = Writer::new(Header { kind: Kind::Reply, sequence }, &mut buffer).unwrap();
+        let mut reply = Writer::new(Header { kind: DatagramKind::Reply, sequence }, &mut buffer).unwrap();
         reply.push(0, &reading.to_frame().unwrap()).unwrap();
         devices[with_imu].send_to(reply.written(), host).unwrap();
 

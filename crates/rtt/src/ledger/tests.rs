@@ -8,7 +8,7 @@ fn address(last: u8) -> SocketAddr {
 }
 
 fn reply(sequence: u64) -> Packet {
-    Packet { kind: Kind::Reply, run: RUN, sequence, sent_ns: 0, held_ns: 500 }
+    Packet { kind: PacketKind::Reply, run: RUN, sequence, sent_ns: 0, held_ns: 500 }
 }
 
 /// A tick that begins on time, one a microsecond.
@@ -70,7 +70,7 @@ fn unexpected_datagrams_are_named_and_never_answers() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
     let other_run = Packet { run: 1, ..reply(0) };
-    let request = Packet { kind: Kind::Request, run: 1, ..reply(0) };
+    let request = Packet { kind: PacketKind::Request, run: 1, ..reply(0) };
     for (packet, from) in
         [(other_run, address(1)), (request, address(1)), (reply(0), address(9)), (reply(5), address(1))]
     {
@@ -95,7 +95,7 @@ fn unexpected_datagrams_are_named_and_never_answers() {
 fn a_plain_echo_is_no_answer_and_no_silence() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
-    let echo = Packet { kind: Kind::Request, ..reply(0) };
+    let echo = Packet { kind: PacketKind::Request, ..reply(0) };
     assert_eq!(ledger.hears(&echo, address(1), 10), Heard::Unexpected);
     let told: Vec<_> = ledger.counts().map(|(_, c)| (c.echoed, c.lost(), c.silent())).collect();
     assert_eq!((told, ledger.tally().unexpected), (vec![(1, 1, 0), (0, 1, 1)], Unexpected::default()));

@@ -16,7 +16,7 @@ mod request;
 mod teleop;
 
 pub use answer::{Answer, Denied, Reply};
-pub use parameter::{Kind, Parameter};
+pub use parameter::{Parameter, ValueKind};
 pub use program::{Program, Question, Told};
 pub use request::{Ask, MAX_REQUEST, Request, What};
 pub use teleop::Teleop;

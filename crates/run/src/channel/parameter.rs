@@ -9,7 +9,7 @@ pub struct Parameter {
     /// Its name.
     pub name: String,
     /// What its values are.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The unit of its values, if they have one.
     pub unit: String,
     /// The smallest value.
@@ -27,7 +27,7 @@ pub struct Parameter {
 /// What the values of a parameter are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ValueKind {
     /// Any number.
     #[default]
     Float,
@@ -37,7 +37,7 @@ pub enum Kind {
     Boolean,
 }
 
-impl Kind {
+impl ValueKind {
     /// A value of this kind as JSON.
     pub fn json(self, value: Option<f64>) -> Value {
         match (self, value) {
@@ -72,7 +72,7 @@ impl Parameter {
 struct Wire {
     name: String,
     #[serde(rename = "type", default)]
-    kind: Kind,
+    kind: ValueKind,
     #[serde(default)]
     unit: String,
     #[serde(default)]
@@ -90,7 +90,7 @@ struct Wire {
 impl From<Wire> for Parameter {
     fn from(wire: Wire) -> Self {
         let Wire { name, kind, unit, min, max, default, text, value } = wire;
-        let [min, max, default, value] = [min, max, default, value].map(|value| Kind::number(&value));
+        let [min, max, default, value] = [min, max, default, value].map(|value| ValueKind::number(&value));
         Self { name, kind, unit, min, max, default, text, value }
     }
 }
@@ -133,12 +133,15 @@ mod tests {
         };
         let written = |kind, value| serde_json::to_value(one(kind, value)).unwrap();
         let common = |kind: &str, min: Value, default: Value, value: Value| json!({ "name": "a", "type": kind, "unit": "", "min": min, "max": null, "default": default, "text": "gain", "value": value });
-        assert_eq!(written(Kind::Float, 0.5), common("float", json!(0.0), json!(1.0), json!(0.5)));
-        assert_eq!(written(Kind::Integer, 3.0), common("integer", json!(0), json!(1), json!(3)));
-        assert_eq!(written(Kind::Boolean, 0.0), common("boolean", json!(false), json!(true), json!(false)));
+        assert_eq!(written(ValueKind::Float, 0.5), common("float", json!(0.0), json!(1.0), json!(0.5)));
+        assert_eq!(written(ValueKind::Integer, 3.0), common("integer", json!(0), json!(1), json!(3)));
         assert_eq!(
-            serde_json::from_value::<Parameter>(written(Kind::Boolean, 0.0)).unwrap(),
-            one(Kind::Boolean, 0.0)
+            written(ValueKind::Boolean, 0.0),
+            common("boolean", json!(false), json!(true), json!(false))
+        );
+        assert_eq!(
+            serde_json::from_value::<Parameter>(written(ValueKind::Boolean, 0.0)).unwrap(),
+            one(ValueKind::Boolean, 0.0)
         );
     }
 }

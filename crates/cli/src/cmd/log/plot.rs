@@ -3,7 +3,7 @@
 use super::shared::{Choice, Output, Progress, conclude, first_time, no_field, open, paths, record, spare};
 use crate::cmd::{show, view};
 use anyhow::{Context, Result, bail};
-use khz_export::{Kind, columns, scan};
+use khz_export::{ColumnType, columns, scan};
 use khz_page::{Axis, Page, Plot, Section, Stroke, Trace};
 use khz_tlog::{Reader, RecordInfo, Type, Value};
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ fn numbers(ty: &Type, field: &str) -> Vec<Number> {
     if !matches!(ty, Type::Object(_) | Type::FixedArray(..)) {
         return if field.is_empty() { vec![(String::new(), None)] } else { Vec::new() };
     }
-    let has_numbers = |kind| !matches!(kind, Kind::Bytes | Kind::Json);
+    let has_numbers = |kind| !matches!(kind, ColumnType::Bytes | ColumnType::Json);
     let all =
         columns(ty).into_iter().filter(|column| has_numbers(column.kind) && is_below(&column.path, field));
     all.map(|column| (column.path, column.unit)).collect()
