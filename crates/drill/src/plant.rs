@@ -7,7 +7,7 @@ use khz_emu::moteus::lies::{copied, rewritten};
 use khz_link::Received;
 use khz_robot::PositionCommand;
 use khz_robot::config::{Format, Reaction, Recover, RobotConfig};
-use khz_wire::subframe::Run;
+use khz_wire::subframe::RegisterRun;
 use khz_wire::{Address, Class, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 use std::collections::BTreeMap;
 
@@ -340,7 +340,11 @@ fn completed(query: &Frame, reply: &Frame, known: &mut BTreeMap<u32, Value>) -> 
 }
 
 /// Answers every read of a query with a value.
-fn answer(writer: &mut Writer<'_>, query: &Frame, value: impl Fn(u32, Run) -> Option<Value>) -> Option<()> {
+fn answer(
+    writer: &mut Writer<'_>,
+    query: &Frame,
+    value: impl Fn(u32, RegisterRun) -> Option<Value>,
+) -> Option<()> {
     for subframe in Subframes::new(query.payload()).flatten() {
         let Subframe::Read(run) = subframe else { continue };
         writer.reply_head(run).ok()?;

@@ -47,7 +47,7 @@ pub struct Hub {
 
 #[derive(Debug, Default)]
 struct State {
-    run: Run,
+    run: RunState,
     intake: Intake,
     parameters: Vec<Parameter>,
     /// The tick that took the value in force of each.
@@ -62,7 +62,7 @@ struct State {
 
 /// How a run stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct RunState {
     /// The number its recorder drew; none before the first datagram.
     pub session: Option<u64>,
     /// When the last datagram came, by [`Hub::now_us`].
@@ -111,9 +111,9 @@ impl Hub {
     }
 
     /// How the run stands.
-    pub fn run(&self) -> Run {
+    pub fn run(&self) -> RunState {
         let state = self.state();
-        Run { can_be_asked: state.robot.is_some() && !state.run.is_over, ..state.run }
+        RunState { can_be_asked: state.robot.is_some() && !state.run.is_over, ..state.run }
     }
 
     /// The records so far, each with its newest sample.
@@ -434,7 +434,7 @@ impl State {
     fn note(&mut self, intake: &Intake, news: News) {
         match news {
             News::Run => {
-                self.run = Run { session: intake.session(), ..Run::default() };
+                self.run = RunState { session: intake.session(), ..RunState::default() };
                 self.parameters.clear();
                 self.topics.clear();
                 self.clients.values().for_each(|client| client.notify(|notices| notices.run = true));

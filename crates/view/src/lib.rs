@@ -43,7 +43,7 @@ mod topics;
 
 pub use access::Access;
 pub use asking::{AskError, Connection};
-pub use hub::{Hub, Run};
+pub use hub::{Hub, RunState};
 pub use intake::{Counts, Intake, Known, News};
 pub use page::PageClient;
 pub use peer::{Peer, Reply};

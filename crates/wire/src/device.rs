@@ -11,7 +11,7 @@ pub use forms::Forms;
 use crate::address::{Address, BROADCAST};
 use crate::frame::{Frame, MAX_PAYLOAD};
 use crate::register::Register;
-use crate::subframe::{Poll, RegisterError, Run, Stream, Subframe, Subframes, Values, Writer};
+use crate::subframe::{Poll, RegisterError, RegisterRun, Stream, Subframe, Subframes, Values, Writer};
 use crate::subframe::{read_varuint, varuint_len};
 use crate::value::{Resolution, Value};
 
@@ -268,7 +268,7 @@ impl<F: RegisterFile> Exchange<'_, F> {
         if mask.to_le_bytes() == own { Ok(Ok(())) } else { Err(Stop::Discard) }
     }
 
-    fn read(&mut self, run: Run) -> Result<(), Stop> {
+    fn read(&mut self, run: RegisterRun) -> Result<(), Stop> {
         let head = 1 + if run.long { varuint_len(run.count) } else { 0 } + varuint_len(run.start);
         let needed = (run.count as usize).saturating_mul(run.resolution.size()).saturating_add(head);
         if needed > self.reply.space() {

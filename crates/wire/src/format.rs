@@ -1,7 +1,7 @@
 //! Which registers travel, and at which resolution each: the format of a command or of a query.
 
 use crate::register::Register;
-use crate::subframe::{Full, Run, Subframe, Subframes, Writer, varuint_len};
+use crate::subframe::{Full, RegisterRun, Subframe, Subframes, Writer, varuint_len};
 use crate::value::Resolution;
 
 /// The most registers in one format.
@@ -141,18 +141,18 @@ impl Format {
     }
 
     /// The subframes in the order they travel: neighbouring registers of equal resolution, rotated.
-    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+    pub fn runs(&self) -> impl Iterator<Item = RegisterRun> + '_ {
         self.ascending_runs().skip(self.rotation).chain(self.ascending_runs().take(self.rotation))
     }
 
-    fn ascending_runs(&self) -> impl Iterator<Item = Run> + '_ {
+    fn ascending_runs(&self) -> impl Iterator<Item = RegisterRun> + '_ {
         let follows = |a: &(Register, Resolution), b: &(Register, Resolution)| {
             a.1 == b.1 && a.0.0.checked_add(1) == Some(b.0.0)
         };
         self.registers().chunk_by(follows).filter_map(|chunk| {
             let &(first, resolution) = chunk.first()?;
             let count = chunk.len() as u32;
-            Some(Run { resolution, start: u32::from(first.0), count, long: count > 3 })
+            Some(RegisterRun { resolution, start: u32::from(first.0), count, long: count > 3 })
         })
     }
 
@@ -226,11 +226,11 @@ impl Default for Format {
 }
 
 /// Opcode, count and start register of a subframe.
-pub(crate) fn head_len(run: Run) -> usize {
+pub(crate) fn head_len(run: RegisterRun) -> usize {
     1 + if run.long { varuint_len(run.count) } else { 0 } + varuint_len(run.start)
 }
 
-fn reply_subframe_len(run: Run) -> usize {
+fn reply_subframe_len(run: RegisterRun) -> usize {
     head_len(run) + run.count as usize * run.resolution.size()
 }
 

@@ -11,7 +11,7 @@ pub enum Subframe<'a> {
     /// Host → device: set consecutive registers.
     Write(Values<'a>),
     /// Host → device: send me consecutive registers.
-    Read(Run),
+    Read(RegisterRun),
     /// Device → host: consecutive registers.
     Reply(Values<'a>),
     /// Device → host: a register could not be written.
@@ -34,7 +34,7 @@ pub enum Subframe<'a> {
 
 /// Consecutive registers of one resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct RegisterRun {
     /// Type of every value.
     pub resolution: Resolution,
     /// First register.
@@ -49,14 +49,14 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Values<'a> {
     /// Which registers. `count` is what the sub-frame claims; see [`Values::iter`].
-    pub run: Run,
+    pub run: RegisterRun,
     bytes: &'a [u8],
 }
 
 impl<'a> Values<'a> {
     /// Register number and value, for as many whole values as the payload really holds.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Value)> + Clone + use<'a> {
-        let Run { resolution, start, .. } = self.run;
+        let RegisterRun { resolution, start, .. } = self.run;
         let (mut rest, mut next) = (self.bytes, Some(start));
         core::iter::from_fn(move || {
             let (register, value) = (next?, Value::read(resolution, rest)?);
@@ -170,10 +170,15 @@ impl<'a> Subframes<'a> {
     }
 
     #[inline]
-    fn run(&mut self, opcode: u8) -> Result<Run, SubframeError> {
+    fn run(&mut self, opcode: u8) -> Result<RegisterRun, SubframeError> {
         let long = opcode & 3 == 0;
         let count = if long { self.varuint()? } else { u32::from(opcode & 3) };
-        Ok(Run { resolution: Resolution::from_code(opcode >> 2), start: self.varuint()?, count, long })
+        Ok(RegisterRun {
+            resolution: Resolution::from_code(opcode >> 2),
+            start: self.varuint()?,
+            count,
+            long,
+        })
     }
 
     fn values(&mut self, opcode: u8) -> Result<Values<'a>, SubframeError> {
@@ -320,7 +325,7 @@ impl<'a> Writer<'a> {
     fn values(&mut self, base: u8, start: u32, values: &[Value]) -> Result<(), Full> {
         let Some(first) = values.first() else { return Ok(()) };
         let count = values.len() as u32;
-        let run = Run { resolution: first.resolution(), start, count, long: count > 3 };
+        let run = RegisterRun { resolution: first.resolution(), start, count, long: count > 3 };
         self.all_or_nothing(|w| {
             w.head(base, run)?;
             values.iter().try_for_each(|&value| w.value(value))
@@ -328,17 +333,17 @@ impl<'a> Writer<'a> {
     }
 
     /// Asks for consecutive registers.
-    pub fn read(&mut self, run: Run) -> Result<(), Full> {
+    pub fn read(&mut self, run: RegisterRun) -> Result<(), Full> {
         self.all_or_nothing(|w| w.head(opcode::READ, run))
     }
 
     /// Opens a write of consecutive registers; their values follow with [`Writer::value`].
-    pub fn write_head(&mut self, run: Run) -> Result<(), Full> {
+    pub fn write_head(&mut self, run: RegisterRun) -> Result<(), Full> {
         self.all_or_nothing(|w| w.head(opcode::WRITE, run))
     }
 
     /// Opens a reply to `run`, in the same form; its values follow with [`Writer::value`].
-    pub fn reply_head(&mut self, run: Run) -> Result<(), Full> {
+    pub fn reply_head(&mut self, run: RegisterRun) -> Result<(), Full> {
         self.all_or_nothing(|w| w.head(opcode::REPLY, run))
     }
 
@@ -402,7 +407,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    fn head(&mut self, base: u8, run: Run) -> Result<(), Full> {
+    fn head(&mut self, base: u8, run: RegisterRun) -> Result<(), Full> {
         let long = run.long || !(1..=3).contains(&run.count);
         let opcode = base | (run.resolution as u8) << 2 | if long { 0 } else { run.count as u8 };
         self.bytes(&[opcode])?;
@@ -494,7 +499,7 @@ mod tests {
         let mut w = Writer::new(&mut buffer);
         w.write(0, &[Value::Int8(10)]).unwrap();
         w.write(0x20, &[Value::Float(0.25), Value::Float(1.0)]).unwrap();
-        let read = |resolution, start, count| Run { resolution, start, count, long: false };
+        let read = |resolution, start, count| RegisterRun { resolution, start, count, long: false };
         w.read(read(Resolution::Int8, 0, 1)).unwrap();
         w.read(read(Resolution::Float, 1, 3)).unwrap();
         w.read(read(Resolution::Int8, 0x0d, 3)).unwrap();

@@ -10,7 +10,7 @@ use crate::format::{Format, MAX_REGISTERS, head_len};
 use crate::frame::{Frame, MAX_PAYLOAD, PADDING};
 use crate::register::Register;
 use crate::reply::Reply;
-use crate::subframe::{Run, SubframeError, Writer};
+use crate::subframe::{RegisterRun, SubframeError, Writer};
 use crate::value::{Class, Resolution, Value};
 
 /// A position command with its query, ready but for the numbers.
@@ -200,7 +200,7 @@ impl Layout {
     }
 
     /// Adds a run's numbers; `None` if there is no room, or a register of a larger number than there is.
-    pub fn numbers(&mut self, run: Run) -> Option<()> {
+    pub fn numbers(&mut self, run: RegisterRun) -> Option<()> {
         let end = self.len + (run.count as usize).checked_mul(run.resolution.size())?;
         let last = run.start.checked_add(run.count.saturating_sub(1))?;
         let fits = end <= MAX_PAYLOAD
@@ -279,8 +279,8 @@ impl Numbers {
     }
 
     /// Adds a run's numbers; the offset behind them.
-    fn push(&mut self, run: Run, start: usize) -> usize {
-        let Run { resolution, .. } = run;
+    fn push(&mut self, run: RegisterRun, start: usize) -> usize {
+        let RegisterRun { resolution, .. } = run;
         for i in 0..run.count as usize {
             let register = Register((run.start as usize + i) as u16);
             let offset = (start + i * resolution.size()) as u8;

@@ -2,7 +2,7 @@
 
 use super::{output, show};
 use anyhow::{Context, Result, anyhow, bail};
-use khz_measure::jitter::{Results, Run, comparison_text, duration_ns, results_page};
+use khz_measure::jitter::{Measurement, Results, comparison_text, duration_ns, results_page};
 use khz_page::Page;
 use khz_rtt as rtt;
 use std::io::Write;
@@ -86,7 +86,7 @@ fn text(file: &Path) -> Result<String> {
 }
 
 /// All runs of all files; where there are several files, each run is named for its own.
-fn read(files: &[PathBuf]) -> Result<Vec<Run>> {
+fn read(files: &[PathBuf]) -> Result<Vec<Measurement>> {
     let mut runs = Vec::new();
     for file in files {
         for mut run in Results::read(file)?.runs {

@@ -5,7 +5,7 @@ use super::progress::left;
 use super::{ending_signals, note, show, show_judged, show_progress, show_text};
 use anyhow::{Context, Result};
 use khz_measure::jitter::{
-    self, Axes, Experiment, Load, Plan, Results, Run, Watch, Work, Worker, duration_ns,
+    self, Axes, Experiment, Load, Measurement, Plan, Results, Watch, Work, Worker, duration_ns,
 };
 use khz_measure::require::{Requirements, of_jitter};
 use khz_rt::clock::Clock;
@@ -72,7 +72,7 @@ pub struct Args {
     /// What each measurement must keep, as NAME=LIMIT,… (wake_p99=100us,lost=0); exit code 1 if it does not. `help` lists the
     /// names
     #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &of_jitter()))]
-    require: Option<Requirements<Run>>,
+    require: Option<Requirements<Measurement>>,
     /// Refuse to measure with less than what is asked for
     #[arg(long)]
     strict: bool,
@@ -127,7 +127,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.require.iter().for_each(|required| runs.iter_mut().for_each(|run| run.require(required)));
     args.write_results(&runs)?;
     let granted = runs.iter().all(|run| run.plan.policy == Policy::Other || run.grade() == Grade::RealTime);
-    let stopped = runs.iter().any(Run::stopped);
+    let stopped = runs.iter().any(Measurement::stopped);
     let kept = runs.iter().flat_map(|run| &run.required).all(|required| required.met);
     Ok(if granted && !stopped && kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -176,7 +176,7 @@ impl Args {
         Ok(experiments)
     }
 
-    fn write_raw(&self, experiments: Vec<Experiment>) -> Result<Vec<Run>> {
+    fn write_raw(&self, experiments: Vec<Experiment>) -> Result<Vec<Measurement>> {
         let several = experiments.len() > 1;
         let finish = |(number, experiment): (usize, Experiment)| {
             let (run, recording) = experiment.finish();
@@ -206,7 +206,7 @@ impl Args {
         Ok(())
     }
 
-    fn write_results(&self, runs: &[Run]) -> Result<()> {
+    fn write_results(&self, runs: &[Measurement]) -> Result<()> {
         if let Some(path) = &self.html {
             self.write(path, |file| write!(file, "{}", jitter::results_page(runs, self.bin)))?;
         }

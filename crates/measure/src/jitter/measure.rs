@@ -3,7 +3,7 @@
 use super::load::LoadError;
 use super::plan::{Plan, PlanError, Work};
 use super::recording::{Recording, Sample, WORK};
-use super::result::Run;
+use super::result::Measurement;
 use crate::late::LateReport;
 use khz_rt::clock::thread_cpu_ns;
 use khz_rt::late::{Observer, Window, window_at};
@@ -231,11 +231,11 @@ impl Experiment {
 
     /// The figures.
     #[must_use]
-    pub fn finish(mut self) -> (Run, Recording) {
+    pub fn finish(mut self) -> (Measurement, Recording) {
         self.late.sort_by_key(|late| std::cmp::Reverse(late.response_ns));
         self.late.truncate(MOST_LATE);
         self.late.sort_by_key(|late| late.tick);
-        let run = Run {
+        let run = Measurement {
             required: Vec::new(),
             verdict_saved: None,
             name: self.plan.name(),

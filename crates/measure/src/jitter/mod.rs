@@ -23,5 +23,5 @@ pub use measure::{Experiment, JitterError, Watch};
 pub use page::{page as results_page, verdict as results_verdict};
 pub use plan::{Plan, PlanError, Work, duration_ns};
 pub use recording::{Recording, Sample};
-pub use result::{Buckets, FORMAT, Histograms, Results, ResultsError, Run, VERSION};
+pub use result::{Buckets, FORMAT, Histograms, Measurement, Results, ResultsError, VERSION};
 pub use text::{comparison as comparison_text, run as run_text};

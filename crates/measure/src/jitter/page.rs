@@ -1,6 +1,6 @@
 //! Results as a page: lines over time, histograms, percentile curves, side by side.
 
-use super::result::{Buckets, Run};
+use super::result::{Buckets, Measurement};
 use crate::late::{LateReport, blocks};
 use khz_page::{
     Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
@@ -13,7 +13,7 @@ use khz_run::verdict::side_by_side;
 /// One page for one run or several. `bin_ns` is the width of the histograms' bins; chosen by the data if not
 /// given.
 #[must_use]
-pub fn page(runs: &[Run], bin_ns: Option<i64>) -> Page {
+pub fn page(runs: &[Measurement], bin_ns: Option<i64>) -> Page {
     let title = match runs {
         [run] => format!("Jitter: {}", run.name),
         _ => format!("Jitter: {} runs side by side", runs.len()),
@@ -27,15 +27,15 @@ pub fn page(runs: &[Run], bin_ns: Option<i64>) -> Page {
 
 /// The verdict on one run, or on runs side by side.
 #[must_use]
-pub fn verdict(runs: &[Run]) -> Verdict {
+pub fn verdict(runs: &[Measurement]) -> Verdict {
     let [first, .., last] = runs else {
-        return runs.first().map_or_else(Verdict::default, Run::verdict);
+        return runs.first().map_or_else(Verdict::default, Measurement::verdict);
     };
     let delays = runs.iter().filter(|run| run.plan.policy != Policy::Deadline);
-    let mut by_delay: Vec<&Run> = delays.filter(|run| run.start_delay_ns.count > 0).collect();
+    let mut by_delay: Vec<&Measurement> = delays.filter(|run| run.start_delay_ns.count > 0).collect();
     by_delay.sort_by_key(|run| run.start_delay_ns.p99);
     let [best, worst] = [by_delay.first().unwrap_or(&first), by_delay.last().unwrap_or(&last)];
-    let p99 = |run: &Run| duration(run.start_delay_ns.p99 as f64);
+    let p99 = |run: &Measurement| duration(run.start_delay_ns.p99 as f64);
     let compared = format!(
         "least start delay p99: {} with {}, most: {} with {}",
         p99(best),
@@ -47,7 +47,7 @@ pub fn verdict(runs: &[Run]) -> Verdict {
     side_by_side(&each, &compared)
 }
 
-fn subtitle(run: &Run) -> String {
+fn subtitle(run: &Measurement) -> String {
     let (passport, plan) = (&run.passport, &run.plan);
     format!(
         "{} on {}, kernel {}, work {}",
@@ -58,7 +58,7 @@ fn subtitle(run: &Run) -> String {
     )
 }
 
-fn overview(runs: &[Run]) -> Section {
+fn overview(runs: &[Measurement]) -> Section {
     let section = Section::new("Overview").text(
         "Wake latency: from the time the thread waited for to its waking, of the ticks that ran. Start delay: from each \
          planned time to the first tick at or after it, so lost periods count, too. Execution: its work. Response: from \
@@ -68,7 +68,7 @@ fn overview(runs: &[Run]) -> Section {
         [run] => section.with(figures(run)).with(summary_table(run)),
         _ => section.with_some(lengths(runs).map(Block::Text)).with(comparison(runs)),
     };
-    let warned = |section: Section, run: &Run| {
+    let warned = |section: Section, run: &Measurement| {
         run.warnings()
             .into_iter()
             .fold(section, |section, warning| section.with(Block::Text(format!("{}: {warning}.", run.name))))
@@ -76,7 +76,7 @@ fn overview(runs: &[Run]) -> Section {
     runs.iter().fold(section, warned)
 }
 
-fn figures(run: &Run) -> Vec<Figure> {
+fn figures(run: &Measurement) -> Vec<Figure> {
     let (wake, delay, counts) = (&run.wake_latency_ns, &run.start_delay_ns, &run.counts);
     let figure = |label: &str, value: String, note: &str| Figure::new(label, value).note(note);
     let duration_of = |s: &Summary, ns: i64| duration(if s.count == 0 { f64::NAN } else { ns as f64 });
@@ -96,7 +96,7 @@ fn figures(run: &Run) -> Vec<Figure> {
     ]
 }
 
-fn summary_table(run: &Run) -> Table {
+fn summary_table(run: &Measurement) -> Table {
     let columns = ["min", "mean", "σ", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
     let columns = columns.map(|label| Column::number(label, "ns"));
     let table = Table::new(std::iter::once(Column::text("")).chain(columns));
@@ -117,12 +117,13 @@ fn summary_table(run: &Run) -> Table {
 
 /// Runs are judged by figures of all planned periods: those of the ticks that ran would favour a run that lost some.
 /// Deadline runs keep their own column of delays empty: theirs mean something else.
-fn comparison(runs: &[Run]) -> Comparison {
-    let delay = |f: fn(&Run) -> f64| {
-        let value = move |run: &Run| if run.plan.policy == Policy::Deadline { f64::NAN } else { f(run) };
+fn comparison(runs: &[Measurement]) -> Comparison {
+    let delay = |f: fn(&Measurement) -> f64| {
+        let value =
+            move |run: &Measurement| if run.plan.policy == Policy::Deadline { f64::NAN } else { f(run) };
         runs.iter().map(value).collect::<Vec<_>>()
     };
-    let of = |f: fn(&Run) -> f64| runs.iter().map(f).collect::<Vec<_>>();
+    let of = |f: fn(&Measurement) -> f64| runs.iter().map(f).collect::<Vec<_>>();
     let largest = if of_like_length(runs) { Better::Lower } else { Better::Neither };
     Comparison::new(runs.iter().map(|run| run.name.clone()))
         .row("start delay mean", "ns", Better::Lower, delay(|run| run.start_delay_ns.mean))
@@ -163,11 +164,11 @@ fn comparison(runs: &[Run]) -> Comparison {
 }
 
 /// Runs of different length differ in counts and largest values for that alone.
-fn of_like_length(runs: &[Run]) -> bool {
-    alike(runs.iter().map(Run::periods))
+fn of_like_length(runs: &[Measurement]) -> bool {
+    alike(runs.iter().map(Measurement::periods))
 }
 
-fn lengths(runs: &[Run]) -> Option<String> {
+fn lengths(runs: &[Measurement]) -> Option<String> {
     let told: Vec<String> = runs.iter().map(|run| duration(run.duration_ns as f64)).collect();
     (!of_like_length(runs)).then(|| {
         format!(
@@ -186,12 +187,12 @@ fn p999(s: &Summary) -> f64 {
     if has_percentile(s.count, 0.999) { s.p999 as f64 } else { f64::NAN }
 }
 
-fn late_share(run: &Run, late: u64) -> f64 {
+fn late_share(run: &Measurement, late: u64) -> f64 {
     share(late, run.counts.ticks)
 }
 
 /// Of the plan, what a measurement that stopped itself left out.
-fn never_ran(run: &Run) -> f64 {
+fn never_ran(run: &Measurement) -> f64 {
     let left = run.plan.ticks.saturating_sub(run.periods());
     if run.stopped() { share(left, run.plan.ticks) } else { 0.0 }
 }
@@ -200,7 +201,7 @@ fn distribution(buckets: &Buckets) -> Distribution {
     Distribution::from_counts(buckets.iter().map(|&(value, count)| (value as f64, count)))
 }
 
-fn distributions(runs: &[Run], bin_ns: Option<i64>) -> Section {
+fn distributions(runs: &[Measurement], bin_ns: Option<i64>) -> Section {
     let wakes: Vec<Distribution> =
         runs.iter().map(|run| distribution(&run.histograms.wake_latency)).collect();
     let delays: Vec<Distribution> =
@@ -214,14 +215,20 @@ fn distributions(runs: &[Run], bin_ns: Option<i64>) -> Section {
         .with(histogram("Period", "period", runs, &periods, bin_ns))
 }
 
-fn histogram(title: &str, axis: &str, runs: &[Run], values: &[Distribution], bin_ns: Option<i64>) -> Plot {
+fn histogram(
+    title: &str,
+    axis: &str,
+    runs: &[Measurement],
+    values: &[Distribution],
+    bin_ns: Option<i64>,
+) -> Plot {
     let widest = values.iter().map(Distribution::bin_width).fold(0.0, f64::max);
     let width = bin_ns.map_or(widest, |ns| ns as f64);
     let plot = Plot::histogram(title, Axis::new(axis, "ns")).note(format!("Bins of {}.", duration(width)));
     runs.iter().zip(values).fold(plot, |plot, (run, values)| plot.bins(&run.name, values, width))
 }
 
-fn over_time(runs: &[Run]) -> Section {
+fn over_time(runs: &[Measurement]) -> Section {
     let axis = |label: &str| Axis::new(label, "ns").log();
     let wake = Plot::over_time("Wake latency", axis("latency"));
     let wake = runs.iter().fold(wake, |plot, run| plot.line(&run.name, &run.wake_trace));
@@ -234,10 +241,11 @@ fn over_time(runs: &[Run]) -> Section {
         .with(execution)
 }
 
-fn late(runs: &[Run]) -> Option<Section> {
+fn late(runs: &[Measurement]) -> Option<Section> {
     let columns = std::iter::once(Column::text("run")).chain(LateReport::columns());
-    let row =
-        |run: &Run, late: &LateReport| std::iter::once(Cell::from(run.name.as_str())).chain(late.cells());
+    let row = |run: &Measurement, late: &LateReport| {
+        std::iter::once(Cell::from(run.name.as_str())).chain(late.cells())
+    };
     let mut all: Vec<_> = runs.iter().flat_map(|run| run.late.iter().map(move |late| (run, late))).collect();
     all.sort_by_key(|(_, late)| std::cmp::Reverse(late.response_ns));
     let table =
@@ -253,21 +261,21 @@ fn late(runs: &[Run]) -> Option<Section> {
 }
 
 /// The late ticks of all runs by cause.
-fn all_groups(runs: &[Run]) -> Vec<LateGroup> {
-    let groups: Vec<_> = runs.iter().flat_map(Run::late_groups).collect();
+fn all_groups(runs: &[Measurement]) -> Vec<LateGroup> {
+    let groups: Vec<_> = runs.iter().flat_map(Measurement::late_groups).collect();
     merged(&groups)
 }
 
 /// Late ticks the page lists.
 const MOST_LATE: usize = 50;
 
-fn machine(runs: &[Run]) -> Section {
+fn machine(runs: &[Measurement]) -> Section {
     let section = Section::new("Machine and set-up");
     let section = runs.iter().fold(section, |section, run| section.with_some(grants(run)));
     section.with_some(runs.first().map(passport))
 }
 
-fn grants(run: &Run) -> Option<Table> {
+fn grants(run: &Measurement) -> Option<Table> {
     let setup = run.setup.as_ref()?;
     let columns = ["setting", "requested", "granted", "what to do"].map(Column::text);
     let rows = setup.settings.iter().map(|setting| {
@@ -277,7 +285,7 @@ fn grants(run: &Run) -> Option<Table> {
     Some(rows.fold(Table::new(columns).title(format!("{}: {}", run.name, setup.grade)), Table::row))
 }
 
-fn passport(run: &Run) -> KeyValues {
+fn passport(run: &Measurement) -> KeyValues {
     let passport = &run.passport;
     let listed = |list: &str| if list.is_empty() { "none".to_owned() } else { list.to_owned() };
     KeyValues::new("Machine")
@@ -305,7 +313,7 @@ mod tests {
     use khz_rt::{Counts, Summary};
 
     /// So many ticks that ran and lost periods, late ticks, and these start delays.
-    fn run(ticks: u64, missed: u64, late: u64, p999: i64, max: i64) -> Run {
+    fn run(ticks: u64, missed: u64, late: u64, p999: i64, max: i64) -> Measurement {
         let mut run = Experiment::new(Plan::default(), false).unwrap().finish().0;
         run.duration_ns = (ticks + missed) as i64 * 1_000_000;
         run.counts = Counts { ticks, missed, ..Counts::default() };

@@ -16,7 +16,7 @@ use std::path::Path;
 /// What marks a file as results of this kind.
 pub const FORMAT: &str = "khz-jitter";
 /// Grows when a file can no longer be read by earlier programs. Files of version 1 are still read: see
-/// [`Run::definitions`].
+/// [`Measurement::definitions`].
 pub const VERSION: u32 = 2;
 /// The definitions of `docs/metrics.md`.
 pub const DEFINITIONS: u32 = 2;
@@ -35,12 +35,12 @@ pub struct Results {
     #[serde(default)]
     pub verdict: Option<Verdict>,
     /// One result per plan.
-    pub runs: Vec<Run>,
+    pub runs: Vec<Measurement>,
 }
 
 /// The result of one plan. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Run {
+pub struct Measurement {
     /// The plan in few words.
     pub name: String,
     /// The plan.
@@ -102,7 +102,7 @@ pub struct Run {
     /// What was required of it, and whether it is met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<Required>,
-    /// [`Run::verdict`], for those who read the file. None in results before 2026-11-23.
+    /// [`Measurement::verdict`], for those who read the file. None in results before 2026-11-23.
     #[serde(default, rename = "verdict")]
     pub verdict_saved: Option<Verdict>,
     /// Wake latency over time: s, ns.
@@ -175,7 +175,7 @@ pub enum ResultsError {
 impl Results {
     /// Of these runs.
     #[must_use]
-    pub fn of(mut runs: Vec<Run>) -> Results {
+    pub fn of(mut runs: Vec<Measurement>) -> Results {
         runs.iter_mut().for_each(|run| run.verdict_saved = Some(run.verdict()));
         Results { format: FORMAT.into(), version: VERSION, verdict: Some(super::page::verdict(&runs)), runs }
     }
@@ -229,7 +229,11 @@ impl Results {
         let mut results: Results = serde_json::from_value(value)
             .map_err(|error| other(format!("not as khz jitter writes it: {error}")))?;
         results.version = VERSION;
-        results.runs.iter_mut().filter(|run| run.definitions < DEFINITIONS).for_each(Run::derive_start_delay);
+        results
+            .runs
+            .iter_mut()
+            .filter(|run| run.definitions < DEFINITIONS)
+            .for_each(Measurement::derive_start_delay);
         Ok(results)
     }
 }
@@ -241,7 +245,7 @@ fn first_definitions() -> u32 {
     1
 }
 
-impl Run {
+impl Measurement {
     /// What an old result does not have: a wake that was `k` periods late was late for each of the planned times it passed.
     fn derive_start_delay(&mut self) {
         let mut delays = Histogram::new();
@@ -295,7 +299,7 @@ impl Run {
         self.late_threshold_ns - self.usual_work_ns
     }
 
-    /// The verdict on what happened; how the thread was set up is [`Run::grade`].
+    /// The verdict on what happened; how the thread was set up is [`Measurement::grade`].
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let verdict = judge(&Facts {

@@ -1,6 +1,6 @@
 //! Results as a person at a terminal reads them.
 
-use super::result::Run;
+use super::result::Measurement;
 use crate::late::{lost_lines, tally};
 use khz_page::{duration, grouped};
 use khz_rt::Summary;
@@ -8,14 +8,14 @@ use std::fmt::Write;
 
 /// The figures of one run, with what to know before believing them.
 #[must_use]
-pub fn run(run: &Run) -> String {
+pub fn run(run: &Measurement) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write_run(run, &mut out);
     out
 }
 
-fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
+fn write_run(run: &Measurement, out: &mut String) -> std::fmt::Result {
     let (plan, ns) = (&run.plan, |ns: i64| duration(ns as f64));
     let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
     writeln!(out, "{}", run.verdict().text)?;
@@ -113,13 +113,13 @@ fn row(out: &mut String, cells: [String; 11]) -> std::fmt::Result {
 
 /// One line per run, to compare them.
 #[must_use]
-pub fn comparison(runs: &[Run]) -> String {
+pub fn comparison(runs: &[Measurement]) -> String {
     let mut out = String::new();
     let _ = write_comparison(runs, &mut out);
     out
 }
 
-fn write_comparison(runs: &[Run], out: &mut String) -> std::fmt::Result {
+fn write_comparison(runs: &[Measurement], out: &mut String) -> std::fmt::Result {
     writeln!(out, "{}", super::page::verdict(runs).text)?;
     // Names come from files; the formatter allows no more than 65535 columns.
     let widest = runs.iter().map(|run| run.name.chars().count()).max().unwrap_or(0).min(256);

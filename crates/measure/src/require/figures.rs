@@ -2,7 +2,7 @@
 
 use super::Unit::{Count, Percent, Rate, Time};
 use super::{DURATION, Figure, Value};
-use crate::jitter::Run;
+use crate::jitter::Measurement;
 use crate::run::{Pipelined, RunSummary};
 use khz_page::{has_percentile, share};
 use khz_robot::config::Clock;
@@ -48,8 +48,8 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
 
 /// What can be required of a measurement of jitter.
 #[must_use]
-pub fn of_jitter() -> Vec<Figure<Run>> {
-    type Of = Figure<Run>;
+pub fn of_jitter() -> Vec<Figure<Measurement>> {
+    type Of = Figure<Measurement>;
     let mut figures = vec![
         Of::at_least("rate", Rate, |run| Ok(run.rate_hz())),
         Of::at_most("lost", Count, |run| Ok(run.counts.missed as f64)),

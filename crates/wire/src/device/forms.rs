@@ -7,7 +7,7 @@
 use super::{RESERVE, RegisterFile};
 use crate::frame::MAX_PAYLOAD;
 use crate::register::Register;
-use crate::subframe::{Run, Subframe, Subframes, Writer};
+use crate::subframe::{RegisterRun, Subframe, Subframes, Writer};
 use crate::template::Layout;
 use crate::value::Value;
 
@@ -78,7 +78,7 @@ impl Form {
         Some(form)
     }
 
-    fn writes(&mut self, bytes: &[u8], run: Run, values: usize) -> Option<()> {
+    fn writes(&mut self, bytes: &[u8], run: RegisterRun, values: usize) -> Option<()> {
         let masks = u32::from(Register::UUID_MASK.0)..u32::from(Register::UUID_MASK.0) + 4;
         let is_plain = masks.start >= run.start.saturating_add(run.count) || masks.end <= run.start;
         // A register that is read first would have its old value.
@@ -88,7 +88,7 @@ impl Form {
         self.request.numbers(run)
     }
 
-    fn reads(&mut self, bytes: &[u8], run: Run) -> Option<()> {
+    fn reads(&mut self, bytes: &[u8], run: RegisterRun) -> Option<()> {
         self.has_room().then_some(())?;
         self.request.known(bytes);
         let mut head = [0; MAX_PAYLOAD];
