@@ -323,7 +323,7 @@ pub fn diagnostics(time_us: i64, all: &[Status]) -> Option<Vec<u8>> {
 
 /// What the ticks of about a second were like.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ticks {
+pub struct TickSummary {
     since_us: Option<i64>,
     ticks: u64,
     overruns: u64,
@@ -332,7 +332,7 @@ pub struct Ticks {
     phase: String,
 }
 
-impl Ticks {
+impl TickSummary {
     /// Notes a sample of `tick`.
     pub fn add(&mut self, time_us: i64, tick: &Value<'_>) {
         self.since_us.get_or_insert(time_us);
@@ -500,7 +500,7 @@ mod tests {
             ("phase", phases),
         ];
         let ty = Type::object(fields);
-        let mut ticks = Ticks::default();
+        let mut ticks = TickSummary::default();
         for at in 0..1000i64 {
             let mut payload = vec![0, 0, 0, 0, 0];
             payload.put(&(at * 10).to_le_bytes());

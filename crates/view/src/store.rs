@@ -34,7 +34,7 @@ use recent::Recent;
 pub use schemas::{MAX_SIGNALS, Signal, SignalKind};
 use schemas::{Rows, Schemas, Unfit};
 use std::collections::{HashMap, HashSet};
-pub use ticks::{LateTick, Ticks};
+pub use ticks::{LateTick, TickHistory};
 
 /// A live store's memory, bytes, unless something else is asked for.
 pub const DEFAULT_BUDGET: usize = 64 << 20;
@@ -116,7 +116,7 @@ pub struct Store {
     recent: Option<Recent>,
     /// Of a log, the same.
     log: Option<Log>,
-    ticks: Ticks,
+    ticks: TickHistory,
     lists: Lists,
     losses: Losses,
     /// Added to the times of samples since the sender's clock was set.
@@ -155,7 +155,7 @@ impl Store {
             coarse: Pyramid::new(coarse),
             recent: None,
             log: None,
-            ticks: Ticks::default(),
+            ticks: TickHistory::default(),
             lists: Lists::default(),
             losses: Losses::default(),
             shift_us: 0,
@@ -334,7 +334,7 @@ impl Store {
     }
 
     /// What the ticks were like.
-    pub fn ticks(&self) -> &Ticks {
+    pub fn ticks(&self) -> &TickHistory {
         &self.ticks
     }
 

@@ -2,7 +2,7 @@
 
 use crate::intake::Known;
 use crate::peer::{Peer, Queued};
-use crate::standard::{self, Standard, Status, Ticks};
+use crate::standard::{self, Standard, Status, TickSummary};
 use khz_export::plain;
 use khz_export::ros2::{self, Integers, Messages};
 use khz_tlog::Value;
@@ -22,7 +22,7 @@ pub(crate) struct Topics {
     messages: Messages,
     /// Ids are not used again in another run.
     next: u64,
-    ticks: Ticks,
+    ticks: TickSummary,
     events: VecDeque<Queued>,
 }
 
@@ -140,7 +140,7 @@ impl Topics {
             let message = Queued { channel: channel.id, time_us, bytes: bytes.into() };
             channel.subscribers.iter().for_each(|peer| peer.push(message.clone()));
             if what == What::Standard(Standard::Diagnostics) {
-                self.ticks = Ticks::default();
+                self.ticks = TickSummary::default();
             }
         }
     }

@@ -13,7 +13,7 @@ pub(super) const RECORD: &str = "tick";
 
 /// The ticks so far.
 #[derive(Debug, Default)]
-pub struct Ticks {
+pub struct TickHistory {
     fields: Option<Fields>,
     watch: Watch,
     late: List<LateTick>,
@@ -67,7 +67,7 @@ impl Fields {
     }
 }
 
-impl Ticks {
+impl TickHistory {
     pub(super) fn take(&mut self, schemas: &Schemas, record: usize, time_us: i64, row: &[f64]) {
         let fields = self.fields.take().filter(|fields| fields.record == record);
         let fields = self.fields.insert(fields.unwrap_or_else(|| Fields::of(schemas, record)));
@@ -93,7 +93,7 @@ impl Ticks {
 }
 
 /// What was counted of them.
-impl Deref for Ticks {
+impl Deref for TickHistory {
     type Target = Watch;
 
     fn deref(&self) -> &Watch {
