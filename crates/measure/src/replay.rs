@@ -3,7 +3,7 @@
 mod compare;
 mod recorded;
 
-pub use compare::{Apart, Deviation, Differences, Joint, JointDeviation, Place};
+pub use compare::{Apart, AtTick, Deviation, Differences, Joint, JointDeviation};
 
 use compare::{Commands, Motion};
 use khz_robot::config::{ControllerConfig, ControllerKind, RobotBody};

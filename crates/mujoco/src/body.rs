@@ -43,7 +43,7 @@ pub struct Plan {
 pub struct Mujoco {
     model: Loaded,
     step_s: f64,
-    joints: Vec<Place>,
+    joints: Vec<JointIndex>,
     states: Vec<JointState>,
     free: Option<Joint>,
     imu: Option<Id>,
@@ -60,7 +60,7 @@ pub struct Mujoco {
 
 /// A servo's joint in the state.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct JointIndex {
     position: usize,
     velocity: usize,
     /// 1/(kg·m²) at the start: how the joint answers a torque.
@@ -78,7 +78,7 @@ impl Mujoco {
         let mut model = wrapper::load(api, &plan.model, plan.step_s, plan.friction)?;
         let layout = Layout::of(&model).map_err(wrong)?;
         let key = plan.keyframe.as_deref().map(|name| keyframe(&model, name)).transpose().map_err(wrong)?;
-        let places: Result<Vec<Place>, String> =
+        let places: Result<Vec<JointIndex>, String> =
             plan.joints.iter().map(|name| place(&layout, name)).collect();
         let joints = places.map_err(wrong)?;
         let free = joints.first().and_then(|joint| layout.trunk_of(joint.velocity)).cloned();
@@ -273,7 +273,7 @@ impl Mujoco {
     }
 }
 
-impl Place {
+impl JointIndex {
     /// The damping that, constant over a step, takes from the velocity of a free joint what `damping` takes from it.
     fn damping(&self, damping: f64, step_s: f64) -> f64 {
         let decay = damping * step_s * self.mobility;
@@ -349,7 +349,7 @@ fn imu_site(model: &Loaded, name: &str) -> Result<Id, String> {
     })
 }
 
-fn place(layout: &Layout, name: &str) -> Result<Place, String> {
+fn place(layout: &Layout, name: &str) -> Result<JointIndex, String> {
     let joint = layout.joint(name).ok_or_else(|| {
         let scalars = layout.joints.iter().filter(|joint| joint.kind == JointKind::Scalar);
         let (named, unnamed): (Vec<_>, Vec<_>) = scalars.map(|joint| joint.name.as_deref()).partition(Option::is_some);
@@ -365,7 +365,7 @@ fn place(layout: &Layout, name: &str) -> Result<Place, String> {
     if joint.kind != JointKind::Scalar {
         return Err(format!("its joint `{name}` is no hinge"));
     }
-    Ok(Place { position: joint.position, velocity: joint.velocity, mobility: 0.0 })
+    Ok(JointIndex { position: joint.position, velocity: joint.velocity, mobility: 0.0 })
 }
 
 /// A vector of the world in the body's frame.

@@ -86,14 +86,14 @@ pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
 }
 
 /// A bus's place: its link and its channel there.
-pub type Place = (usize, u8);
+pub type BusPlace = (usize, u8);
 
 /// A robot's links, open.
 pub struct Links {
     /// Each link once.
     pub links: Vec<Box<dyn Link>>,
     /// Where each bus of the file is.
-    pub places: Vec<Place>,
+    pub places: Vec<BusPlace>,
     /// The links whose devices may have the IMU.
     pub imu: Vec<usize>,
 }
@@ -251,7 +251,7 @@ pub fn replier(config: &RobotConfig, channels: impl IntoIterator<Item = (u8, usi
 }
 
 /// Where each bus of a robot file is.
-pub fn places(config: &RobotConfig) -> Vec<Place> {
+pub fn places(config: &RobotConfig) -> Vec<BusPlace> {
     let mut places = vec![(0, 0); config.buses.len()];
     for (link, group) in groups(config).iter().enumerate() {
         group.buses.iter().for_each(|&bus| places[bus] = (link, group.channel(config, bus)));
@@ -279,9 +279,9 @@ pub fn link_names(config: &RobotConfig) -> Vec<String> {
 
 /// Of a link that is down and that several buses share, the one bus that was, as [`link_names`] has it behind the links. What else
 /// went down, and every other cause, stays as it is. Allocates nothing.
-pub fn narrowed(cause: Cause, links: &[Box<dyn Link>], places: &[Place]) -> Cause {
+pub fn narrowed(cause: Cause, links: &[Box<dyn Link>], places: &[BusPlace]) -> Cause {
     let Cause::BusDown { link } = cause else { return cause };
-    let was_down = |(_, (of, channel)): &(usize, &Place)| {
+    let was_down = |(_, (of, channel)): &(usize, &BusPlace)| {
         *of == usize::from(link) && links.get(*of).is_some_and(|link| link.counters(*channel).downs > 0)
     };
     let mut down = places.iter().enumerate().filter(was_down);
@@ -291,7 +291,7 @@ pub fn narrowed(cause: Cause, links: &[Box<dyn Link>], places: &[Place]) -> Caus
     }
 }
 
-fn device(config: &RobotConfig, number: usize, (link, channel): Place) -> DevicePlan {
+fn device(config: &RobotConfig, number: usize, (link, channel): BusPlace) -> DevicePlan {
     let servo = &config.servos[number];
     DevicePlan {
         name: servo.name.clone(),

@@ -1,6 +1,6 @@
 //! What a run records of each tick, as the records of [`khz_run::record`].
 
-use crate::assemble::{Place, link_names, narrowed, places};
+use crate::assemble::{BusPlace, link_names, narrowed, places};
 use crate::config::{RobotConfig, RobotFile, ServoConfig};
 use crate::live::Console;
 use crate::parameters::{Parameter, Taken};
@@ -29,7 +29,7 @@ pub struct RunLog {
     parameters: Vec<String>,
     names: Vec<String>,
     links: Vec<String>,
-    places: Vec<Place>,
+    places: Vec<BusPlace>,
 }
 
 impl RunLog {

@@ -35,7 +35,9 @@ pub use pace::{Counts, Overrun, Pacer, PacketCounts, PacketPacer, Tick};
 pub use passport::{Passport, Usage};
 pub use proc::Root;
 pub use profile::{Profile, RunningMedian, SectionId, SectionSummary};
-pub use setup::{Advice, Grade, Granted, Place, Policy, Report, Setting, Setup, SetupError, unlock_memory};
+pub use setup::{
+    Advice, Grade, Granted, Policy, Report, Setting, Setup, SetupError, StartedBy, unlock_memory,
+};
 pub use sys::{Caught, Reader, Writer, hold_tostop, ignore_tostop, newest, touch};
 pub use terminal::columns;
 pub use threads::{Thread, threads};

@@ -4,7 +4,7 @@
 mod advice;
 mod apply;
 
-pub use advice::{Advice, Place};
+pub use advice::{Advice, StartedBy};
 
 use khz_settings::words;
 use serde::{Deserialize, Serialize};

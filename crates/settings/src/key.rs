@@ -1,6 +1,6 @@
 //! What is known of one key, and of the values it takes.
 
-use crate::reader::{Place, Reader};
+use crate::reader::{KeyPlace, Reader};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -57,7 +57,7 @@ pub trait Setting: Clone + Default + Serialize {
 
     /// Reads `value`; whatever it does not say, or says wrongly, stays as in `base`, and what is wrong is reported to
     /// `reader`.
-    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, reader: &mut Reader) -> Self;
+    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self;
 }
 
 impl Shape {

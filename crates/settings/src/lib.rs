@@ -53,7 +53,7 @@ mod values;
 
 pub use key::{Key, Setting, Shape, Word};
 pub use problem::{ConfigError, Problem};
-pub use reader::{Place, Reader, join, nearest, parse, suggestion};
+pub use reader::{KeyPlace, Reader, join, nearest, parse, suggestion};
 pub use reference::{Documented, reference, sentence};
 
 /// Whole nanoseconds of a time, of which `unit_ns` are one: `nanoseconds(50.0, 1e6)` are 50 ms.

@@ -48,7 +48,7 @@ fn syntax_error(error: &toml::de::Error) -> Problem {
 
 /// Which key is being read.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct KeyPlace<'a> {
     /// With its tables: `servo[2].id`.
     pub path: String,
     /// The key.
@@ -67,7 +67,7 @@ impl Reader {
     /// One key of a table, or `base` if it is not written or wrong.
     pub fn value<T: Setting>(&mut self, table: &DeTable<'_>, path: &str, key: &Key, base: T) -> T {
         let Some(value) = table.get(key.name) else { return base };
-        let at = Place { path: join(path, key.name), key };
+        let at = KeyPlace { path: join(path, key.name), key };
         let before = self.problems.len();
         let read = T::read(base, value, &at, self);
         if self.problems.len() == before {
@@ -124,7 +124,7 @@ impl Reader {
     }
 
     /// Reports a value of another type than the key has.
-    pub fn wrong_type(&mut self, value: &Spanned<DeValue<'_>>, at: &Place<'_>) {
+    pub fn wrong_type(&mut self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>) {
         let found = type_name(value.get_ref());
         let problem =
             Problem::error(&at.path, format!("`{}` must be {}, not {found}", at.path, at.key.expected()))
@@ -134,7 +134,7 @@ impl Reader {
     }
 
     /// Reports a value outside the range of the key.
-    pub fn out_of_range(&mut self, value: &Spanned<DeValue<'_>>, at: &Place<'_>) {
+    pub fn out_of_range(&mut self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>) {
         let problem = Problem::error(&at.path, format!("`{}` is out of range", at.path))
             .at(value.span(), format!("must be {}", at.key.expected()))
             .help(example(at.key));
@@ -142,7 +142,7 @@ impl Reader {
     }
 
     /// Reports a value the key cannot have; `label` says what is wrong with it, `help` what to write instead.
-    pub fn refuse(&mut self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, label: String, help: String) {
+    pub fn refuse(&mut self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, label: String, help: String) {
         let problem = Problem::error(&at.path, format!("`{}` must be {}", at.path, at.key.expected()))
             .at(value.span(), label)
             .help(help);

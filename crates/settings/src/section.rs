@@ -69,7 +69,7 @@ macro_rules! words {
             fn read(
                 base: Self,
                 value: &$crate::toml::Spanned<$crate::toml::de::DeValue<'_>>,
-                at: &$crate::Place<'_>,
+                at: &$crate::KeyPlace<'_>,
                 reader: &mut $crate::Reader,
             ) -> Self {
                 $crate::read_word(value, at, reader, Self::WORDS).map_or(base, |at| Self::ALL[at])
@@ -159,7 +159,7 @@ macro_rules! section {
             fn read(
                 base: Self,
                 value: &$crate::toml::Spanned<$crate::toml::de::DeValue<'_>>,
-                at: &$crate::Place<'_>,
+                at: &$crate::KeyPlace<'_>,
                 reader: &mut $crate::Reader,
             ) -> Self {
                 let Some(table) = value.get_ref().as_table() else {

@@ -1,7 +1,7 @@
 //! The plain values: numbers, text, and arrays of them.
 
 use crate::key::{Key, Setting, Shape};
-use crate::reader::{Place, Reader, example, suggestion};
+use crate::reader::{KeyPlace, Reader, example, suggestion};
 use serde::Serialize;
 use serde_json::Value;
 use toml::Spanned;
@@ -22,7 +22,7 @@ fn in_range(value: f64, key: &Key) -> bool {
 impl Setting for f64 {
     const SHAPE: Shape = Shape::Number;
 
-    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, reader: &mut Reader) -> Self {
+    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self {
         match number(value.get_ref()) {
             None => reader.wrong_type(value, at),
             Some(number) if number.is_finite() && in_range(number, at.key) => return number,
@@ -37,7 +37,7 @@ macro_rules! integer_settings {
         impl Setting for $type {
             const SHAPE: Shape = Shape::Integer;
 
-            fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, reader: &mut Reader) -> Self {
+            fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self {
                 let DeValue::Integer(digits) = value.get_ref() else {
                     reader.wrong_type(value, at);
                     return base;
@@ -59,7 +59,7 @@ integer_settings!(u8, i8, u16, u32, u64);
 impl Setting for bool {
     const SHAPE: Shape = Shape::Boolean;
 
-    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, reader: &mut Reader) -> Self {
+    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self {
         value.get_ref().as_bool().unwrap_or_else(|| {
             reader.wrong_type(value, at);
             base
@@ -70,7 +70,7 @@ impl Setting for bool {
 impl Setting for String {
     const SHAPE: Shape = Shape::Text;
 
-    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, reader: &mut Reader) -> Self {
+    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self {
         match value.get_ref().as_str() {
             None => reader.wrong_type(value, at),
             Some("") => reader.refuse(value, at, "this is empty".to_owned(), example(at.key)),
@@ -83,7 +83,7 @@ impl Setting for String {
 impl<T: Setting> Setting for Option<T> {
     const SHAPE: Shape = T::SHAPE;
 
-    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, reader: &mut Reader) -> Self {
+    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self {
         Some(T::read(base.unwrap_or_default(), value, at, reader))
     }
 }
@@ -94,11 +94,11 @@ where
 {
     const SHAPE: Shape = Shape::Array(&T::SHAPE, N);
 
-    fn read(mut base: Self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, reader: &mut Reader) -> Self {
+    fn read(mut base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self {
         match value.get_ref().as_array() {
             Some(array) if array.len() == N => {
                 for (i, (slot, value)) in base.iter_mut().zip(array.iter()).enumerate() {
-                    let at = Place { path: format!("{}[{i}]", at.path), key: at.key };
+                    let at = KeyPlace { path: format!("{}[{i}]", at.path), key: at.key };
                     *slot = T::read(slot.clone(), value, &at, reader);
                 }
             }
@@ -115,13 +115,13 @@ where
 impl<T: Setting> Setting for Vec<T> {
     const SHAPE: Shape = Shape::List(&T::SHAPE);
 
-    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, reader: &mut Reader) -> Self {
+    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self {
         let Some(array) = value.get_ref().as_array() else {
             reader.wrong_type(value, at);
             return base;
         };
         let read = |(i, value)| {
-            let at = Place { path: format!("{}[{i}]", at.path), key: at.key };
+            let at = KeyPlace { path: format!("{}[{i}]", at.path), key: at.key };
             T::read(T::default(), value, &at, reader)
         };
         array.iter().enumerate().map(read).collect()
@@ -132,7 +132,7 @@ impl<T: Setting> Setting for Vec<T> {
 #[doc(hidden)]
 pub fn read_word(
     value: &Spanned<DeValue<'_>>,
-    at: &Place<'_>,
+    at: &KeyPlace<'_>,
     reader: &mut Reader,
     words: &[&str],
 ) -> Option<usize> {

@@ -100,7 +100,7 @@ impl<'a> Item<'a> {
 
 /// A block's place.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BlockAt {
     pub position: u64,
     pub header: Header,
 }
@@ -302,7 +302,7 @@ impl<S: Source> Reader<S> {
     }
 
     /// Steps to the next data block of a selected record and past it, learning schemas on the way.
-    pub(crate) fn advance(&mut self) -> Result<Option<Place>, Error> {
+    pub(crate) fn advance(&mut self) -> Result<Option<BlockAt>, Error> {
         loop {
             match self.advance_any()? {
                 Some(place) if !self.is_wanted(place)? => {}
@@ -312,14 +312,14 @@ impl<S: Source> Reader<S> {
     }
 
     /// Steps to the next data block of any record and past it.
-    pub(crate) fn advance_any(&mut self) -> Result<Option<Place>, Error> {
+    pub(crate) fn advance_any(&mut self) -> Result<Option<BlockAt>, Error> {
         while self.next < self.window.size() {
             let position = self.next;
             self.block = position;
             self.unproven = Some(self.schema.start).filter(|_| self.schema.end == position);
             let header = self.header_at(position)?;
             self.next = position + header.whole();
-            let place = Place { position, header };
+            let place = BlockAt { position, header };
             match header.kind {
                 BlockKind::Schema => self.learn(place)?,
                 BlockKind::Data => return Ok(Some(place)),
@@ -354,18 +354,18 @@ impl<S: Source> Reader<S> {
     }
 
     /// Has the block at `position` in the window, and little else.
-    fn load(&mut self, position: u64) -> Result<Place, Error> {
+    fn load(&mut self, position: u64) -> Result<BlockAt, Error> {
         self.ahead = self.guess;
         let header = self.header_at(position);
         self.ahead = AHEAD;
         let header = header?;
         self.guess = header.whole().max(MAX_HEADER as u64) as usize;
         self.window.at(position, self.guess, self.guess)?;
-        Ok(Place { position, header })
+        Ok(BlockAt { position, header })
     }
 
-    pub(crate) fn item(&mut self, place: Place, decompress: bool) -> Result<Item<'_>, Error> {
-        let Place { position: offset, header } = place;
+    pub(crate) fn item(&mut self, place: BlockAt, decompress: bool) -> Result<Item<'_>, Error> {
+        let BlockAt { position: offset, header } = place;
         let block = self.window.at(offset, header.whole() as usize, AHEAD)?;
         let left = block.len() as u64;
         if left < header.whole() {
@@ -402,14 +402,14 @@ impl<S: Source> Reader<S> {
         })
     }
 
-    fn is_wanted(&mut self, place: Place) -> Result<bool, Error> {
+    fn is_wanted(&mut self, place: BlockAt) -> Result<bool, Error> {
         if !self.records.is_choosy() {
             return Ok(true);
         }
         Ok(self.identifier(place)?.is_some_and(|identifier| self.records.is_selected(identifier)))
     }
 
-    fn note_last(&mut self, place: Place) -> Result<(), Error> {
+    fn note_last(&mut self, place: BlockAt) -> Result<(), Error> {
         if let Some(identifier) = self.identifier(place)? {
             self.records.note_last(identifier, place.position);
         }
@@ -417,19 +417,19 @@ impl<S: Source> Reader<S> {
     }
 
     /// Whose data the block at `place` holds, if that can be read.
-    pub(crate) fn identifier(&mut self, Place { position, header }: Place) -> Result<Option<u64>, Error> {
+    pub(crate) fn identifier(&mut self, BlockAt { position, header }: BlockAt) -> Result<Option<u64>, Error> {
         let head = self.window.at(position, header.len + MAX_HEADER, AHEAD)?;
         Ok(crate::Input::new(head.get(header.len..).unwrap_or_default()).varuint().ok())
     }
 
-    fn learn(&mut self, place: Place) -> Result<(), Error> {
+    fn learn(&mut self, place: BlockAt) -> Result<(), Error> {
         self.learn_as(place, None)?;
         self.schema = place.position..place.position + place.header.whole();
         Ok(())
     }
 
     /// Takes in the schema block at `place`; with an identifier, that one is believed.
-    fn learn_as(&mut self, place: Place, identifier: Option<u64>) -> Result<(), Error> {
+    fn learn_as(&mut self, place: BlockAt, identifier: Option<u64>) -> Result<(), Error> {
         let offset = place.position;
         let block = self.window.at(offset, place.header.whole() as usize, AHEAD)?;
         let body = SchemaBody::read(block.get(place.header.len..).unwrap_or_default());
@@ -438,7 +438,7 @@ impl<S: Source> Reader<S> {
     }
 
     /// A marker with unknown flags is sound, and of no use.
-    fn check_marker(&mut self, Place { position: offset, header }: Place) -> Result<(), Error> {
+    fn check_marker(&mut self, BlockAt { position: offset, header }: BlockAt) -> Result<(), Error> {
         let block = self.window.at(offset, header.whole() as usize, AHEAD)?;
         match MarkerBody::read(block, header.len) {
             Err(source) if !matches!(source.flaw, Flaw::Flags { .. }) => {
@@ -448,7 +448,7 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    pub(crate) fn check_index(&mut self, Place { position: offset, header }: Place) -> Result<(), Error> {
+    pub(crate) fn check_index(&mut self, BlockAt { position: offset, header }: BlockAt) -> Result<(), Error> {
         let tail = header.whole().saturating_sub(INDEX_TAIL);
         let tail = self.window.at(offset + tail, INDEX_TAIL as usize, AHEAD)?;
         match block::index_len(tail) {
@@ -479,7 +479,7 @@ impl<S: Source> Reader<S> {
         for entry in &entries {
             match self.header_at(entry.schema) {
                 Ok(header) if header.kind == BlockKind::Schema => {
-                    match self.learn_as(Place { position: entry.schema, header }, Some(entry.identifier)) {
+                    match self.learn_as(BlockAt { position: entry.schema, header }, Some(entry.identifier)) {
                         // Reported to whoever reads on to it.
                         Err(error) if error.is_contained() => {}
                         other => other?,

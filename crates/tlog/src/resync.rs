@@ -2,7 +2,7 @@
 
 use crate::block::{self, BlockKind, DATA_START, DataBody, Header, MAX_HEADER, MarkerBody, SchemaBody};
 use crate::error::Error;
-use crate::reader::{Place, Reader};
+use crate::reader::{BlockAt, Reader};
 use crate::schema::Type;
 use crate::seek::{Marker, PROBE};
 use crate::source::Source;
@@ -97,7 +97,7 @@ impl<S: Source> Reader<S> {
                 Err(error @ Error::Io { .. }) => return Err(error),
                 Err(_) => return Ok(false),
             };
-            let place = Place { position, header };
+            let place = BlockAt { position, header };
             match header.kind {
                 BlockKind::Marker => return Ok(self.marker_at(position)?.is_some()),
                 BlockKind::Schema if self.is_exact_schema(place)? => {}
@@ -117,13 +117,13 @@ impl<S: Source> Reader<S> {
     /// Whether a schema lies at `position` that takes exactly its block, with sound blocks behind it.
     fn is_sound_schema(&mut self, position: u64) -> Result<bool, Error> {
         let Some(header) = self.sound_header(position, BlockKind::Schema)? else { return Ok(false) };
-        let place = Place { position, header };
+        let place = BlockAt { position, header };
         Ok(header.size <= MAX_RESYNC
             && self.is_exact_schema(place)?
             && self.is_chain(position + header.whole(), Checks::Any)?)
     }
 
-    fn is_exact_schema(&mut self, Place { position, header }: Place) -> Result<bool, Error> {
+    fn is_exact_schema(&mut self, BlockAt { position, header }: BlockAt) -> Result<bool, Error> {
         // Most of what only looks like a schema is found out before much is read.
         let head = self.window.at(position, header.len + MAX_HEADER, PROBE)?;
         if !SchemaBody::can_begin(head.get(header.len..).unwrap_or_default(), header.size) {
@@ -135,7 +135,7 @@ impl<S: Source> Reader<S> {
     }
 
     /// Whether the checksum of the data block at `place` is right; `None` if it has none.
-    fn is_sound_data(&mut self, Place { position, header }: Place) -> Result<Option<bool>, Error> {
+    fn is_sound_data(&mut self, BlockAt { position, header }: BlockAt) -> Result<Option<bool>, Error> {
         let block = self.window.at(position, header.whole() as usize, PROBE)?;
         Ok(match DataBody::read(block.get(header.len..).unwrap_or_default()) {
             Ok(DataBody { checksum: Some((stored, at)), .. }) => {
@@ -158,7 +158,7 @@ impl<S: Source> Reader<S> {
         if header.size > MAX_RESYNC {
             return Ok(false);
         }
-        let place = Place { position, header };
+        let place = BlockAt { position, header };
         match self.item(place, true) {
             Ok(item) if item.checked => Ok(true),
             // Of a batch not even the schema says more.

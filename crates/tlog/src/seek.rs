@@ -2,7 +2,7 @@
 
 use crate::block::{DATA_START, MARKER, MarkerBody};
 use crate::error::Error;
-use crate::reader::{Place, Reader};
+use crate::reader::{BlockAt, Reader};
 use crate::source::Source;
 
 /// How much is read at once when looking for a marker.
@@ -81,7 +81,7 @@ impl<S: Source> Reader<S> {
         if let (Some(index), Some(last)) = (self.index, last) {
             range.high = index;
             let header = self.header_at(last)?;
-            range.high_us = self.item(Place { position: last, header }, false)?.time_us;
+            range.high_us = self.item(BlockAt { position: last, header }, false)?.time_us;
         }
         Ok(range)
     }

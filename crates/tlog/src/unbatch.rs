@@ -3,7 +3,7 @@
 use crate::batch::{self, Cursor};
 use crate::block::MAX_BLOCK;
 use crate::error::Error;
-use crate::reader::{Item, Place, Reader};
+use crate::reader::{BlockAt, Item, Reader};
 use crate::records::RecordInfo;
 use crate::source::Source;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(crate) struct Unbatch {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Open {
-    place: Place,
+    place: BlockAt,
     cursor: Cursor,
     /// None of its samples has been given yet.
     fresh: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Open {
 /// Where the next sample lies.
 pub(crate) enum Found {
     /// In a block of its own.
-    Block(Place),
+    Block(BlockAt),
     /// In the batch being read.
     Batched { batch: Open, time_us: i64, payload: Range<usize> },
 }
@@ -103,7 +103,7 @@ impl<S: Source> Reader<S> {
     }
 
     /// Whether the block at `place` holds many samples.
-    pub(crate) fn is_batch(&mut self, place: Place) -> Result<bool, Error> {
+    pub(crate) fn is_batch(&mut self, place: BlockAt) -> Result<bool, Error> {
         if !self.records.has_batches() {
             return Ok(false);
         }
@@ -112,7 +112,7 @@ impl<S: Source> Reader<S> {
     }
 
     /// Decompresses the batch at `place` into `room`.
-    fn unpack(&mut self, place: Place, room: &mut Vec<u8>) -> Result<Open, Error> {
+    fn unpack(&mut self, place: BlockAt, room: &mut Vec<u8>) -> Result<Open, Error> {
         let item = self.item(place, true)?;
         let cursor = batch::unpack(item.payload, room, MAX_BLOCK).and_then(|()| Cursor::new(room));
         Ok(Open {

@@ -26,7 +26,7 @@ pub struct Args {
     what: What,
     /// Where the live view is: an address, or the link that it printed
     #[arg(long, global = true, value_name = "ADDR[:PORT]|LINK", value_parser = place, default_value = "127.0.0.1")]
-    at: Place,
+    at: ViewAddress,
     #[command(flatten)]
     secret: Secret,
 }
@@ -62,26 +62,26 @@ enum What {
 
 /// Where a live view is, and the token that its link had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct ViewAddress {
     at: SocketAddr,
     token: Option<String>,
 }
 
 /// An address or a link, such as `http://robot:8765/?token=3f…`.
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<ViewAddress, String> {
     if text.starts_with("https:") {
         return Err("a live view speaks http:// and ws://, and encrypts nothing".into());
     }
     if let Ok(at) = viewer::address(text) {
         let port = if at.port() == 0 { PORT } else { at.port() };
-        return Ok(Place { at: SocketAddr::new(at.ip(), port), token: None });
+        return Ok(ViewAddress { at: SocketAddr::new(at.ip(), port), token: None });
     }
     let link = text.split_once("://").map_or(text, |(_, link)| link);
     let (host, rest) = link.split_once('/').unwrap_or((link, ""));
     let token =
         rest.split_once("token=").map(|(_, token)| token.split('&').next().unwrap_or(token).to_owned());
     let found = host.to_socket_addrs().map_err(|error| format!("{host}: {error}"))?.next();
-    found.map(|at| Place { at, token }).ok_or_else(|| format!("{host} has no address"))
+    found.map(|at| ViewAddress { at, token }).ok_or_else(|| format!("{host} has no address"))
 }
 
 /// A name and a number or a truth value.
@@ -169,7 +169,7 @@ mod tests {
     fn the_link_that_the_view_printed_is_a_place() {
         let at: SocketAddr = "127.0.0.1:9000".parse().unwrap();
         let token = Some("abcdefgh".to_owned());
-        assert_eq!(place("http://127.0.0.1:9000/?token=abcdefgh"), Ok(Place { at, token }));
+        assert_eq!(place("http://127.0.0.1:9000/?token=abcdefgh"), Ok(ViewAddress { at, token }));
         assert_eq!(place("ws://localhost:9000").map(|place| place.at.port()), Ok(9000));
         assert_eq!(place("127.0.0.1").map(|place| place.at.port()), Ok(PORT));
         assert_eq!(place("localhost:9000").map(|place| place.at.port()), Ok(9000));

@@ -3,7 +3,7 @@
 use super::{note, show, text};
 use anyhow::{Result, anyhow};
 use khz_measure::replay::{
-    self, Apart, BodyReplay, ControllerReplay, Deviation, Differences, Joint, JointDeviation, Place, Source,
+    self, Apart, AtTick, BodyReplay, ControllerReplay, Deviation, Differences, Joint, JointDeviation, Source,
 };
 use khz_robot::config::ControllerKind;
 use std::path::PathBuf;
@@ -131,7 +131,7 @@ fn kind(number: f64) -> &'static str {
     ["stop", "damp", "position"].get(number as usize).copied().unwrap_or("unknown")
 }
 
-fn at(place: &Place) -> String {
+fn at(place: &AtTick) -> String {
     format!("tick {} ({:.3} s)", place.tick, place.time_s)
 }
 

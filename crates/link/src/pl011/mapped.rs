@@ -31,7 +31,7 @@ impl Pl011<Mapped> {
         require_pl011(class, path)?;
         let port = serial::claim(path, Settings { baud, direction: Direction::Adapter })?;
         // Only an open port has its clock running, and tells the rate.
-        let place = Place::read(class, path)
+        let place = PortAddress::read(class, path)
             .ok_or_else(|| OpenError::new(&target, &"the kernel does not report its address", REMEDY))?;
         let memory = Memory::map(Path::new("/dev/mem"), place.address, register::SPACE)
             .map_err(|error| explain(&target, &error))?;
@@ -53,12 +53,12 @@ const REMEDY: &str = "write `driver = \"tty\"`, which works with every serial po
 
 /// Where a port's registers are, and its clock.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct PortAddress {
     address: u64,
     clock_hz: u32,
 }
 
-impl Place {
+impl PortAddress {
     /// Reads what the serial core tells under `class` (Linux, Documentation/ABI/testing/sysfs-tty).
     fn read(class: &Path, path: &Path) -> Option<Self> {
         let address = attribute(class, path, "iomem_base").filter(|address| *address != 0)?;
@@ -122,8 +122,11 @@ mod tests {
         tell("type", "32\n");
         assert!(require_pl011(&class, &port).is_ok());
         tell("uartclk", "48000000\n");
-        assert_eq!(Place::read(&class, &port), None);
+        assert_eq!(PortAddress::read(&class, &port), None);
         tell("iomem_base", "0xFE201000\n");
-        assert_eq!(Place::read(&class, &port), Some(Place { address: 0xfe20_1000, clock_hz: 48_000_000 }));
+        assert_eq!(
+            PortAddress::read(&class, &port),
+            Some(PortAddress { address: 0xfe20_1000, clock_hz: 48_000_000 })
+        );
     }
 }

@@ -35,13 +35,13 @@ struct Device {
     /// It was asked at all.
     is_asked: bool,
     /// Where its replies come from.
-    from: Option<Place>,
+    from: Option<Peer>,
 }
 
 /// An address as replies are compared by it: an IPv6 flow label is none of its parts.
-type Place = (IpAddr, u16);
+type Peer = (IpAddr, u16);
 
-fn place(address: SocketAddr) -> Place {
+fn place(address: SocketAddr) -> Peer {
     (address.ip(), address.port())
 }
 

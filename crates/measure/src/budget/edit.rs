@@ -15,13 +15,13 @@ pub struct Edit {
     /// The value proposed.
     pub then: String,
     #[serde(skip)]
-    place: Place,
+    target: Target,
     #[serde(skip)]
     value: Value,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Target {
     /// A key of `[loop]`.
     Loop(&'static str),
     /// A table and a key of it in every servo for which it is wider than this; they are of this family.
@@ -77,7 +77,7 @@ impl Edit {
     fn of_loop(key: &'static str, now: String, number: f64) -> Self {
         // Whole numbers are written without a point, as people do.
         let value = if number.fract() == 0.0 { Value::from(number as i64) } else { Value::from(number) };
-        Self { key: format!("loop.{key}"), now, then: number.to_string(), place: Place::Loop(key), value }
+        Self { key: format!("loop.{key}"), now, then: number.to_string(), target: Target::Loop(key), value }
     }
 
     /// Shorter formats for what travels longer now, of all moteus servos.
@@ -93,7 +93,7 @@ impl Edit {
                 key: path.join("."),
                 now: now.join(", "),
                 then: format.word().to_owned(),
-                place: Place::Formats(*path, *format),
+                target: Target::Formats(*path, *format),
                 value: format.word().into(),
             })
         })
@@ -109,7 +109,7 @@ impl Edit {
             key: switch.join("."),
             now: "false".to_owned(),
             then: "true (and the motors set to it)".to_owned(),
-            place: Place::Switch(switch),
+            target: Target::Switch(switch),
             value: true.into(),
         })
     }
@@ -121,22 +121,22 @@ impl Edit {
             key: format!("bus of {}", from.name),
             now: from.settings.bus.clone(),
             then: to.clone(),
-            place: Place::Bus(servo),
+            target: Target::Bus(servo),
             value: to.as_str().into(),
         }
     }
 
     /// Sets the key in a file that was read without an error.
     fn apply(&self, file: &mut DocumentMut) {
-        match &self.place {
-            Place::Loop(key) => set(&mut table(file, "loop")[*key], &self.value),
-            Place::Bus(servo) => set(&mut file["servo"][*servo]["bus"], &self.value),
-            Place::Switch([part, key]) => self.each_servo(file, |servo, is_default| {
+        match &self.target {
+            Target::Loop(key) => set(&mut table(file, "loop")[*key], &self.value),
+            Target::Bus(servo) => set(&mut file["servo"][*servo]["bus"], &self.value),
+            Target::Switch([part, key]) => self.each_servo(file, |servo, is_default| {
                 if is_default || servo.get(part).and_then(|part| part.get(key)).is_some() {
                     set(&mut servo[*part][*key], &self.value);
                 }
             }),
-            Place::Formats([part, key], format) => self.each_servo(file, |servo, is_default| {
+            Target::Formats([part, key], format) => self.each_servo(file, |servo, is_default| {
                 let written = servo.get(part).and_then(|part| part.get(key)).and_then(Item::as_str);
                 let written = written.and_then(|word| word.parse::<Format>().ok());
                 // What is written nowhere is as long as the built-in format, which is longer.

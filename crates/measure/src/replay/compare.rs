@@ -29,7 +29,7 @@ pub struct Differences {
 pub struct Apart {
     /// When.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: AtTick,
     /// What of the command: `kind` (0 stop, 1 damp, 2 position), or one of its numbers.
     pub what: &'static str,
     /// The log's.
@@ -40,7 +40,7 @@ pub struct Apart {
 
 /// A tick.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Place {
+pub struct AtTick {
     /// Its number.
     pub tick: u64,
     /// Since the start of the log, s.
@@ -67,7 +67,7 @@ pub struct Deviation {
     pub largest: f64,
     /// When it was.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: AtTick,
     /// Ticks that have both.
     pub samples: u64,
 }
@@ -85,7 +85,7 @@ impl Commands {
 
     /// `at`: number of the tick, and ns since the start of the log.
     pub fn compare(&mut self, at: (u64, i64), recorded: &[ServoCommand], replayed: &[ServoCommand]) {
-        let place = Place::of(at);
+        let place = AtTick::of(at);
         for (joint, (recorded, replayed)) in self.joints.iter_mut().zip(recorded.iter().zip(replayed)) {
             let (recorded, replayed) = (fields(recorded), fields(replayed));
             let mut differs = false;
@@ -130,7 +130,7 @@ impl Apart {
     }
 }
 
-impl Place {
+impl AtTick {
     fn of((tick, since_ns): (u64, i64)) -> Self {
         Self { tick, time_s: since_ns as f64 * 1e-9 }
     }
@@ -165,7 +165,7 @@ impl Motion {
 
     /// `at` as in [`Commands::compare`].
     pub fn compare(&mut self, at: (u64, i64), recorded: &[ServoState], simulated: &[ServoState]) {
-        let place = Place::of(at);
+        let place = AtTick::of(at);
         for (joint, (recorded, simulated)) in self.0.iter_mut().zip(recorded.iter().zip(simulated)) {
             if !recorded.fresh || !simulated.fresh {
                 continue;
@@ -189,7 +189,7 @@ impl Motion {
 
 impl Deviation {
     /// A quantity that a servo does not report is NaN.
-    fn note(&mut self, place: Place, difference: f64) {
+    fn note(&mut self, place: AtTick, difference: f64) {
         if !difference.is_finite() {
             return;
         }

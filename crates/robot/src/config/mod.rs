@@ -71,7 +71,7 @@ pub use varied::Variable;
 pub use whole::*;
 
 pub(crate) use checks::identifier;
-use khz_settings::{Place, Reader};
+use khz_settings::{KeyPlace, Reader};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -355,7 +355,7 @@ fn as_table<'a, 'i>(
 ) -> Option<&'a DeTable<'i>> {
     let table = value.get_ref().as_table();
     if table.is_none() {
-        reader.wrong_type(value, &Place { path: path.to_owned(), key: &Key::table("", &[]) });
+        reader.wrong_type(value, &KeyPlace { path: path.to_owned(), key: &Key::table("", &[]) });
     }
     table
 }

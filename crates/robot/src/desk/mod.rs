@@ -11,7 +11,7 @@ pub use open::{hat_spi, is_robot_file};
 pub use set::Setting;
 
 use crate::RobotConfig;
-use crate::assemble::{AssembleError, Links, Place, open_links};
+use crate::assemble::{AssembleError, BusPlace, Links, open_links};
 use crate::links::LinkConfig;
 use khz_link::{Counters, Imu, Link, LinkError, Received};
 use khz_rt::{now_ns, wait_readable};
@@ -121,7 +121,7 @@ struct Bus {
     name: String,
     /// The link as a robot file or a command line has it.
     link: Option<LinkConfig>,
-    place: Place,
+    place: BusPlace,
     families: Vec<Family>,
 }
 

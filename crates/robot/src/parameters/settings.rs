@@ -1,7 +1,7 @@
 //! `[parameters]` of a robot file: start values, and parameters declared for controllers of one's own.
 
 use super::Parameter;
-use khz_settings::{Key, Place, Reader, Setting, Shape, section, words};
+use khz_settings::{Key, KeyPlace, Reader, Setting, Shape, section, words};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -78,7 +78,7 @@ impl Serialize for ParameterValue {
 impl Setting for ParameterValue {
     const SHAPE: Shape = Shape::Number;
 
-    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &Place<'_>, reader: &mut Reader) -> Self {
+    fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self {
         match value.get_ref().as_bool() {
             Some(on) => Self::Boolean(on),
             None => Self::Number(f64::read(base.number(), value, at, reader)),
@@ -111,7 +111,7 @@ pub(crate) fn read_parameters(table: &DeTable<'_>, prefix: &str, reader: &mut Re
     let mut read = ParametersConfig::new();
     for (key, value) in table {
         let name = khz_settings::join(prefix, key.get_ref());
-        let at = |key| Place { path: format!("parameters.{name}"), key };
+        let at = |key| KeyPlace { path: format!("parameters.{name}"), key };
         let before = reader.problems.len();
         let settings = match value.get_ref().as_table() {
             Some(group) if !has_key_of_a_parameter(group) => {

@@ -10,7 +10,7 @@ const RULES: [&str; 2] = ["/usr/lib/udev/rules.d/70-kilohertz.rules", "/lib/udev
 
 /// What started this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum StartedBy {
     /// A unit of the machine's systemd, with its name.
     Service(String),
     /// The runtime of a container.
@@ -22,7 +22,7 @@ pub enum Place {
 /// How to get the rights a loop needs, each as text for whoever reads it.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    place: Place,
+    place: StartedBy,
     user: String,
     group_has_limits: bool,
     group_has_device: bool,
@@ -32,7 +32,7 @@ impl Advice {
     /// For this process, by the files of `root` and the name of the user. Reads files.
     #[must_use]
     pub fn new(root: &Root, user: &str) -> Self {
-        let place = Place::of(root);
+        let place = StartedBy::of(root);
         let group_has_device = RULES.iter().any(|file| root.has(file));
         Self { place, user: user.to_owned(), group_has_limits: root.has(LIMITS), group_has_device }
     }
@@ -41,9 +41,9 @@ impl Advice {
     #[must_use]
     pub fn priority(&self) -> String {
         match &self.place {
-            Place::Service(unit) => edit(unit, "LimitRTPRIO=98 and no RestrictRealtime="),
-            Place::Container => "start the container with --cap-add SYS_NICE --ulimit rtprio=98".into(),
-            Place::Login => self.limit("rtprio 98"),
+            StartedBy::Service(unit) => edit(unit, "LimitRTPRIO=98 and no RestrictRealtime="),
+            StartedBy::Container => "start the container with --cap-add SYS_NICE --ulimit rtprio=98".into(),
+            StartedBy::Login => self.limit("rtprio 98"),
         }
     }
 
@@ -51,9 +51,9 @@ impl Advice {
     #[must_use]
     pub fn memory(&self) -> String {
         match &self.place {
-            Place::Service(unit) => edit(unit, "LimitMEMLOCK=infinity"),
-            Place::Container => "start the container with --ulimit memlock=-1".into(),
-            Place::Login => self.limit("memlock unlimited"),
+            StartedBy::Service(unit) => edit(unit, "LimitMEMLOCK=infinity"),
+            StartedBy::Container => "start the container with --ulimit memlock=-1".into(),
+            StartedBy::Login => self.limit("memlock unlimited"),
         }
     }
 
@@ -61,29 +61,29 @@ impl Advice {
     #[must_use]
     pub fn idle_states(&self) -> String {
         match &self.place {
-            Place::Service(unit) if self.group_has_device => edit(unit, "SupplementaryGroups=kilohertz"),
-            Place::Service(unit) => format!(
+            StartedBy::Service(unit) if self.group_has_device => edit(unit, "SupplementaryGroups=kilohertz"),
+            StartedBy::Service(unit) => format!(
                 "sudo groupadd --system {GROUP}; write KERNEL==\"cpu_dma_latency\", GROUP=\"{GROUP}\", MODE=\"0660\" into \
                  /etc/udev/rules.d/70-kilohertz.rules; sudo udevadm control --reload && sudo udevadm trigger \
                  --name-match=cpu_dma_latency; {}",
                 edit(unit, "SupplementaryGroups=kilohertz")
             ),
-            Place::Container => {
+            StartedBy::Container => {
                 "start the container with --device /dev/cpu_dma_latency, as a user who may write to it".into()
             }
-            Place::Login if self.group_has_device => self.join(),
-            Place::Login => "khz doctor --setup writes a udev rule that gives it to your user".into(),
+            StartedBy::Login if self.group_has_device => self.join(),
+            StartedBy::Login => "khz doctor --setup writes a udev rule that gives it to your user".into(),
         }
     }
 
     /// A policy that no limit grants, only a capability.
     pub(super) fn deadline(&self) -> String {
         match &self.place {
-            Place::Service(unit) => {
+            StartedBy::Service(unit) => {
                 format!("{}; or use fifo", edit(unit, "AmbientCapabilities=CAP_SYS_NICE"))
             }
-            Place::Container => "start the container with --cap-add SYS_NICE, or use fifo".into(),
-            Place::Login => "run with sudo, or use fifo".into(),
+            StartedBy::Container => "start the container with --cap-add SYS_NICE, or use fifo".into(),
+            StartedBy::Login => "run with sudo, or use fifo".into(),
         }
     }
 
@@ -109,7 +109,7 @@ fn edit(unit: &str, lines: &str) -> String {
     format!("sudo systemctl edit {unit}: under [Service] {lines}; then sudo systemctl restart {unit}")
 }
 
-impl Place {
+impl StartedBy {
     /// Of this process. Reads files.
     #[must_use]
     pub fn of(root: &Root) -> Self {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_service_is_recognised_by_its_control_group() {
         let unit = |groups| advice(&[INVOKED, ("/proc/self/cgroup", groups)]).place;
-        let service = |name: &str| Place::Service(name.to_owned());
+        let service = |name: &str| StartedBy::Service(name.to_owned());
         assert_eq!(unit(UNIT.1), service("khz@head.service"));
         assert_eq!(unit("0::/system.slice/robot.service/below\n"), service("robot.service"));
         assert_eq!(
@@ -171,14 +171,14 @@ mod tests {
             "",
             "rubbish",
         ] {
-            assert_eq!(unit(login), Place::Login, "{login:?}");
+            assert_eq!(unit(login), StartedBy::Login, "{login:?}");
         }
     }
 
     #[test]
     fn what_cron_and_sshd_start_is_a_login() {
         let groups = ("/proc/self/cgroup", "0::/system.slice/ssh.service\n");
-        assert_eq!(advice(&[groups, ("/proc/self/environ", "HOME=/root\0")]).place, Place::Login);
+        assert_eq!(advice(&[groups, ("/proc/self/environ", "HOME=/root\0")]).place, StartedBy::Login);
     }
 
     #[test]
