@@ -5,7 +5,7 @@
 //! any more ([`Teleop::fresh`]). So a frozen window, a closed laptop and a network that delivers late all look like silence.
 //!
 //! # Realtime contract
-//! The loop's end ([`Wheel`]) neither allocates nor locks nor waits.
+//! The loop's end ([`SteeringReceiver`]) neither allocates nor locks nor waits.
 
 mod udp;
 
@@ -56,7 +56,7 @@ pub struct Input {
 }
 
 /// The loop's end.
-pub struct Wheel {
+pub struct SteeringReceiver {
     inputs: Reader<Input>,
     seen: u64,
     news: Option<Input>,
@@ -149,13 +149,13 @@ const OTHERS: usize = 3;
 
 impl Steering {
     /// Both ends. Every fresh input is a heartbeat.
-    pub fn new(limits: &TeleopConfig, heartbeat: Heartbeat) -> (Wheel, Self) {
+    pub fn new(limits: &TeleopConfig, heartbeat: Heartbeat) -> (SteeringReceiver, Self) {
         let none = Input { wanted: Teleop::NONE, decided_ns: i64::MIN, by: Source::new(), number: 0 };
         let (writer, inputs) = newest(&none);
         let counts = [const { AtomicU64::new(0) }; 4];
         let inputs_in = Mutex::new((writer, Stick::default()));
         let shared = Shared { limits: limits.clone(), heartbeat, inputs: inputs_in, counts };
-        (Wheel { inputs, seen: 0, news: None }, Self(Arc::new(shared)))
+        (SteeringReceiver { inputs, seen: 0, news: None }, Self(Arc::new(shared)))
     }
 
     /// Hands an input over that was decided at `decided_ns` at the latest; returns whether it was taken. An input that is
@@ -252,7 +252,7 @@ impl Steering {
     }
 }
 
-impl Wheel {
+impl SteeringReceiver {
     /// The newest input as of `now_ns`, with its age; zero everywhere if it is stale by then: the process may have been stopped since
     /// it was taken.
     pub fn look(&mut self, now_ns: i64) -> Teleop {
@@ -289,38 +289,38 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    fn both() -> (Wheel, Steering) {
+    fn both() -> (SteeringReceiver, Steering) {
         Steering::new(&TeleopConfig::default(), Heartbeat::new())
     }
 
     #[test]
     fn the_newest_input_is_seen_once_as_news_and_grows_old() {
-        let (mut wheel, steering) = both();
-        assert_eq!((wheel.look(0), wheel.news()), (Teleop::NONE, None));
+        let (mut receiver, steering) = both();
+        assert_eq!((receiver.look(0), receiver.news()), (Teleop::NONE, None));
         assert!(steering.steer_by(&json!({"forward": 0.2}), 90 * MS, 100 * MS, source("test")));
         assert!(steering.steer_by(&json!({"forward": 0.3, "turn": -0.1}), 95 * MS, 101 * MS, source("test")));
-        let seen = wheel.look(102 * MS);
+        let seen = receiver.look(102 * MS);
         assert_eq!((seen.forward, seen.turn, seen.age_ns), (0.3, -0.1, 7 * MS));
-        assert_eq!(wheel.news().map(|news| news.by.as_str()), Some("test"));
-        assert_eq!((wheel.look(500 * MS).age_ns, wheel.news()), (405 * MS, None));
+        assert_eq!(receiver.news().map(|news| news.by.as_str()), Some("test"));
+        assert_eq!((receiver.look(500 * MS).age_ns, receiver.news()), (405 * MS, None));
     }
 
     /// Taken just before the process was stopped: a controller that did not look at its age obeyed it 0.6 s later.
     #[test]
     fn an_input_that_waited_for_its_tick_while_the_process_was_stopped_moves_nothing() {
-        let (mut wheel, steering) = both();
+        let (mut receiver, steering) = both();
         let wanted = Teleop { forward: 0.2, roll: 0.1, ..Teleop::NONE };
         assert!(steering.steer(&wanted, 100 * MS, 100 * MS, source("test")));
-        assert_eq!(wheel.look(700 * MS), Teleop { age_ns: 600 * MS, ..Teleop::NONE });
-        assert_eq!(wheel.news(), None, "no tick took it");
+        assert_eq!(receiver.look(700 * MS), Teleop { age_ns: 600 * MS, ..Teleop::NONE });
+        assert_eq!(receiver.news(), None, "no tick took it");
         assert!(steering.steer(&wanted, 710 * MS, 710 * MS, source("test")));
-        assert_eq!(wheel.look(710 * MS + Teleop::STALE_NS).forward, 0.2);
-        assert_eq!(wheel.look(711 * MS + Teleop::STALE_NS).forward, 0.0);
+        assert_eq!(receiver.look(710 * MS + Teleop::STALE_NS).forward, 0.2);
+        assert_eq!(receiver.look(711 * MS + Teleop::STALE_NS).forward, 0.0);
     }
 
     #[test]
     fn what_comes_late_or_out_of_order_is_dropped_and_is_no_heartbeat() {
-        let (mut wheel, steering) = both();
+        let (mut receiver, steering) = both();
         let input = json!({"forward": 0.2});
         assert!(!steering.steer_by(&input, 0, 301 * MS, source("late")));
         assert!(!steering.steer_by(&input, 302 * MS, 301 * MS, source("from the future")));
@@ -328,28 +328,28 @@ mod tests {
         assert!(steering.steer_by(&input, 300 * MS, 301 * MS, source("ours")));
         assert!(!steering.steer_by(&input, 200 * MS, 301 * MS, source("ours")));
         assert_eq!(steering.0.heartbeat.age_ns(301 * MS), MS);
-        wheel.look(301 * MS);
-        assert_eq!(wheel.news().map(|news| news.by.as_str()), Some("ours"));
+        receiver.look(301 * MS);
+        assert_eq!(receiver.news().map(|news| news.by.as_str()), Some("ours"));
         assert_eq!(steering.counts(), InputCounts { taken: 1, stale: 3, ..InputCounts::default() });
     }
 
     #[test]
     fn a_second_stick_waits_until_the_first_is_let_go() {
-        let (mut wheel, steering) = both();
+        let (mut receiver, steering) = both();
         let forward = |speed: f64, at_ms: i64, by| {
             steering.steer_by(&json!({ "forward": speed }), at_ms * MS, at_ms * MS, source(by))
         };
         assert!(forward(0.2, 0, "first") && !forward(-0.2, 10, "second") && forward(0.2, 50, "first"));
-        assert_eq!(wheel.look(50 * MS).forward, 0.2);
+        assert_eq!(receiver.look(50 * MS).forward, 0.2);
         assert!(!forward(-0.2, 350, "second") && forward(-0.2, 351, "second"));
-        assert_eq!((wheel.look(351 * MS).forward, steering.counts().others), (-0.2, 2));
+        assert_eq!((receiver.look(351 * MS).forward, steering.counts().others), (-0.2, 2));
     }
 
     #[test]
     fn inputs_are_limited_and_what_is_no_number_is_dropped() {
-        let (mut wheel, steering) = both();
+        let (mut receiver, steering) = both();
         assert!(steering.steer_by(&json!({"forward": 9, "left": -9, "roll": 0.1}), 0, 0, source("")));
-        let seen = wheel.look(0);
+        let seen = receiver.look(0);
         assert_eq!((seen.forward, seen.left, seen.roll), (0.5, -0.3, 0.1));
         for bad in [json!({"forward": "fast"}), json!({"turn": null}), json!([0.1]), json!(1)] {
             assert!(!steering.steer_by(&bad, 0, 0, source("")));

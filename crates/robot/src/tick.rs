@@ -8,7 +8,7 @@ use crate::operator::Heartbeat;
 use crate::parameters::{Intake, Taken};
 use crate::ready::{self, NotReady};
 use crate::state::RobotState;
-use crate::steer::{Input, Wheel};
+use crate::steer::{Input, SteeringReceiver};
 use crate::supervisor::{self, Cause, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
 use khz_link::Link;
@@ -134,7 +134,7 @@ pub struct Machine {
     /// Changes of the controller's parameters.
     intake: Option<Intake>,
     /// Inputs of a person who steers.
-    wheel: Option<Wheel>,
+    receiver: Option<SteeringReceiver>,
     /// Who looks at it from beside the loop.
     console: Option<Arc<Console>>,
     /// The controller has done what it was to do.
@@ -176,7 +176,7 @@ impl Machine {
             was_active: false,
             heartbeat: None,
             intake: None,
-            wheel: None,
+            receiver: None,
             console: None,
             is_finished: false,
             failure: None,
@@ -360,8 +360,8 @@ impl Machine {
 
     /// What people beside the loop ask for: steering, parameters, arming.
     fn hear_people(&mut self) {
-        if let Some(wheel) = &mut self.wheel {
-            self.state.teleop = wheel.look(self.state.now_ns);
+        if let Some(receiver) = &mut self.receiver {
+            self.state.teleop = receiver.look(self.state.now_ns);
         }
         let now_ns = self.state.now_ns;
         if let Some(intake) = &mut self.intake {
@@ -475,8 +475,8 @@ impl Machine {
     }
 
     /// From now on the state has what a person steering asks for.
-    pub fn steer(&mut self, wheel: Wheel) {
-        self.wheel = Some(wheel);
+    pub fn steer(&mut self, receiver: SteeringReceiver) {
+        self.receiver = Some(receiver);
     }
 
     /// From now on it shows tick and phase there, and can be asked to arm.
@@ -491,7 +491,7 @@ impl Machine {
 
     /// The input that the last tick has taken, if it was a new one.
     pub fn input(&self) -> Option<&Input> {
-        self.wheel.as_ref()?.news()
+        self.receiver.as_ref()?.news()
     }
 
     /// Why the controller gave up, if it did. A panic is reported here only: nothing is printed within a tick, because

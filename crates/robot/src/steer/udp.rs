@@ -127,15 +127,15 @@ mod tests {
     use super::*;
     use crate::operator::Heartbeat;
     use crate::state::Teleop;
-    use crate::steer::{TeleopConfig, Wheel};
+    use crate::steer::{SteeringReceiver, TeleopConfig};
 
     const MS: i64 = 1_000_000;
 
-    fn ear() -> (Ear, Wheel, SocketAddr) {
-        let (wheel, steering) = Steering::new(&TeleopConfig::default(), Heartbeat::new());
+    fn ear() -> (Ear, SteeringReceiver, SocketAddr) {
+        let (receiver, steering) = Steering::new(&TeleopConfig::default(), Heartbeat::new());
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = socket.local_addr().unwrap();
-        (Ear { socket, steering, waited: Waited::new() }, wheel, sender)
+        (Ear { socket, steering, waited: Waited::new() }, receiver, sender)
     }
 
     /// With a proof of its age, unless it has one of its own.
@@ -148,21 +148,21 @@ mod tests {
 
     #[test]
     fn an_input_that_does_not_prove_its_age_is_dropped_and_answered_with_the_clock() {
-        let (mut ear, mut wheel, sender) = ear();
+        let (mut ear, mut receiver, sender) = ear();
         ear.waited.found_nothing(100 * MS);
         ear.take(br#"{"seq":1,"forward":0.1}"#, sender, 100 * MS);
-        assert_eq!((wheel.look(100 * MS), ear.steering.counts().stale), (Teleop::NONE, 1));
+        assert_eq!((receiver.look(100 * MS), ear.steering.counts().stale), (Teleop::NONE, 1));
         // The sender is the socket itself.
         let mut bytes = [0; 100];
         let len = ear.socket.recv(&mut bytes).unwrap();
         assert_eq!(&bytes[..len], br#"{"now":100000}"#);
         send(&mut ear, sender, r#"{"seq":2,"forward":0.1,"now":100000}"#, 110 * MS);
-        assert_eq!(wheel.look(110 * MS).forward, 0.1);
+        assert_eq!(receiver.look(110 * MS).forward, 0.1);
     }
 
     #[test]
     fn an_input_that_is_not_newer_is_dropped_until_the_sender_may_have_started_again() {
-        let (mut ear, mut wheel, sender) = ear();
+        let (mut ear, mut receiver, sender) = ear();
         for (text, at_ns) in [
             (r#"{"seq":5,"forward":0.1}"#, 100 * MS),
             (r#"{"seq":4,"forward":0.2}"#, 110 * MS),
@@ -171,9 +171,9 @@ mod tests {
         ] {
             send(&mut ear, sender, text, at_ns);
         }
-        assert_eq!(wheel.look(130 * MS).forward, 0.1);
+        assert_eq!(receiver.look(130 * MS).forward, 0.1);
         send(&mut ear, sender, r#"{"seq":1,"forward":0.4}"#, 500 * MS);
-        assert_eq!(wheel.look(500 * MS).forward, 0.4);
+        assert_eq!(receiver.look(500 * MS).forward, 0.4);
         let counts = ear.steering.counts();
         assert_eq!((counts.taken, counts.stale + counts.invalid), (2, 3));
     }
@@ -185,12 +185,12 @@ mod tests {
     /// 53 of 94 inputs taken were the second's: the first had lost its place in the order to inputs that were refused.
     #[test]
     fn a_second_sender_does_not_take_the_stick_by_a_greater_number() {
-        let (mut ear, mut wheel, sender) = ear();
+        let (mut ear, mut receiver, sender) = ear();
         for round in 1..=20 {
             let at_ns = round * 50 * MS;
             send(&mut ear, sender, &format!(r#"{{"seq":{round},"forward":0.1}}"#), at_ns);
             send(&mut ear, other(), &format!(r#"{{"seq":{},"forward":-0.1}}"#, 1_000 + round), at_ns + MS);
-            assert_eq!(wheel.look(at_ns + MS).forward, 0.1, "round {round}");
+            assert_eq!(receiver.look(at_ns + MS).forward, 0.1, "round {round}");
         }
         let counts = ear.steering.counts();
         assert_eq!((counts.taken, counts.others, counts.stale), (20, 20, 0));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn one_datagram_with_the_greatest_number_mutes_nobody() {
-        let (mut ear, mut wheel, sender) = ear();
+        let (mut ear, mut receiver, sender) = ear();
         let greatest = format!(r#"{{"seq":{},"forward":"junk"}}"#, u64::MAX);
         for round in 1..=20 {
             let at_ns = round * 50 * MS;
@@ -212,7 +212,7 @@ mod tests {
                 at_ns + 400 * MS,
             );
             send(&mut ear, sender, &format!(r#"{{"seq":{round},"forward":0.1}}"#), at_ns);
-            assert_eq!(wheel.look(at_ns).forward, 0.1, "round {round}");
+            assert_eq!(receiver.look(at_ns).forward, 0.1, "round {round}");
         }
         assert_eq!(ear.steering.counts().taken, 20);
     }
@@ -220,36 +220,36 @@ mod tests {
     /// It was ignored, and inputs repeated 2 s late were obeyed.
     #[test]
     fn a_number_that_is_no_integer_is_refused() {
-        let (mut ear, mut wheel, sender) = ear();
+        let (mut ear, mut receiver, sender) = ear();
         for seq in ["17.0", "\"17\"", "-1", "null", "[17]", "1e3", "18446744073709551616"] {
             send(&mut ear, sender, &format!(r#"{{"seq":{seq},"forward":0.1}}"#), 100 * MS);
         }
-        assert_eq!((wheel.look(100 * MS), ear.steering.counts().invalid), (Teleop::NONE, 7));
+        assert_eq!((receiver.look(100 * MS), ear.steering.counts().invalid), (Teleop::NONE, 7));
         // An input without a number is none of a sender that counts.
         send(&mut ear, sender, r#"{"seq":17,"forward":0.1}"#, 100 * MS);
         send(&mut ear, sender, r#"{"forward":0.2}"#, 110 * MS);
-        assert_eq!(wheel.look(110 * MS).forward, 0.1);
+        assert_eq!(receiver.look(110 * MS).forward, 0.1);
     }
 
     #[test]
     fn a_network_that_delivers_late_in_a_burst_is_noticed_by_a_repeated_clock() {
-        let (mut ear, mut wheel, sender) = ear();
+        let (mut ear, mut receiver, sender) = ear();
         for seq in 0..10 {
             let text = format!(r#"{{"seq":{seq},"forward":0.2,"now":{}}}"#, 1_000_000 + seq * 50_000);
             send(&mut ear, sender, &text, 1_480 * MS);
         }
         // Those of the last 300 ms.
         assert_eq!((ear.steering.counts().taken, ear.steering.counts().stale), (6, 4));
-        assert_eq!(wheel.look(1_480 * MS).age_ns, 30 * MS);
+        assert_eq!(receiver.look(1_480 * MS).age_ns, 30 * MS);
         send(&mut ear, sender, r#"{"seq":99,"forward":0.3,"now":9000000}"#, 1_490 * MS);
-        assert_eq!(wheel.look(1_490 * MS).forward, 0.2, "a time to come proves nothing");
+        assert_eq!(receiver.look(1_490 * MS).forward, 0.2, "a time to come proves nothing");
     }
 
     #[test]
     fn what_waited_while_the_process_was_frozen_is_dropped() {
-        let (mut ear, mut wheel, sender) = ear();
+        let (mut ear, mut receiver, sender) = ear();
         ear.waited.found_nothing(0);
         ear.take(br#"{"forward":0.2,"now":400000}"#, sender, 400 * MS);
-        assert_eq!((wheel.look(400 * MS), ear.steering.counts().stale), (Teleop::NONE, 1));
+        assert_eq!((receiver.look(400 * MS), ear.steering.counts().stale), (Teleop::NONE, 1));
     }
 }
