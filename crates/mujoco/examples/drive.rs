@@ -3,7 +3,7 @@
 //!
 //! `drive MODEL STEP_S STEPS TORQUE JOINT...`
 use khz_emu::body::{Body, Drive};
-use khz_mujoco::{Mujoco, Plan};
+use khz_mujoco::{Binding, Mujoco};
 use std::env;
 use std::error::Error;
 
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("drive MODEL STEP_S STEPS TORQUE JOINT...".into());
     };
     let (step_s, steps, most): (f64, u32, f64) = (step_s.parse()?, steps.parse()?, torque.parse()?);
-    let plan = Plan {
+    let binding = Binding {
         model: model.into(),
         joints: joints.to_vec(),
         keyframe: None,
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         friction: None,
         step_s,
     };
-    let mut body = Mujoco::new(&plan)?;
+    let mut body = Mujoco::new(&binding)?;
     let mut drives = vec![Drive::default(); joints.len()];
     let mut random: u32 = 1;
     for _ in 0..steps {

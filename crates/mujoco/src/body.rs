@@ -20,7 +20,7 @@ const PROBE: f64 = 1e-3;
 
 /// What of a model moves which servo.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct Binding {
     /// MJCF or URDF.
     pub model: PathBuf,
     /// Name of the joint of each servo.
@@ -71,24 +71,25 @@ impl Mujoco {
     /// Loads a model and places it at its start.
     ///
     /// # Errors
-    /// MuJoCo is not installed, or the model does not fit the plan.
-    pub fn new(plan: &Plan) -> Result<Self, MujocoError> {
+    /// MuJoCo is not installed, or the model does not fit the binding.
+    pub fn new(binding: &Binding) -> Result<Self, MujocoError> {
         let api = Api::open()?;
-        let wrong = |what: String| MujocoError::Model { path: plan.model.clone(), what };
-        let mut model = wrapper::load(api, &plan.model, plan.step_s, plan.friction)?;
+        let wrong = |what: String| MujocoError::Model { path: binding.model.clone(), what };
+        let mut model = wrapper::load(api, &binding.model, binding.step_s, binding.friction)?;
         let layout = Layout::of(&model).map_err(wrong)?;
-        let key = plan.keyframe.as_deref().map(|name| keyframe(&model, name)).transpose().map_err(wrong)?;
+        let key =
+            binding.keyframe.as_deref().map(|name| keyframe(&model, name)).transpose().map_err(wrong)?;
         let places: Result<Vec<JointIndex>, String> =
-            plan.joints.iter().map(|name| place(&layout, name)).collect();
+            binding.joints.iter().map(|name| place(&layout, name)).collect();
         let joints = places.map_err(wrong)?;
         let free = joints.first().and_then(|joint| layout.trunk_of(joint.velocity)).cloned();
-        if free.is_none() && plan.payload_kg != 0.0 {
+        if free.is_none() && binding.payload_kg != 0.0 {
             return Err(wrong(
                 "it has no trunk, a body with a free joint, that could carry `body.payload`".to_owned(),
             ));
         }
         // Without a trunk nothing moves the IMU.
-        let imu = plan.imu.as_deref().filter(|_| free.is_some());
+        let imu = binding.imu.as_deref().filter(|_| free.is_some());
         let imu = imu.map(|name| imu_site(&model, name)).transpose().map_err(wrong)?;
         let step_s = model.timestep();
         model.reset(key);
@@ -99,7 +100,7 @@ impl Mujoco {
             free,
             imu,
             joints,
-            trunk_touch: model.find(Object::Sensor, &plan.trunk_touch).filter(|_| model.reads_sensors()),
+            trunk_touch: model.find(Object::Sensor, &binding.trunk_touch).filter(|_| model.reads_sensors()),
             position: size(Part::Position),
             velocity: size(Part::Velocity),
             applied: size(Part::Applied),
@@ -112,7 +113,7 @@ impl Mujoco {
         body.measure_mobility();
         if let Some(free) = &body.free {
             // The first three velocities of a free joint are the world's x, y and z.
-            body.applied[free.velocity + 2] = -plan.payload_kg * GRAVITY;
+            body.applied[free.velocity + 2] = -binding.payload_kg * GRAVITY;
         }
         body.model.reset(key);
         body.forward();

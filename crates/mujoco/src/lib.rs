@@ -13,7 +13,7 @@ mod state;
 mod wrapper;
 
 pub use api::{Api, MujocoError};
-pub use body::{Mujoco, Plan};
+pub use body::{Binding, Mujoco};
 use std::path::Path;
 
 /// A model as MuJoCo writes it: one MJCF file in radians, with every default and each actuator as a `general`.

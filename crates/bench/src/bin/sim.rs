@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use khz_bench::Bench;
 use khz_emu::body::{Body, Drive, Forces, JointState, Trunk};
 use khz_emu::{World, world::STEP_NS};
-use khz_mujoco::{Mujoco, Plan};
+use khz_mujoco::{Binding, Mujoco};
 use khz_robot::config::RobotBody;
 use khz_robot::run::{RunOptions, run};
 use khz_robot::time::VirtualTime;
@@ -27,7 +27,7 @@ fn main() -> Result<()> {
     let bench = Bench::from_args();
     let config = RobotConfig::load(ROBOT)?;
     let body = config.body.as_ref().and_then(RobotBody::mujoco).context("it is not in MuJoCo")?;
-    let plan = config.mujoco_plan(body);
+    let plan = config.mujoco_binding(body);
     let torques = torques(&config, &plan)?;
     let width = torques.width;
     let steps = torques.applied.len() / width;
@@ -63,7 +63,7 @@ struct Torques {
     applied: Vec<f64>,
 }
 
-fn torques(config: &RobotConfig, plan: &Plan) -> Result<Torques> {
+fn torques(config: &RobotConfig, plan: &Binding) -> Result<Torques> {
     let applied = Arc::new(Mutex::new(Vec::new()));
     let body = Mujoco::new(plan)?;
     let width = body.applied().len();

@@ -4,7 +4,7 @@ use super::{ImuConfig, ImuLink, MujocoConfig, RobotBody, RobotConfig, ServoConfi
 use crate::draft::shape_in;
 use khz_emu::twin::STEP_NS;
 use khz_emu::{Body, ConfigError, Quadruped, QuadrupedConfig, World, WorldConfig};
-use khz_mujoco::{Mujoco, Plan};
+use khz_mujoco::{Binding, Mujoco};
 use std::path::PathBuf;
 
 /// The share of the time that a simulated body may take of a loop in real time.
@@ -46,7 +46,7 @@ impl RobotConfig {
                 Box::new(Quadruped::new(QuadrupedConfig { body: body.clone(), joints }))
             }
             Some(RobotBody::Mujoco(body)) => {
-                let plan = self.mujoco_plan(body);
+                let plan = self.mujoco_binding(body);
                 Box::new(Mujoco::new(&plan).map_err(|error| ConfigError::Body(error.to_string()))?)
             }
         };
@@ -61,7 +61,7 @@ impl RobotConfig {
         let Some(body) = self.body.as_ref().and_then(RobotBody::mujoco).filter(|_| self.is_emulated()) else {
             return Ok(());
         };
-        let mut simulated = Mujoco::new(&self.mujoco_plan(body)).map_err(|error| error.to_string())?;
+        let mut simulated = Mujoco::new(&self.mujoco_binding(body)).map_err(|error| error.to_string())?;
         let cost = simulated.cost();
         if cost <= MOST_COST {
             return Ok(());
@@ -79,7 +79,7 @@ impl RobotConfig {
     /// It cannot be simulated on this computer, or the model does not fit the servos.
     pub fn simulation(&self) -> Option<Result<Simulation, String>> {
         let body = self.body.as_ref().and_then(RobotBody::mujoco).filter(|_| self.is_emulated())?;
-        let simulated = Mujoco::new(&self.mujoco_plan(body));
+        let simulated = Mujoco::new(&self.mujoco_binding(body));
         Some(simulated.map_err(|error| error.to_string()).map(|simulated| {
             let (version, mass) = (simulated.version(), simulated.mass());
             let not_drawn = simulated.saved().ok().and_then(|model| shape_in(&model, self).err());
@@ -88,8 +88,8 @@ impl RobotConfig {
     }
 
     /// What MuJoCo simulates of the robot.
-    pub fn mujoco_plan(&self, body: &MujocoConfig) -> Plan {
-        Plan {
+    pub fn mujoco_binding(&self, body: &MujocoConfig) -> Binding {
+        Binding {
             model: PathBuf::from(&body.model),
             joints: self.servos.iter().map(|servo| servo.joint_in_model().to_owned()).collect(),
             keyframe: body.keyframe.clone(),
