@@ -4,7 +4,7 @@
 //! else, and numbers that would lose some, become a list with one Python value per sample.
 
 use crate::any::Any;
-use crate::path::{Found, Paths, Plan, Shape, through};
+use crate::path::{Found, Paths, Route, Shape, through};
 use khz_tlog::{DecodeError, Input, Type, Value, Width};
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
@@ -20,7 +20,7 @@ pub struct Table {
 }
 
 struct Column {
-    plan: Plan,
+    route: Route,
     /// The type of each of its values.
     leaf: Type,
     shape: Shape,
@@ -80,16 +80,16 @@ impl Table {
 
 impl Column {
     fn new(record: &Type, paths: &Paths<'_>, path: &str) -> Result<Self, String> {
-        let (plan, (leaf, shape)) = match paths.find(path) {
-            Found::One(plan) => plan.target(record).map(|target| (plan, target)),
+        let (route, (leaf, shape)) = match paths.find(path) {
+            Found::One(route) => route.target(record).map(|target| (route, target)),
             Found::Nothing => None,
             Found::Several => return Err(format!("`{path}` can mean several fields")),
         }
         .ok_or_else(|| format!("no field `{path}`"))?;
         let mut offsets = Vec::new();
-        let fixed = plan.offsets(record, 0, &mut offsets);
+        let fixed = route.offsets(record, 0, &mut offsets);
         let (leaf, values) = (leaf.clone(), Values::new(leaf, shape));
-        Ok(Self { plan, leaf, shape, offsets: fixed.map(|()| offsets), values, ends: Vec::new() })
+        Ok(Self { route, leaf, shape, offsets: fixed.map(|()| offsets), values, ends: Vec::new() })
     }
 
     /// Takes its values out of a sample that fits its type; `value` is needed where offsets are not known.
@@ -101,11 +101,11 @@ impl Column {
                 read.for_each(|value| values.push(value));
             }
             (None, Some(value), Values::Any(values) | Values::Numbers(values)) => {
-                values.push(gathered(&self.plan, value));
+                values.push(gathered(&self.route, value));
             }
             (None, Some(value), values) => {
                 let before = values.len();
-                self.plan.each(value, &mut |value| values.push(value));
+                self.route.each(value, &mut |value| values.push(value));
                 if self.shape == Shape::Maybe && values.len() == before {
                     values.push(Value::Null);
                 }
@@ -219,21 +219,21 @@ fn is_wide(ty: &Type) -> bool {
     )
 }
 
-/// What a sample holds at the end of a plan: a list for each array and each `*` on the way.
-fn gathered(plan: &Plan, value: Value<'_>) -> Any {
-    match (plan, value) {
-        (Plan::Here, value) => value.into(),
-        (Plan::Field(number, plan), Value::Object(mut fields)) => {
-            fields.nth(*number).map_or(Any::Null, |(_, value)| gathered(plan, value))
+/// What a sample holds at the end of a route: a list for each array and each `*` on the way.
+fn gathered(route: &Route, value: Value<'_>) -> Any {
+    match (route, value) {
+        (Route::Here, value) => value.into(),
+        (Route::Field(number, route), Value::Object(mut fields)) => {
+            fields.nth(*number).map_or(Any::Null, |(_, value)| gathered(route, value))
         }
-        (Plan::Item(number, plan), Value::Array(mut items)) => {
-            items.nth(*number).map_or(Any::Null, |value| gathered(plan, value))
+        (Route::Item(number, route), Value::Array(mut items)) => {
+            items.nth(*number).map_or(Any::Null, |value| gathered(route, value))
         }
-        (Plan::Items(plan), Value::Array(items)) => {
-            Any::List(items.map(|value| gathered(plan, value)).collect())
+        (Route::Items(route), Value::Array(items)) => {
+            Any::List(items.map(|value| gathered(route, value)).collect())
         }
-        (Plan::Every(plans), Value::Object(fields)) => {
-            Any::List(through(fields, plans).map(|(plan, value)| gathered(plan, value)).collect())
+        (Route::Every(routes), Value::Object(fields)) => {
+            Any::List(through(fields, routes).map(|(route, value)| gathered(route, value)).collect())
         }
         _ => Any::Null,
     }

@@ -19,17 +19,17 @@ const MOST: usize = 65_536;
 
 /// The way from a value to those a path means.
 #[derive(Clone)]
-pub enum Plan {
+pub enum Route {
     /// It is the value itself.
     Here,
     /// Through the field of this number.
-    Field(usize, Box<Plan>),
+    Field(usize, Box<Route>),
     /// Through the item of this number.
-    Item(usize, Box<Plan>),
+    Item(usize, Box<Route>),
     /// Through every item.
-    Items(Box<Plan>),
+    Items(Box<Route>),
     /// Through these fields.
-    Every(Vec<(usize, Plan)>),
+    Every(Vec<(usize, Route)>),
 }
 
 /// How many values a sample holds.
@@ -58,15 +58,15 @@ pub enum Found<T> {
 /// The fields of a record, each with a path of its own.
 pub struct Paths<'a> {
     record: &'a Type,
-    listed: Vec<(String, Plan)>,
+    listed: Vec<(String, Route)>,
     numbers: HashMap<String, usize>,
 }
 
 impl<'a> Paths<'a> {
     /// The fields of a record of this type.
     pub fn new(record: &'a Type) -> Self {
-        let (paths, plans): (Vec<_>, Vec<_>) = fields(record).into_iter().unzip();
-        let listed: Vec<_> = unique(&paths).into_iter().zip(plans).collect();
+        let (paths, routes): (Vec<_>, Vec<_>) = fields(record).into_iter().unzip();
+        let listed: Vec<_> = unique(&paths).into_iter().zip(routes).collect();
         let numbers = listed.iter().enumerate().map(|(number, (path, _))| (path.clone(), number)).collect();
         Self { record, listed, numbers }
     }
@@ -77,7 +77,7 @@ impl<'a> Paths<'a> {
     }
 
     /// What a path means: the field listed under it, or else whatever it leads to.
-    pub fn find(&self, path: &str) -> Found<Plan> {
+    pub fn find(&self, path: &str) -> Found<Route> {
         match self.numbers.get(path) {
             Some(&number) => Found::One(self.listed[number].1.clone()),
             None => read(self.record, Some(path)),
@@ -103,19 +103,19 @@ impl<T> Found<T> {
     }
 }
 
-impl Plan {
+impl Route {
     /// The type of the values, and how many a sample holds; `None` where they are of several types.
     pub fn target<'a>(&self, ty: &'a Type) -> Option<(&'a Type, Shape)> {
-        let (below, plan): (&Type, _) = match (self, ty) {
+        let (below, route): (&Type, _) = match (self, ty) {
             (Self::Here, leaf) => return Some((leaf, Shape::One)),
-            (Self::Every(plans), Type::Object(fields)) => return every_target(fields, plans),
-            (Self::Field(number, plan), Type::Object(fields)) => (&fields.get(*number)?.ty, plan),
-            (Self::Item(_, plan) | Self::Items(plan), Type::Array(item) | Type::FixedArray(_, item)) => {
-                (item, plan)
+            (Self::Every(routes), Type::Object(fields)) => return every_target(fields, routes),
+            (Self::Field(number, route), Type::Object(fields)) => (&fields.get(*number)?.ty, route),
+            (Self::Item(_, route) | Self::Items(route), Type::Array(item) | Type::FixedArray(_, item)) => {
+                (item, route)
             }
             _ => return None,
         };
-        let (leaf, shape) = plan.target(below)?;
+        let (leaf, shape) = route.target(below)?;
         let shape = match (self, ty) {
             (Self::Item(..), Type::Array(_)) => shape.in_item_that_may_lack(),
             (Self::Items(_), Type::Array(_)) => shape.in_array(),
@@ -129,15 +129,15 @@ impl Plan {
     pub fn each<'v>(&self, value: Value<'v>, take: &mut impl FnMut(Value<'v>)) {
         match (self, value) {
             (Self::Here, value) => take(value),
-            (Self::Field(number, plan), Value::Object(mut fields)) => {
-                fields.nth(*number).into_iter().for_each(|(_, value)| plan.each(value, take));
+            (Self::Field(number, route), Value::Object(mut fields)) => {
+                fields.nth(*number).into_iter().for_each(|(_, value)| route.each(value, take));
             }
-            (Self::Item(number, plan), Value::Array(mut items)) => {
-                items.nth(*number).into_iter().for_each(|value| plan.each(value, take));
+            (Self::Item(number, route), Value::Array(mut items)) => {
+                items.nth(*number).into_iter().for_each(|value| route.each(value, take));
             }
-            (Self::Items(plan), Value::Array(items)) => items.for_each(|item| plan.each(item, take)),
-            (Self::Every(plans), Value::Object(fields)) => {
-                through(fields, plans).for_each(|(plan, value)| plan.each(value, take));
+            (Self::Items(route), Value::Array(items)) => items.for_each(|item| route.each(item, take)),
+            (Self::Every(routes), Value::Object(fields)) => {
+                through(fields, routes).for_each(|(route, value)| route.each(value, take));
             }
             _ => {}
         }
@@ -151,19 +151,19 @@ impl Plan {
                 offsets.push(start);
                 Some(())
             }
-            (Self::Field(number, plan), Type::Object(fields)) => {
-                plan.offsets(&fields.get(*number)?.ty, start + size(&fields[..*number])?, offsets)
+            (Self::Field(number, route), Type::Object(fields)) => {
+                route.offsets(&fields.get(*number)?.ty, start + size(&fields[..*number])?, offsets)
             }
-            (Self::Item(number, plan), Type::FixedArray(_, item)) => {
-                plan.offsets(item, start.checked_add(number.checked_mul(item.fixed_size()?)?)?, offsets)
+            (Self::Item(number, route), Type::FixedArray(_, item)) => {
+                route.offsets(item, start.checked_add(number.checked_mul(item.fixed_size()?)?)?, offsets)
             }
-            (Self::Items(plan), Type::FixedArray(length, item)) => {
+            (Self::Items(route), Type::FixedArray(length, item)) => {
                 let size = item.fixed_size()?;
                 (0..usize::try_from(*length).ok()?)
-                    .try_for_each(|i| plan.offsets(item, start.checked_add(i.checked_mul(size)?)?, offsets))
+                    .try_for_each(|i| route.offsets(item, start.checked_add(i.checked_mul(size)?)?, offsets))
             }
-            (Self::Every(plans), Type::Object(fields)) => plans.iter().try_for_each(|(number, plan)| {
-                plan.offsets(&fields.get(*number)?.ty, start + size(&fields[..*number])?, offsets)
+            (Self::Every(routes), Type::Object(fields)) => routes.iter().try_for_each(|(number, route)| {
+                route.offsets(&fields.get(*number)?.ty, start + size(&fields[..*number])?, offsets)
             }),
             _ => None,
         }
@@ -222,21 +222,21 @@ fn field_names(fields: &[Field]) -> Vec<String> {
 }
 
 /// The fields below a type, and the ways to them.
-fn fields(ty: &Type) -> Vec<(String, Plan)> {
+fn fields(ty: &Type) -> Vec<(String, Route)> {
     match ty {
         Type::Null => Vec::new(),
         Type::Object(list) => {
             let below = |(number, (field, name)): (usize, (&Field, String))| {
                 fields(&field.ty)
                     .into_iter()
-                    .map(move |(path, plan)| (joined(&name, &path), Plan::Field(number, plan.into())))
+                    .map(move |(path, route)| (joined(&name, &path), Route::Field(number, route.into())))
             };
             list.iter().zip(field_names(list)).enumerate().flat_map(below).collect()
         }
         Type::Array(item) | Type::FixedArray(_, item) => {
-            fields(item).into_iter().map(|(path, plan)| (path, Plan::Items(plan.into()))).collect()
+            fields(item).into_iter().map(|(path, route)| (path, Route::Items(route.into()))).collect()
         }
-        _ => vec![(String::new(), Plan::Here)],
+        _ => vec![(String::new(), Route::Here)],
     }
 }
 
@@ -249,7 +249,7 @@ fn joined(name: &str, path: &str) -> String {
 }
 
 /// What a path, or its end, means in a type.
-fn read(ty: &Type, path: Option<&str>) -> Found<Plan> {
+fn read(ty: &Type, path: Option<&str>) -> Found<Route> {
     match (ty, path) {
         (Type::Object(fields), Some(path)) => {
             cuts(path).map(|(step, rest)| through_field(fields, step, rest)).fold(Found::Nothing, Found::or)
@@ -257,7 +257,7 @@ fn read(ty: &Type, path: Option<&str>) -> Found<Plan> {
         (Type::Array(item), _) => in_array(item, u64::MAX, path),
         (Type::FixedArray(length, item), _) => in_array(item, *length, path),
         (Type::Object(_) | Type::Null, None) | (_, Some(_)) => Found::Nothing,
-        (_, None) => Found::One(Plan::Here),
+        (_, None) => Found::One(Route::Here),
     }
 }
 
@@ -267,43 +267,43 @@ fn cuts(path: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     dots.chain([path.len()]).map(|at| (&path[..at], path.get(at + 1..)))
 }
 
-fn through_field(fields: &[Field], step: &str, rest: Option<&str>) -> Found<Plan> {
+fn through_field(fields: &[Field], step: &str, rest: Option<&str>) -> Found<Route> {
     let named = match field_names(fields).iter().position(|name| name == step) {
-        Some(number) => read(&fields[number].ty, rest).map(|plan| Plan::Field(number, plan.into())),
+        Some(number) => read(&fields[number].ty, rest).map(|route| Route::Field(number, route.into())),
         None => Found::Nothing,
     };
     if step == EVERY { named.or(through_every(fields, rest)) } else { named }
 }
 
-fn through_every(fields: &[Field], rest: Option<&str>) -> Found<Plan> {
-    let mut plans = Vec::new();
+fn through_every(fields: &[Field], rest: Option<&str>) -> Found<Route> {
+    let mut routes = Vec::new();
     for (number, field) in fields.iter().enumerate() {
         match read(&field.ty, rest) {
             Found::Nothing => {}
-            Found::One(plan) => plans.push((number, plan)),
+            Found::One(route) => routes.push((number, route)),
             Found::Several => return Found::Several,
         }
     }
-    match every_target(fields, &plans) {
-        Some(_) => Found::One(Plan::Every(plans)),
+    match every_target(fields, &routes) {
+        Some(_) => Found::One(Route::Every(routes)),
         None => Found::Nothing,
     }
 }
 
-fn in_array(item: &Type, length: u64, path: Option<&str>) -> Found<Plan> {
+fn in_array(item: &Type, length: u64, path: Option<&str>) -> Found<Route> {
     let (step, rest) = path.and_then(|path| cuts(path).next()).unwrap_or_default();
     let is_number = !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number {
-        return read(item, path).map(|plan| Plan::Items(plan.into()));
+        return read(item, path).map(|route| Route::Items(route.into()));
     }
     match step.parse().ok().filter(|number| (*number as u64) < length) {
-        Some(number) => read(item, rest).map(|plan| Plan::Item(number, plan.into())),
+        Some(number) => read(item, rest).map(|route| Route::Item(number, route.into())),
         None => Found::Nothing,
     }
 }
 
-fn every_target<'a>(fields: &'a [Field], plans: &[(usize, Plan)]) -> Option<(&'a Type, Shape)> {
-    let targets = plans.iter().map(|(number, plan)| plan.target(&fields.get(*number)?.ty));
+fn every_target<'a>(fields: &'a [Field], routes: &[(usize, Route)]) -> Option<(&'a Type, Shape)> {
+    let targets = routes.iter().map(|(number, route)| route.target(&fields.get(*number)?.ty));
     let targets: Vec<_> = targets.collect::<Option<_>>()?;
     let (first, _) = *targets.first()?;
     let lengths = targets.iter().map(|(_, shape)| match shape {
@@ -321,11 +321,11 @@ fn every_target<'a>(fields: &'a [Field], plans: &[(usize, Plan)]) -> Option<(&'a
 /// The values of the fields that a `*` means.
 pub fn through<'p, 'v>(
     fields: impl Iterator<Item = (&'v str, Value<'v>)>,
-    plans: &'p [(usize, Plan)],
-) -> impl Iterator<Item = (&'p Plan, Value<'v>)> {
-    let mut plans = plans.iter().peekable();
+    routes: &'p [(usize, Route)],
+) -> impl Iterator<Item = (&'p Route, Value<'v>)> {
+    let mut routes = routes.iter().peekable();
     fields.enumerate().filter_map(move |(number, (_, value))| {
-        plans.next_if(|(wanted, _)| *wanted == number).map(|(_, plan)| (plan, value))
+        routes.next_if(|(wanted, _)| *wanted == number).map(|(_, route)| (route, value))
     })
 }
 
