@@ -31,7 +31,7 @@ fn required(name: Option<&str>) -> String {
 }
 
 fn counts() -> String {
-    let mut text = "| JSON key, label | told | required by | definition |\n|---|---|---|---|\n".to_owned();
+    let mut text = "| JSON key, label | shown | required by | definition |\n|---|---|---|---|\n".to_owned();
     for count in COUNTS {
         let of = match count.of {
             Of::Controlled => "controlled",

@@ -104,7 +104,7 @@ section! {
         /// No heartbeat from the operator for this long. Without the key no operator is expected.
         heartbeat_ms: Option<f64> = None, "ms", 1.0 => 1_000_000.0;
         /// Where heartbeats are received: `udp:ADDRESS:PORT` (any datagram), `stdin`, or the path of a pipe (any
-        /// line), or `teleop`: every fresh input of whoever steers. The robot waits in idle for the first one.
+        /// line), or `teleop`: every fresh steering input. The robot waits in idle for the first one.
         heartbeat_from: Option<String> = None, "";
         /// The supply voltage of a servo is below this.
         voltage_low_v: f64 = 11.0, "V", 4.0 => 60.0;
