@@ -8,7 +8,7 @@
 //! | `robot`, `run`, `desk` | the objects of the header |
 //!
 //! Pointers to objects are references and boxes that may be absent, so that a NULL is a value like any other. What C promises
-//! beyond that (the object lives, nobody else uses it meanwhile) is in the header.
+//! beyond that (the object lives, no other thread uses it meanwhile) is in the header.
 
 mod arrays;
 mod controller;

@@ -55,7 +55,7 @@ class Doing(enum.IntEnum):
     DAMPING = 3
     """It damps."""
     TIMED_OUT = 4
-    """It has heard no command for too long and acts on its own, as its watchdog is set to."""
+    """It has received no command for too long and acts on its own, as its watchdog is set to."""
     FAULTED = 5
     """It has switched itself off; `State.fault` tells why."""
     OTHER = 6

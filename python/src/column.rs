@@ -48,7 +48,7 @@ enum Values {
 const EXACT: i128 = 1 << 53;
 
 impl Table {
-    /// The fields of these paths; the first that is none, or several, is told.
+    /// The fields of these paths; the first that is none, or several, is reported.
     pub fn new(record: &Type, paths: &[String]) -> Result<Self, String> {
         let all = Paths::new(record);
         let columns =

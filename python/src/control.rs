@@ -154,7 +154,7 @@ impl PyController {
         result
     }
 
-    /// Whoever returns a command, a coroutine or a generator believes that something is done with it.
+    /// A user who returns a command, a coroutine or a generator expects something to be done with it.
     fn refuse_returned(&self, returned: &Bound<'_, PyAny>) -> PyResult<()> {
         if returned.is_none() {
             return Ok(());

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::{Arc, OnceLock};
 
-/// Faults on their way that nobody has looked at yet.
+/// Injected faults that have not been taken yet.
 const RING: usize = 256;
 
 /// A [`World`] that takes faults from a ring. As real-time as the world itself.

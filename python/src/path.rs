@@ -41,7 +41,7 @@ pub enum Shape {
     Maybe,
     /// Several: always so many, or a number that may change.
     Many(Option<usize>),
-    /// Arrays within others whose lengths may change: one after another they could not be told apart.
+    /// Arrays within others whose lengths may change: one after another they could not be distinguished.
     Nested,
 }
 

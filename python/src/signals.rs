@@ -17,7 +17,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens; `None` on any thread but the main one, which alone is told of signals.
+    /// Listens; `None` on any thread but the main one, which alone receives signals.
     pub fn listen(py: Python<'_>) -> Option<Self> {
         let (bytes, wakeup) = UnixStream::pair().ok()?;
         bytes.set_nonblocking(true).ok()?;
@@ -32,7 +32,7 @@ impl Signals {
         (&self.bytes).read(&mut some).is_ok_and(|read| read > 0)
     }
 
-    /// Gives the descriptor back to whoever had it before.
+    /// Gives the descriptor back to its former owner.
     pub fn end(self, py: Python<'_>) {
         // The main thread cannot have become another one.
         let _ = set_wakeup(py, self.former);

@@ -99,7 +99,7 @@ pub enum DrillError {
     /// Nothing can fall.
     #[error("this robot has no body; add a [body] table, see docs/configuration.md")]
     NoBody,
-    /// Nobody would know how it comes down.
+    /// How it comes down would be unknown.
     #[error(
         "the body does not tell when its trunk touches the ground: a MuJoCo model needs a free joint and a touch sensor \
          on its trunk, by the name in `body.trunk_touch`, and MuJoCo 3.5 or newer to read it"

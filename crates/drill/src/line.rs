@@ -136,7 +136,7 @@ impl Line {
             return None;
         }
         let apart_ns = 1_000_000_000 / hz;
-        // What nobody reads is lost in the end.
+        // What is not read is lost in the end.
         let last_ns = self.flooded_ns.unwrap_or(now_ns).max(now_ns - BACKLOG * apart_ns);
         let at_ns = last_ns + apart_ns;
         self.flooded_ns = Some(if at_ns <= now_ns { at_ns } else { last_ns });

@@ -18,9 +18,9 @@ pub enum Plant {
     FoundOutside,
     /// A target may jump.
     TargetJumps,
-    /// Nobody looks at where a joint is.
+    /// Positions of joints are ignored.
     PositionTrigger,
-    /// Nobody looks at how fast a joint is.
+    /// Velocities of joints are ignored.
     VelocityTrigger,
     /// Velocity and torque commands may lead out of the limits.
     OutwardCommands,
@@ -141,7 +141,7 @@ pub struct Forger {
     queries: Vec<Option<(Frame, u32)>>,
     /// What each servo answered last, by register.
     known: Vec<BTreeMap<u32, Value>>,
-    /// The position each servo told last, rev, and how far it has jumped since.
+    /// The position each servo reported last, rev, and how far it has jumped since.
     smooth: Vec<[f64; 2]>,
 }
 

@@ -567,7 +567,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A servo that stays on whatever it is commanded: the log names it, so that whoever is there cuts its power.
+    /// A servo that stays on whatever it is commanded: the log names it, so that a person can cut its power.
     fn tells_of(&self, servo: usize) -> bool {
         let is_it = |fault| fault == Fault::StaysOn(servo);
         let names_it = |transition: &Transition| {

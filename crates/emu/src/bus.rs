@@ -216,7 +216,7 @@ impl Bus {
         (first_ns != i64::MAX).then_some(first_ns)
     }
 
-    /// Before this, nobody starts who waits for others.
+    /// Before this, no sender starts that waits for others.
     fn next_free_ns(&self) -> i64 {
         match self.config.wire {
             WireKind::Rs485 { .. } => i64::MIN / 2,
@@ -285,7 +285,7 @@ impl Bus {
         winner.map(|(_, place)| (at_ns, place))
     }
 
-    /// Nobody waits for anybody, except for one's own last byte.
+    /// A sender waits for its own last byte only.
     fn next_talker(&self) -> Option<(i64, Waiting)> {
         let start_ns = |t: &Transmission| {
             let own = self.on_wire.iter().filter(|on_wire| on_wire.sender == t.sender);

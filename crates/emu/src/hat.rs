@@ -2,7 +2,7 @@
 //!
 //! Registers as mjbots/pi3hat `fw/can_bridge.h` and `fw/imu.h` have them; each transfer costs what
 //! [`SpiCost`] says. The radio finds no remote. Not there: the raw IMU register, the attitude filter's settling, and the
-//! cancelling of frames nobody acknowledges.
+//! cancelling of unacknowledged frames.
 
 mod radio;
 
@@ -307,7 +307,7 @@ mod tests {
         let mut link = link(4);
         link.send(0, &Address::request(&query(1)), 10_000_000).unwrap();
         link.flush(10_000_000).unwrap();
-        // Nobody asks for the reply before the next burst.
+        // The reply is not asked for before the next burst.
         link.send(0, &Address::request(&query(1)), 20_000_000).unwrap();
         link.flush(20_000_000).unwrap();
         assert_eq!(heard(&mut link, 20_000_000, 21_000_000), [0x100, 0x100]);

@@ -53,7 +53,7 @@ pub trait Twin: Send {
     }
 
     /// From the end of the last control period to the end of the first in which it may say something unasked, ns; `None` if it
-    /// says nothing unasked as long as nobody sends it a frame or puts a fault into it.
+    /// says nothing unasked as long as it receives no frame and no injected fault.
     fn unasked_ns(&self) -> Option<i64> {
         None
     }
@@ -85,6 +85,6 @@ pub trait Twin: Send {
     /// How warm its board is, °C.
     fn board_c(&self) -> f64;
 
-    /// The servo itself, for whoever knows its family.
+    /// The servo itself, for code that knows its family.
     fn as_any(&self) -> &dyn Any;
 }

@@ -51,7 +51,7 @@ pub struct World {
     /// External torque on each joint, N·m.
     pushes: Vec<f64>,
     probe: Option<Box<dyn Probe>>,
-    /// The host was told that the body moves no more.
+    /// The host was informed that the body moves no more.
     is_failure_told: bool,
 }
 
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// Stalls a bus, or lets it go on: frames of the host wait before the wire, as they do where nobody acknowledges
+    /// Stalls a bus, or lets it go on: frames of the host wait before the wire, as they do without an acknowledgement
     /// them. Without effect if there is no such bus.
     pub fn stall(&mut self, bus: u8, is_stalled: bool, now_ns: i64) {
         self.advance(now_ns);
@@ -341,7 +341,7 @@ impl World {
         self.inbox.push_back(Received { channel: index as u8, at_ns, frame: sent.frame });
     }
 
-    /// What the servos and whoever pushes do to the joints in the next step.
+    /// What the servos and external pushes do to the joints in the next step.
     fn drive(&mut self, dt_s: f64) {
         let servos = self.servos.iter_mut().zip(&self.mountings).zip(&self.motor_constants);
         let joints = self.body.joints().iter().zip(&self.pushes).zip(&mut self.drives);

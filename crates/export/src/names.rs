@@ -1,4 +1,4 @@
-//! Names from a log in other files: whoever prints a topic or a heading hands it to a terminal.
+//! Names from a log in other files: a topic or a heading that is printed reaches a terminal.
 
 use khz_tlog::is_obeyed;
 use std::borrow::Cow;

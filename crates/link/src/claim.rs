@@ -1,4 +1,4 @@
-//! One program at a time commands a bus. Whoever opens a link claims its device, interface or address; a second program is told who
+//! One program at a time commands a bus. A program that opens a link claims its device, interface or address; a second program learns who
 //! has it.
 //!
 //! | what | claimed by |
@@ -117,7 +117,7 @@ fn locker(locks: &str, node: &str) -> Option<u32> {
 fn bind_name(name: &str) -> Result<OwnedFd, Errno> {
     let socket = unix_socket()?;
     bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-    // So that others can ask the kernel who it is; nobody is ever accepted.
+    // So that others can ask the kernel who it is; no connection is ever accepted.
     listen(&socket, QUEUE)?;
     Ok(socket)
 }

@@ -155,7 +155,7 @@ pub struct Faults<L> {
 struct Bus {
     /// Off now.
     off: bool,
-    /// That was told.
+    /// That was reported.
     told: bool,
     downs: u64,
     /// Frames to this computer that a checksum caught.

@@ -84,7 +84,7 @@ const WAITING: u8 = 3;
 /// A pi3hat: one link, channels 0 to 4 for JC1 to JC5.
 ///
 /// The hat does not report when a frame arrived, and each look costs a transfer. So only processors that owe replies are
-/// asked, until every device that was queried has answered; frames of others count for nobody. A host that calls
+/// asked, until every device that was queried has answered; frames of others do not count. A host that calls
 /// [`Link::receive`] again and again beyond that hears what else there is: answers to a broadcast, frames without a
 /// query, a reply kept behind one that came twice.
 ///

@@ -1,6 +1,6 @@
 //! The RS485 bus of the older servos: 3 Mbaud, one talker at a time.
 //!
-//! There is no arbitration, so whoever drives this link keeps to one outstanding query
+//! There is no arbitration, so the caller keeps to one outstanding query
 //! ([`Link::half_duplex`]) and sends the next the moment the reply has been received. The link finds
 //! the frames in whatever the line carries: noise and torn frames cost only themselves.
 

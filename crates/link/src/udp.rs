@@ -53,7 +53,7 @@ pub enum Reach {
     Unicast(Vec<Peer>),
     /// All frames of a burst in one datagram to this address, usually a broadcast address.
     ///
-    /// Behind a broadcast or multicast address nobody knows where the devices are: each keeps the address of its first
+    /// Behind a broadcast or multicast address the devices are unknown: each keeps the address of its first
     /// reply, whose port must be the one asked.
     All(SocketAddr),
 }

@@ -34,7 +34,7 @@ pub struct LateReport {
     /// Time it waited for a page from disk.
     #[serde(default)]
     pub page_fault_ns: i64,
-    /// Time nobody the kernel knows had the CPU. In results before 2026-11-22 `stolen_ns`: all that remains.
+    /// Time unaccounted for by the kernel. In results before 2026-11-22 `stolen_ns`: all that remains.
     #[serde(alias = "stolen_ns")]
     pub unaccounted_ns: i64,
     /// Times another thread was put in its place.
@@ -102,7 +102,7 @@ impl LateReport {
         format!("{why}{counted}{}", self.around())
     }
 
-    /// What the machine counted around it. The steal count stands beside every claim that nobody had the CPU, also if
+    /// What the machine counted around it. The steal count stands beside every time that is unaccounted for, also if
     /// it is zero.
     fn around(&self) -> String {
         let Some(window) = &self.window else { return String::new() };

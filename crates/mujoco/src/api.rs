@@ -225,7 +225,7 @@ thread_local! {
     static WARNED: RefCell<ArrayString<200>> = const { RefCell::new(ArrayString::new_const()) };
 }
 
-/// Keeps the text for whoever stepped. Allocates nothing.
+/// Keeps the text for the caller of the step. Allocates nothing.
 unsafe extern "C" fn warning(text: *const c_char) {
     if text.is_null() {
         return;

@@ -12,7 +12,7 @@ const PROBE: f64 = 1.0;
 const PROBE_S: f64 = 1e-3;
 
 /// The model has more or fewer joints than its velocities show.
-const INSEPARABLE: &str = "its joints cannot be told apart in its state: report this with the model";
+const INSEPARABLE: &str = "its joints cannot be distinguished in its state: report this with the model";
 
 /// Where the joints are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn joints(blocks: &[Block], names: Vec<Option<String>>) -> Result<Vec<Joint>, St
         Some(0) => false,
         Some(free) if free == rotations => true,
         Some(free) if free < rotations => {
-            return Err("it has ball joints beside free joints, which cannot be told apart: replace each ball by three \
+            return Err("it has ball joints beside free joints, which cannot be distinguished: replace each ball by three \
                         hinges"
                 .to_owned());
         }
@@ -189,6 +189,6 @@ mod tests {
         let moved = |velocity: usize| if velocity >= 3 { 4 } else { 1 };
         let blocks = blocks(9, 11, moved).unwrap();
         assert!(joints(&blocks, names(2)).unwrap_err().contains("ball"));
-        assert!(joints(&blocks, names(1)).unwrap_err().contains("cannot be told apart"));
+        assert!(joints(&blocks, names(1)).unwrap_err().contains("cannot be distinguished"));
     }
 }

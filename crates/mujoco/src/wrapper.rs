@@ -62,7 +62,7 @@ impl From<io::Error> for Wrong {
     }
 }
 
-/// What the wrapper changes. An actuator such as `position` pulls its joint to 0 although nobody commands it.
+/// What the wrapper changes. An actuator such as `position` pulls its joint to 0 although it is not commanded.
 fn option(step_s: f64, friction: Option<f64>) -> String {
     let (friction, override_) = match friction {
         Some(sliding) => (format!(" o_friction=\"{sliding} {sliding} {TURNING}\""), " override=\"enable\""),

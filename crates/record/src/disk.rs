@@ -105,7 +105,7 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// That nobody has removed or truncated it.
+    /// That it has not been removed or truncated.
     fn check(&self) -> io::Result<()> {
         let about = self.file.metadata()?;
         if self.has_links && about.nlink() == 0 {

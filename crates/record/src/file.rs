@@ -1,4 +1,4 @@
-//! The log on the disk, with the time told from outside.
+//! The log on the disk, with the time as an argument.
 
 use crate::disk::{Disk, Gone, Output};
 use crate::error::RecorderError;
@@ -68,7 +68,7 @@ pub(super) struct LogFile<D> {
     looked_ns: i64,
     /// Names of the other sinks, and what they have lost so far.
     others: Vec<(String, u64)>,
-    /// Losses as last told in the log.
+    /// Losses as last reported in the log.
     told: u64,
     next_file: u32,
     /// Bytes of the files before this one.
@@ -85,12 +85,12 @@ pub(super) struct LogFile<D> {
     paths: Vec<PathBuf>,
     /// What went wrong first.
     error: Option<String>,
-    /// What went wrong last, until it is told.
+    /// What went wrong last, until it is reported.
     untold: Option<String>,
     news: News,
 }
 
-/// What went wrong with the log, for whoever shows it while it is written.
+/// What went wrong with the log, for displays while it is written.
 #[derive(Clone, Default)]
 pub(super) struct News(Arc<Mutex<Option<String>>>);
 

@@ -1,4 +1,4 @@
-//! A sink as whoever gives it samples sees it: it may fail, be slow and panic.
+//! A sink as its producer sees it: it may fail, be slow and panic.
 
 use crate::records::{Counts, Declared, RecordId};
 use crate::sink::{Sink, SinkResult, SinkSummary};
@@ -112,7 +112,7 @@ impl Lane {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    /// Nobody waits any more.
+    /// The last waiter is gone.
     left: AtomicBool,
     taken: AtomicU64,
     lost: AtomicU64,

@@ -1,6 +1,6 @@
 //! Everything kept, nothing ever waits for the disk. Knows no robots.
 //!
-//! The tick hands its samples to a [`Tap`]: a bounded ring it shares with nobody but the recorder's thread. That
+//! The tick hands its samples to a [`Tap`]: a bounded ring it shares with the recorder's thread alone. That
 //! thread, at normal priority, gives them to [`Sink`]s: the TLOG0003 log, the network, and sinks of your own. When the disk is too slow for too long the ring fills
 //! up; then samples are dropped, and each drop is counted, in the [`Summary`] and in the log itself (record
 //! `recorder`). What the tick calls allocates nothing, locks nothing, makes no system call and never waits.

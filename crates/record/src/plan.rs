@@ -63,7 +63,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Nothing so far. `log` is the `[log]` of a robot file; `enabled` and `ring_mib` are for whoever makes the plan
+    /// Nothing so far. `log` is the `[log]` of a robot file; `enabled` and `ring_mib` are for the caller
     /// and its [taps](Self::tap).
     pub fn new(log: LogConfig) -> Self {
         let counts = Arc::new(Counts::new());
@@ -98,7 +98,7 @@ impl Plan {
     }
 
     /// Also sends everything through this socket, one end of a pair that keeps datagrams apart, to a viewer. One that
-    /// does not keep up misses samples, and nobody waits for it.
+    /// does not keep up misses samples, and nothing waits for it.
     #[must_use]
     pub fn view(self, socket: OwnedFd) -> Self {
         Self { view: Some(socket), ..self }

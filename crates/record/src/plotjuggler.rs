@@ -176,7 +176,7 @@ impl Plot {
             return;
         }
         datagram.push(']');
-        // A full send buffer or nobody listening.
+        // A full send buffer or a closed port.
         if let Err(error) = self.socket.send(datagram.as_bytes()) {
             self.lost += samples;
             self.error.get_or_insert(error);

@@ -71,7 +71,7 @@ pub struct IntakeCounts {
     pub refused: u64,
     /// Samples whose schema has not come yet.
     pub unknown: u64,
-    /// Samples that do not fit their schema: nobody could read them.
+    /// Samples that do not fit their schema, and so cannot be read.
     pub unfit: u64,
     /// Samples that got the time of their arrival.
     pub restamped: u64,
@@ -194,7 +194,7 @@ impl<W: Write> Intake<W> {
     /// # Errors
     /// Only when the log cannot be written: whatever is wrong with a datagram is counted.
     pub fn datagram(&mut self, from: SocketAddr, bytes: &[u8], now_ns: i64) -> io::Result<()> {
-        // Nobody sends so many that the last number comes, behind which there is none.
+        // No sender sends so many that the last number comes, behind which there is none.
         let Some(datagram) = Datagram::read(bytes).filter(|datagram| datagram.number < u64::MAX) else {
             self.counts.refused += 1;
             return Ok(());

@@ -30,7 +30,7 @@ pub struct Declared {
 /// matters and all accesses are relaxed.
 pub(super) struct Counts {
     pub dropped: [AtomicU64; MAX_RECORDS],
-    /// Whoever finds a ring full may wait for room.
+    /// A producer that finds the ring full may wait for room.
     patient: AtomicBool,
 }
 

@@ -10,10 +10,10 @@ pub type SinkResult = Result<(), Box<dyn Error + Send + Sync>>;
 ///
 /// The calls come one after another and never from a thread that records, so a sink may allocate, lock and wait. One given
 /// to [`Plan::sink`](crate::Plan::sink) has its own thread, with room for some megabytes of samples: if it is
-/// slow it misses samples, and nobody else notices.
+/// slow it misses samples, and nothing else is affected.
 ///
 /// An error of [`sample`](Self::sample) means that this sample is lost; the sink is still given the next. After a panic it
-/// is given nothing any more. Both are counted and told in the [`SinkSummary`].
+/// is given nothing any more. Both are counted and reported in the [`SinkSummary`].
 pub trait Sink: Send {
     /// Its name, under which its losses are reported.
     fn name(&self) -> &str;

@@ -202,7 +202,7 @@ impl Uplink {
     }
 
     fn send(&mut self) {
-        // A full send buffer or nobody listening: the number goes on all the same.
+        // A full send buffer or a closed port: the number goes on all the same.
         if let Err(error) = self.wire.send(&self.datagram) {
             self.lost += self.samples;
             self.error.get_or_insert(error);

@@ -128,7 +128,7 @@ impl Drain {
     /// Takes the sample that was peeked at.
     pub fn take(&mut self, head: Head) -> &[u8] {
         let payload = &mut self.payload[..head.len];
-        // Head and payload were pushed as one, so whoever saw the head finds the payload.
+        // Head and payload were pushed as one, so a reader that saw the head finds the payload.
         if let Ok(chunk) = self.ring.read_chunk(HEAD + head.len) {
             let (one, two) = chunk.as_slices();
             let cut = HEAD.min(one.len());

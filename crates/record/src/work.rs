@@ -1,4 +1,4 @@
-//! What the recorder's thread does, with the time told from outside.
+//! What the recorder's thread does, with the time as an argument.
 
 use crate::disk::Disk;
 use crate::error::RecorderError;
@@ -117,7 +117,7 @@ fn give<D: Disk>(
     others.iter_mut().for_each(|other| other.sample(record, time_ns, payload));
 }
 
-/// Has a panic told like a disk that failed, and what was recorded before it.
+/// Has a panic reported like a disk that failed, and what was recorded before it.
 fn guard<D: Disk, T>(file: &mut LogFile<D>, action: impl FnOnce(&mut LogFile<D>) -> T) {
     if catch_unwind(AssertUnwindSafe(|| action(file))).is_err() {
         file.panicked();

@@ -2,7 +2,7 @@
 //!
 //! The order is the pi3hat article's: hand every frame to its bus, round robin over the buses, before any
 //! reply is awaited; ask the IMU while the replies travel; then collect until all are in or the bus deadline
-//! passes. A silent device is *missed*: its last state stays, its age grows, and nobody waits for it beyond
+//! passes. A silent device is *missed*: its last state stays, its age grows, and the loop does not wait for it beyond
 //! the deadline. On half-duplex buses one query is outstanding per bus, and the next leaves the moment the
 //! reply has been read or given up, in the next cycle too: mjlib's servers execute the reads of a request that comes before they
 //! have replied. The buses run in parallel. Where not all servos of a bus have a turn, those that had none go first in
@@ -213,7 +213,7 @@ impl Cycle {
         }
     }
 
-    /// Replies of this cycle count until then, and not until what [`Cycle::begin`] was told.
+    /// Replies of this cycle count until then, and not until the deadline given to [`Cycle::begin`].
     pub fn count_until(&mut self, deadline_ns: i64) {
         self.deadline_ns = deadline_ns;
     }
@@ -408,7 +408,7 @@ impl Cycle {
         self.lanes.iter_mut().for_each(|lane| lane.time_out(now_ns));
     }
 
-    /// Ends the cycle: whoever has not answered is missed. Returns what happened since the last end.
+    /// Ends the cycle: a servo that has not answered is missed. Returns what happened since the last end.
     pub fn end(&mut self, state: &mut RobotState) -> CycleResult {
         for lane in &self.lanes {
             lane.switching_on().for_each(|servo| self.devices[servo].excuse());

@@ -30,7 +30,7 @@ const ARMING_NS: i64 = 600_000_000;
 const DUE: usize = 256;
 const STOPS: usize = 1024;
 
-/// Nobody has asked.
+/// No request is pending.
 const NEVER: i64 = i64::MIN;
 
 /// What people beside the loop see of it, and whether they asked it to arm.
@@ -110,7 +110,7 @@ pub struct LiveSummary {
 /// What requests are about.
 pub(crate) struct Wiring {
     pub parameters: LiveParameters,
-    /// Nobody steers in virtual time.
+    /// Virtual time has no steering.
     pub steering: Option<Steering>,
     pub console: Arc<Console>,
     pub stop: Arc<AtomicBool>,

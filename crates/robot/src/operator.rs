@@ -23,7 +23,7 @@ use std::time::Duration;
 const PATIENCE_NS: i64 = 100_000_000;
 /// Reads per poll: more than a pipe of 1 MiB holds. A faster sender is received all the same.
 const READS: usize = 1024;
-/// How long it leaves a pipe alone that nobody has open for writing.
+/// How long it leaves a pipe alone that is not open for writing.
 const ALONE: Duration = Duration::from_millis(10);
 
 /// When the last heartbeat arrived. Clones share it.
@@ -90,7 +90,7 @@ pub fn check(config: &SupervisorSettings) -> Result<(), OperatorError> {
         return Ok(());
     };
     if found.file_type().is_fifo() {
-        // Whoever waits at its other end would be let in.
+        // A reader or writer that waits at its other end would continue.
         return Ok(());
     }
     open(from).map(drop).map_err(|error| OperatorError::of(KEY, from, error))
@@ -165,7 +165,7 @@ impl Ear {
             let now_ns = now_ns();
             match self.look(now_ns) {
                 true => heartbeat.beat(now_ns),
-                // Nobody writes to the pipe any more; somebody may again.
+                // The last writer has closed the pipe; another may open it.
                 false if waiting => thread::sleep(ALONE),
                 false => {}
             }
@@ -193,7 +193,7 @@ fn open(from: &str) -> io::Result<OwnedFd> {
     let source = if from == "stdin" {
         io::stdin().as_fd().try_clone_to_owned()?
     } else {
-        // Without O_NONBLOCK opening would wait for whoever writes.
+        // Without O_NONBLOCK opening would wait for a writer.
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(from)?.into()
     };

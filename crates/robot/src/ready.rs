@@ -24,10 +24,10 @@ const ECHO_NS: i64 = 1_000_000;
 /// A pause while a link is full or nothing arrives.
 const PAUSE_NS: i64 = 200_000;
 
-/// So often every servo is told to switch off, …
+/// So often every servo is commanded to switch off, …
 const OFFS: usize = 3;
 
-/// … and so long a bus has for what all of them are told.
+/// … and so long a bus has for the commands to all of them.
 const OFF_NS: i64 = 5_000_000;
 
 /// Why a servo is not ready.
@@ -45,7 +45,7 @@ pub struct NotReady {
 /// Lets down what is still on, as far as it can be, switches every servo off, and goes through the dialogue of all.
 ///
 /// # Errors
-/// The first servo that does not answer, or not as it has to. Every servo was told to switch off.
+/// The first servo that does not answer, or not as it has to. Every servo was commanded to switch off.
 pub fn make_ready(
     links: &mut [Box<dyn Link>],
     cycle: &mut Cycle,

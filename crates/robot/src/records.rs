@@ -67,7 +67,7 @@ impl RunLog {
         Self { parameters: list.iter().map(|parameter| parameter.name.clone()).collect(), ..self }
     }
 
-    /// What goes wrong with the log becomes an `event`, so that whoever follows the run sees it.
+    /// What goes wrong with the log becomes an `event`, so that a live view shows it.
     pub(crate) fn tell_trouble(&self, plan: &mut Plan, console: &Arc<Console>) {
         let console = Arc::clone(console);
         plan.tell_trouble(self.event, move |error| {

@@ -14,7 +14,7 @@ pub use crate::stats::RunStats;
 
 /// Someone who wants to know about every tick: the recorder, the statistics, a live view.
 pub trait Observer {
-    /// Told after each tick. As bound as the tick itself: no allocation, lock, print or wait.
+    /// Called after each tick. As bound as the tick itself: no allocation, lock, print or wait.
     fn tick(&mut self, tick: &Tick<'_>);
 }
 

@@ -65,7 +65,7 @@ pub enum SessionError {
 }
 
 /// A run under way. Dropped, it brings the robot down and blocks until that is done, as [`Session::wait`] does after
-/// [`Session::stop`]: a robot that nobody holds any more could not be stopped.
+/// [`Session::stop`]: a robot without a handle could not be stopped.
 pub struct Session {
     stop: Arc<AtomicBool>,
     live: Consumer<record::Tick>,
@@ -179,7 +179,7 @@ impl Session {
             };
             Ok((machine, stats, grants))
         };
-        // A panic is not printed: the thread must end, even when nobody reads what it would say.
+        // A panic is not printed: the thread must end, even when its output is not read.
         let work = move || {
             let mut panic = Panic::new();
             panics::catch(&mut panic, work).unwrap_or_else(|| Err(SessionError::Panicked(panic.to_string())))

@@ -84,7 +84,7 @@ impl Teleop {
     /// No input yet.
     pub const NONE: Self =
         Self { forward: 0.0, left: 0.0, turn: 0.0, height: 0.0, roll: 0.0, pitch: 0.0, age_ns: i64::MAX };
-    /// An input older than this says nothing any more: whoever steers sends one every 50 ms.
+    /// An input older than this says nothing any more: the sender sends one every 50 ms.
     pub const STALE_NS: i64 = 300_000_000;
 
     /// This input; zero everywhere if it is stale.

@@ -1,6 +1,6 @@
 //! Teleoperation: the newest input of a person who steers, for the loop.
 //!
-//! The stick is the heartbeat: whoever steers sends an input every 50 ms while it is held. An input that is too old when it
+//! The stick is the heartbeat: its sender sends an input every 50 ms while it is held. An input that is too old when it
 //! arrives is dropped and counted; one that no newer one follows grows old in the state, and once it is too old, nothing is asked for
 //! any more ([`Teleop::fresh`]). So a frozen window, a closed laptop and a network that delivers late all look like silence.
 //!
@@ -62,7 +62,7 @@ pub struct SteeringReceiver {
     news: Option<Input>,
 }
 
-/// The end of whoever receives inputs. Clones steer the same robot; the newest input counts.
+/// The end that receives inputs. Clones steer the same robot; the newest input counts.
 #[derive(Clone)]
 pub struct Steering(Arc<Shared>);
 
@@ -115,7 +115,7 @@ impl Stick {
         if decided_ns > now_ns || !is_fresh(decided_ns) {
             return Err(Dropped::Stale);
         }
-        // One at a time: two sticks would throw the robot to and fro. Whoever steers has it until his input is stale.
+        // One at a time: two sticks would throw the robot to and fro. A sender has it until its input is stale.
         let held = self.0.as_ref().filter(|held| is_fresh(held.decided_ns));
         if held.is_some_and(|held| held.by != by) {
             return Err(Dropped::Other);

@@ -189,7 +189,7 @@ impl Machine {
     /// Makes every servo ready, as its family needs it; before the first tick. May wait, and allocates.
     ///
     /// # Errors
-    /// A servo that must not be driven. Every servo was told to switch off.
+    /// A servo that must not be driven. Every servo was commanded to switch off.
     pub fn make_ready(&mut self, time: &mut impl Time) -> Result<(), NotReady> {
         ready::make_ready(&mut self.links, &mut self.cycle, self.supervisor.settings(), time)
     }

@@ -15,7 +15,7 @@ const MOST_LINKS: usize = 16;
 /// before the bus deadline replies no longer count in real time.
 pub const LAST_LOOK_NS: i64 = 20_000;
 
-/// What waking up takes; so long before something is due nobody goes to sleep.
+/// What waking up takes; so long before something is due the loop does not sleep.
 const WAKING_NS: i64 = 80_000;
 
 /// The loop's source of time. Everything below the loop gets the time as an argument; only this reads a clock.
@@ -41,13 +41,13 @@ pub trait Time {
         0
     }
 
-    /// Told right after the wait for a tick, so that the tick's disturbances can be watched: when it woke, how late that
+    /// Called right after the wait for a tick, so that the tick's disturbances can be watched: when it woke, how late that
     /// was, and how much of that had passed before the wait began.
     fn woke(&mut self, now_ns: i64, late_ns: i64, previous_ns: i64) {
         let _ = (now_ns, late_ns, previous_ns);
     }
 
-    /// Told at the end of the bus cycle, so that time away within it can be distinguished.
+    /// Called at the end of the bus cycle, so that time away within it can be distinguished.
     fn collected(&mut self) {}
 
     /// Time the thread was kept from its CPU between [`Time::woke`] and [`Time::collected`], other than by itself. None in

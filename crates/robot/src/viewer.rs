@@ -1,4 +1,4 @@
-//! The live view of a run, `khz view` as a process of its own: its memory, its threads and whoever looks are not the loop's.
+//! The live view of a run, `khz view` as a process of its own: its memory, its threads and its clients are not the loop's.
 //!
 //! [`Options::start`] goes before the real-time set-up, which a child would inherit. What it returns for
 //! [`crate::launch::LaunchOptions::live`] never makes the loop wait.
@@ -27,7 +27,7 @@ pub const TOKEN: &str = "KHZ_VIEW_TOKEN";
 
 /// So long a view may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So long it may take to show the rest of a run. One that takes longer may be frozen, and holds nobody up.
+/// So long it may take to show the rest of a run. One that takes longer may be frozen, and does not delay the end.
 const ENDING: Duration = Duration::from_secs(1);
 /// More than a view says, bytes.
 const LONGEST: u64 = 4096;
@@ -159,7 +159,7 @@ pub fn find(beside: &[PathBuf]) -> Result<PathBuf, ViewerError> {
     folders.map(|folder| folder.join(PROGRAM)).find(is_program).ok_or(ViewerError::NoProgram)
 }
 
-/// What a program says, line by line. A thread reads it: whoever waits for a line need not wait for ever.
+/// What a program says, line by line. A thread reads it, so waiting for a line can time out.
 fn lines_of(said: ChildStdout) -> Receiver<String> {
     let (lines, read) = sync_channel(1);
     std::thread::spawn(move || {

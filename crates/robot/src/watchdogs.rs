@@ -73,7 +73,7 @@ pub struct Watchdogs {
 }
 
 impl Watchdogs {
-    /// Opens what the robot file and systemd ask for and feeds it as long as [`Pulsing`] is told of ticks; `None` if nobody
+    /// Opens what the robot file and systemd ask for and feeds it as long as [`Pulsing`] is told of ticks; `None` if neither
     /// asks for anything. `period_ns` is the loop's.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ impl Systemd {
     fn at(path: &OsStr) -> Result<Self, WatchdogError> {
         let open = || {
             let socket = UnixDatagram::unbound()?;
-            // Whoever does not read must not keep the other watchdog from being fed.
+            // A device that does not read must not keep the other watchdog from being fed.
             socket.set_nonblocking(true)?;
             match path.as_bytes() {
                 [b'@', name @ ..] => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,

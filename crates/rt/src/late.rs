@@ -67,7 +67,7 @@ pub struct Causes {
     /// A page came from disk, or many from memory.
     #[serde(alias = "fault")]
     pub page_fault: u64,
-    /// Nobody the kernel knows had the CPU: hypervisor, firmware, interrupts off, timer slack, idle state.
+    /// Unaccounted for by the kernel: hypervisor, firmware, interrupts off, timer slack, idle state.
     #[serde(alias = "stolen")]
     pub unaccounted: u64,
     /// The controller had the CPU.
@@ -151,7 +151,7 @@ pub struct LostTicks {
     pub blocked: u64,
     /// It waited for a page from disk.
     pub page_fault: u64,
-    /// Nobody the kernel knows had the CPU.
+    /// Unaccounted for by the kernel.
     pub unaccounted: u64,
 }
 
@@ -173,7 +173,7 @@ impl Lost {
     }
 
     /// Of the unaccounted time, how much the steal that the kernel counted explains: never more than that. The rest is
-    /// unexplained. (The count may lack one step of 10 ms; a step that nobody counted explains nothing.)
+    /// unexplained. (The count may lack one step of 10 ms; a step that was not counted explains nothing.)
     #[must_use]
     pub fn steal_at_most_ns(&self, counted_ns: i64) -> i64 {
         self.time_ns.unaccounted.min(counted_ns.max(0))

@@ -1,8 +1,8 @@
 //! Panics that are kept, not printed.
 //!
-//! By default a panic is printed on stderr before it unwinds. When nobody reads stderr (a pipe that is full, a terminal
+//! By default a panic is printed on stderr before it unwinds. When stderr is not read (a pipe that is full, a terminal
 //! stopped by Ctrl-S) that write never returns, and a loop that could still bring its robot down hangs instead.
-//! [`catch`] keeps the message in memory that exists already; whoever called it reports it when there is time.
+//! [`catch`] keeps the message in memory that exists already; the caller reports it when there is time.
 //!
 //! ```
 //! use khz_rt::panics::{self, Panic};
@@ -95,7 +95,7 @@ impl fmt::Debug for Panic {
 
 /// Makes [`catch`] quiet from now on, once per process. Panics outside of it go to the hook that was set before.
 ///
-/// A hook set later replaces this one, and panics are printed again; whoever sets one calls the hook before it
+/// A hook set later replaces this one, and panics are printed again; a program that sets one calls the hook before it
 /// (`std::panic::take_hook`) too. Locks and allocates; does nothing on a thread that panics just now.
 pub fn install() {
     static INSTALLED: Once = Once::new();

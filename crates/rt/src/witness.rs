@@ -225,7 +225,7 @@ pub struct Shares {
     pub blocked: i64,
     /// It waited for a page from disk.
     pub page_fault: i64,
-    /// Nobody the kernel knows had the CPU: hypervisor, firmware (SMI), interrupts off, timer slack, idle state.
+    /// Unaccounted for by the kernel: hypervisor, firmware (SMI), interrupts off, timer slack, idle state.
     pub unaccounted: i64,
 }
 
@@ -332,7 +332,7 @@ pub enum Cause {
     /// It waited for a page from disk, or for many from memory.
     #[serde(alias = "fault")]
     PageFault,
-    /// Nobody the kernel knows had the CPU. Results before 2026-11-22 say `stolen`, which there is the whole remainder:
+    /// Unaccounted for by the kernel. Results before 2026-11-22 say `stolen`, which there is the whole remainder:
     /// also what the tick before took, what the thread waited for by itself, and faults.
     #[serde(alias = "stolen")]
     Unaccounted,

@@ -1,7 +1,7 @@
 //! Looking at a run while it goes on, without disturbing it.
 //!
 //! There are two tallies. The sender writes to one. A reader hands it the other, empty, and at the end of its tick the
-//! sender exchanges them. The sender never waits, and the reader gets a tally that nobody writes to: a double buffer with
+//! sender exchanges them. The sender never waits, and the reader gets a tally that is not being written: a double buffer with
 //! the roles of a writer–reader phaser. With one writer, two rings of one slot each are enough.
 use super::ledger::Ledger;
 use super::plan::Plan;

@@ -102,7 +102,7 @@ pub struct LabResults {
 
 impl Lab {
     /// Builds the network, makes the experiments one after the other, and removes the network again. `progress`
-    /// is told the name of each.
+    /// is given the name of each.
     ///
     /// # Errors
     /// If the plan cannot be, the machine does not let us make namespaces (it takes root), or the kernel has no qdisc for

@@ -21,14 +21,14 @@ pub struct Ledger {
     start_ns: i64,
     /// Until when the run's time is counted.
     counted_to_ns: i64,
-    /// A broadcast was sent: whoever answers is a device.
+    /// A broadcast was sent: whatever answers is a device.
     open: bool,
     devices: Vec<Device>,
     by_address: HashMap<SocketAddr, usize>,
     /// The tick that is asking now and how many answers it still waits for.
     turn: Turn,
     waiting: usize,
-    /// Nobody knows how many will answer this tick.
+    /// How many will answer this tick is unknown.
     finding: bool,
     /// A question of this tick could not be sent, so it cannot get all its answers.
     unsent: bool,
@@ -346,8 +346,8 @@ impl Ledger {
         }
     }
 
-    /// An ICMP message says that a question did not get to this address: nobody listens there (`refused`), or there is no
-    /// way to it. To an address that was not asked (a broadcast's) it counts for nobody.
+    /// An ICMP message says that a question did not get to this address: the port is closed (`refused`), or there is no
+    /// way to it. To an address that was not asked (a broadcast's) it counts for no device.
     pub fn undelivered(&mut self, to: SocketAddr, refused: bool) {
         let Some(index) = self.by_address.get(&to) else { return };
         let counts = &mut self.tally.devices[*index].counts;

@@ -121,7 +121,7 @@ impl Plan {
         if self.ask == Ask::Broadcast && self.targets.len() != 1 {
             return problem("a broadcast goes to one address".into());
         }
-        // Whose answer it is, is told by its address alone.
+        // Its address alone shows whose answer it is.
         let mut told = HashSet::new();
         if let Some(twice) = self.targets.iter().find(|target| !told.insert(*target)) {
             return problem(format!("the device {twice} is named twice: name it once"));

@@ -103,7 +103,7 @@ pub struct SplitResults {
     pub between: Distribution,
     /// From there to the program.
     pub back: Distribution,
-    /// From the card's sending to its receiving, by the card's clock; empty if no card told.
+    /// From the card's sending to its receiving, by the card's clock; empty if no card reports it.
     pub card: Distribution,
     /// Round trips that could not be split.
     pub missing: u64,

@@ -18,7 +18,7 @@ pub struct RoundTrip {
     pub device: [u8; 16],
     /// The device's port.
     pub device_port: u16,
-    /// The address of the sender that told, all zero if it wrote the log itself.
+    /// The address of the sender that reported it, all zero if it wrote the log itself.
     pub sender: [u8; 16],
     /// When it was asked, ns since the run began.
     #[tlog(unit = "ns")]

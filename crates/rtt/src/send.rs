@@ -28,7 +28,7 @@ mod turns;
 use seen::Seen;
 use turns::Turns;
 
-/// How far the run is, for whoever looks on meanwhile.
+/// How far the run is, for progress displays.
 #[derive(Debug, Default)]
 pub struct Live {
     /// Ticks made.
@@ -500,7 +500,7 @@ fn on_our_clock(realtime: i64) -> Option<i64> {
     near.map(|ahead_ns| realtime - ahead_ns)
 }
 
-/// A number nobody can guess, from the seed the standard library draws from the system for its hash maps. Of 53 bits, so
+/// A number that cannot be guessed, from the seed the standard library draws from the system for its hash maps. Of 53 bits, so
 /// that programs that keep numbers as float64 have all of it.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish() >> 11

@@ -71,7 +71,7 @@ pub struct Socket {
     receive: Receive,
     /// The kernel is asked for times of arrivals, at least.
     stamped: bool,
-    /// To whom a datagram did not get, and whether nobody listened there; not yet taken. Never grows.
+    /// To whom a datagram did not get, and whether its port was closed; not yet taken. Never grows.
     undelivered: Vec<(SocketAddr, bool)>,
     /// When the last datagrams left, by their number; none while the kernel is not asked for times.
     sent: Option<Vec<(u32, Stamps)>>,
@@ -127,7 +127,7 @@ impl Socket {
         Ok(())
     }
 
-    /// To whom a datagram could not be delivered, and whether that is because nobody listens there; each is reported once.
+    /// To whom a datagram could not be delivered, and whether that is because its port is closed; each is reported once.
     pub fn undelivered(&mut self) -> Option<(SocketAddr, bool)> {
         self.undelivered.pop()
     }

@@ -22,7 +22,7 @@ pub struct Tally {
     pub planned: Planned,
     /// What came and was no answer of this run.
     pub unexpected: Unexpected,
-    /// Answers nobody saw arrive.
+    /// Answers that were not seen to arrive.
     pub unattended: Unattended,
     /// Cycles that took unusually long.
     pub excursions: Excursions,
@@ -89,7 +89,7 @@ pub struct Parts {
     pub between_ns: i64,
     /// As [`Split::back`].
     pub back_ns: i64,
-    /// As [`Split::card`], if the card told.
+    /// As [`Split::card`], if the card reports it.
     pub card_ns: Option<i64>,
 }
 

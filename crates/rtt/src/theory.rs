@@ -83,7 +83,7 @@ pub struct Shares {
     pub measured_ns: f64,
     /// Of it, computed: all passes over the wires, with the switches' own delay.
     pub wire_ns: f64,
-    /// Of it, told by the device: how long its program had the request, p50.
+    /// Of it, as reported by the device: how long its program had the request, p50.
     pub held_ns: f64,
     /// The rest: the sender's and the device's operating system, driver and network card. Below zero if the
     /// network is faster than was said.

@@ -3,7 +3,7 @@
 //!
 //! A new count is an entry here; so is the most of something, which only ticks that were late or cost something can raise, so that
 //! the others pay nothing for it; a new time is an entry and a line in [`Tally`](crate::tally::Tally) that records it.
-//! Whoever tells of a run (text, JSON, page, `--require`, live view, fleet) goes through [`COUNTS`] and [`TIMES`].
+//! Every account of a run (text, JSON, page, `--require`, live view, fleet) goes through [`COUNTS`] and [`TIMES`].
 
 use crate::costs::Costly;
 use crate::late::Judged;
@@ -13,7 +13,7 @@ use khz_rt::{Cause, Histogram, Summary};
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
-/// The ticks that count where one number is told.
+/// The ticks that count where one number is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// The controlled ones; what happened outside stands beside it.
@@ -66,7 +66,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Its value where one number is told.
+    /// Its value where one number is shown.
     pub fn told(&self, counts: &Counts) -> u64 {
         match self.of {
             Of::Controlled => (self.within)(&counts.controlled),

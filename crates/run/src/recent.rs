@@ -1,4 +1,4 @@
-//! The counts of the last ten seconds, for whoever looks at a run while it goes on.
+//! The counts of the last ten seconds, for a run that goes on.
 
 use crate::costs::{Costs, LateGroup, merged};
 use crate::tally::{Counted, Counts};

@@ -130,7 +130,7 @@ pub enum Loss {
     #[default]
     #[tlog(rename = "none")]
     None = 0,
-    /// Nobody the kernel knows had the CPU.
+    /// Unaccounted for by the kernel.
     #[tlog(rename = "unaccounted")]
     Unaccounted = 1,
     /// Other threads had it.

@@ -78,7 +78,7 @@ pub struct Facts {
     pub late_replies: u64,
     /// Further replies to a query that was answered.
     pub duplicates: u64,
-    /// Replies that were the one or the other, where nobody can tell which.
+    /// Replies that were the one or the other, where it is unknown which.
     pub late_or_duplicates: u64,
     /// Frames that were no reply to a query.
     pub unexpected_frames: u64,
@@ -216,7 +216,7 @@ const BAD_SHARE: f64 = 0.01;
 /// From this share of changed commands on the robot does not do what its controller wants.
 const CHANGED_SHARE: f64 = 0.1;
 
-/// The verdict on these facts. Whoever lost a period gets no good one.
+/// The verdict on these facts. A run that lost a period gets no good one.
 #[must_use]
 pub fn judge(facts: &Facts) -> Verdict {
     let mut reasons: Vec<(Level, String)> = Vec::new();

@@ -1,6 +1,6 @@
 //! Keys of a robot file, declared once.
 //!
-//! Whoever owns a setting declares it where it is used: [`section!`] a table with its keys, [`words!`] a choice. Each gets
+//! A setting is declared where it is used: [`section!`] a table with its keys, [`words!`] a choice. Each gets
 //! from one declaration how it is read (every mistake reported, with its place and what to write instead), its range, its
 //! default, its line in the documentation ([`reference()`]), its JSON ([`serde::Serialize`]) and its JSON Schema ([`schema`]).
 //!

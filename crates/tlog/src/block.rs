@@ -72,7 +72,7 @@ impl Header {
             2 => BlockKind::Data,
             3 => BlockKind::Index,
             5 => BlockKind::Marker,
-            // 4 is reserved for a dictionary, which nobody has ever written.
+            // 4 is reserved for a dictionary, which has never been written.
             kind => return Err(Error::BlockType { offset, kind }),
         };
         let size = input.varuint().map_err(wrong)?;
@@ -96,7 +96,7 @@ pub(crate) struct SchemaBody<'a> {
     pub identifier: u64,
     pub name: &'a str,
     pub schema: &'a [u8],
-    /// Flags nobody has defined; they are ignored and reported.
+    /// Undefined flags; they are ignored and reported.
     pub unknown_flags: Option<DecodeError>,
 }
 

@@ -32,13 +32,13 @@ pub enum Flaw {
     /// An integer that does not fit 64 bits.
     #[error("an integer longer than 64 bits")]
     Overlong,
-    /// A type code nobody has defined.
+    /// An undefined type code.
     #[error("unknown type code {0}")]
     TypeCode(u64),
     /// A fixed-size integer of a size other than 1, 2, 4 or 8.
     #[error("an integer of {0} bytes; only 1, 2, 4 and 8 exist")]
     IntegerSize(u8),
-    /// Flags nobody has defined.
+    /// Undefined flags.
     #[error("unknown {what} flags {flags:#x}")]
     Flags {
         /// Whose flags.
@@ -95,7 +95,7 @@ pub enum Error {
     /// The file does not begin like a log.
     #[error("not a TLOG0003 log: it does not begin with the eight bytes \"TLOG0003\"")]
     NotALog,
-    /// Header flags nobody has defined; the blocks could mean anything.
+    /// Undefined header flags; the blocks could mean anything.
     #[error("byte 8: unknown header flags {flags:#x}; a newer program may have written this log")]
     HeaderFlags {
         /// The flags.
@@ -119,7 +119,7 @@ pub enum Error {
         /// What the file still has.
         left: u64,
     },
-    /// A block type nobody has defined; what follows cannot be trusted.
+    /// An undefined block type; what follows cannot be trusted.
     #[error("byte {offset}: unknown block type {kind}; the log is damaged here")]
     BlockType {
         /// Start of the block.

@@ -480,7 +480,7 @@ impl<S: Source> Reader<S> {
             match self.header_at(entry.schema) {
                 Ok(header) if header.kind == BlockKind::Schema => {
                     match self.learn_as(BlockAt { position: entry.schema, header }, Some(entry.identifier)) {
-                        // Reported to whoever reads on to it.
+                        // Reported when it is read.
                         Err(error) if error.is_contained() => {}
                         other => other?,
                     }

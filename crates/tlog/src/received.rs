@@ -6,7 +6,7 @@ pub const SENDERS: &str = "sender";
 pub const GAPS: &str = "gaps";
 /// The records that mark such a log, samples or not.
 pub const MARKS: [&str; 2] = [SENDERS, GAPS];
-/// How far ahead of the clock of whoever receives a sample may be, µs: clocks differ.
+/// How far ahead of the receiver's clock a sample may be, µs: clocks differ.
 pub const AHEAD_US: i64 = 1_000_000;
 /// How old a sample may be when it arrives, µs: its sender may have waited for its own disk. One that is older, or
 /// further ahead, has the time of its arrival instead.

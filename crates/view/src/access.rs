@@ -12,7 +12,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Whoever knows the token. Without one the server must be reachable from this computer only.
+    /// Clients with the token. Without one the server must be reachable from this computer only.
     #[must_use]
     pub fn with_token(self, token: impl Into<String>) -> Self {
         Self { token: Some(token.into()), ..self }

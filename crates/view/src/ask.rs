@@ -50,7 +50,7 @@ impl Asking {
         match question {
             // None is not the same as none that is known: a run that has just begun says them with its first records.
             Question::Parameters if hub.latest("parameters").is_none() => {
-                Err(Denied::Unreachable("the robot has not told its parameters yet: ask again".into()))
+                Err(Denied::Unreachable("the robot has not reported its parameters yet: ask again".into()))
             }
             Question::Parameters => Ok(Some(Told::Parameters { parameters: hub.parameters() })),
             Question::Now => Ok(Some(Told::Now { now_us: hub.now_us(), run: hub.run().session })),

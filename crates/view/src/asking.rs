@@ -18,13 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Why a server could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody is there.
+    /// No server is there.
     #[error("no live view at {0}: {1}")]
     Nobody(SocketAddr, io::Error),
     /// The server does not want to talk.
     #[error("the server refused: {0}")]
     Refused(String),
-    /// The server was heard, but not the robot behind it.
+    /// The server answered, but not the robot behind it.
     #[error("{0}")]
     Unanswered(String),
     /// The conversation broke off.
@@ -52,7 +52,7 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// Nobody is there, or the token is not the right one.
+    /// No server is there, or the token is wrong.
     pub fn open(at: SocketAddr, token: Option<&str>) -> Result<Self, AskError> {
         let mut stream =
             TcpStream::connect_timeout(&at, PATIENCE).map_err(|error| AskError::Nobody(at, error))?;
@@ -83,7 +83,7 @@ impl Connection {
     /// The robot's parameters, each as an object with `name`, `type`, `unit`, `min`, `max`, `default`, `text` and `value`.
     ///
     /// # Errors
-    /// The server does not answer, or the robot has not told its parameters yet.
+    /// The server does not answer, or the robot has not reported its parameters yet.
     pub fn parameters(&mut self) -> Result<Vec<Value>, AskError> {
         let mut answer = self.ask(Question::Parameters)?;
         match answer.get_mut("parameters").map(Value::take) {

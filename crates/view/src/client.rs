@@ -1,4 +1,4 @@
-//! A websocket client and its thread: what it says is answered, what is for it is sent, and nobody waits for it.
+//! A websocket client and its thread: what it says is answered, what is for it is sent, and nothing waits for it.
 
 use crate::hub::Hub;
 use crate::page::PageClient;
@@ -98,13 +98,13 @@ pub(crate) fn converse(
         line.check(hub)?;
         line.wait(peer)?;
     }
-    // What it has said already is heard: it may be Stop.
+    // What it has sent already is read: it may be Stop.
     line.hear(peer, speaker.as_mut(), hub)?;
     line.socket.close(Some(leave()))?;
     line.flush()
 }
 
-/// What a client is told that has to leave: the server ends, or others need the seat.
+/// What a client receives that has to leave: the server ends, or others need the seat.
 fn leave() -> CloseFrame {
     CloseFrame {
         code: CloseCode::Again,
@@ -127,7 +127,7 @@ struct Line {
 }
 
 impl Line {
-    /// Answers. What a client asks is always heard, however slowly it reads: it may be Stop. What it asks to see is not
+    /// Answers. What a client asks is always read, however slowly it reads answers: it may be Stop. What it asks to see is not
     /// kept without bound; whether it was stopped is a notice, and kept.
     fn say(&mut self, replies: Vec<Reply>) -> Result<(), Error> {
         for reply in replies {
@@ -181,7 +181,7 @@ impl Line {
     fn hear(&mut self, peer: &Peer, speaker: &mut dyn Speaker, hub: &Hub) -> Result<(), Error> {
         for heard in 0.. {
             if heard == MAX_HEARD {
-                // Whoever says so much waits.
+                // A client that sends so much waits.
                 std::thread::sleep(BREATH);
                 return Ok(());
             }

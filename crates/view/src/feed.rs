@@ -45,7 +45,7 @@ pub fn socket(socket: OwnedFd, hub: &Hub) -> io::Result<()> {
 }
 
 /// Takes in what a robot sends to a UDP port (`log.stream` of its robot file), for ever; of the address `only` alone, if it is
-/// named. One sender at a time: another is heard when the first has ended its run, or was silent for two seconds. `report` is
+/// named. One sender at a time: another is accepted when the first has ended its run, or was silent for two seconds. `report` is
 /// called once for each of the senders that are ignored, with the reason.
 ///
 /// # Errors
@@ -84,7 +84,7 @@ fn pass_on(
             let mut buffer = vec![0; MAX];
             loop {
                 match receive(&mut buffer) {
-                    // Whoever asked does not wait until this process has caught up with the samples.
+                    // A client that asked does not wait until this process has caught up with the samples.
                     Ok(Some(len)) if is_answer(&buffer[..len.min(MAX)]) => {
                         hub.datagram(&buffer[..len.min(MAX)])
                     }

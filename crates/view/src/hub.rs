@@ -30,7 +30,7 @@ pub(crate) const PROGRAM: &str = "program";
 
 /// A robot's run as this server knows it. All of it can be used from any thread.
 ///
-/// Whoever needs the store and something else asks for them one after the other: while the store is held no sample comes
+/// Code that needs the store and something else locks them one after the other: while the store is held no sample comes
 /// in.
 #[derive(Debug)]
 pub struct Hub {
@@ -224,7 +224,7 @@ impl Hub {
         robot.send(&input(by, *teleop, age_ms))
     }
 
-    /// Whether a request that changes something is one too many. First of all: a flood of refusals holds up nobody.
+    /// Whether a request that changes something is one too many. First of all: a flood of refusals delays no other client.
     fn may_change(&self, client: &Peer) -> Result<(), Denied> {
         let now_us = self.now_us();
         if !client.may_change(now_us) {
@@ -324,7 +324,7 @@ impl Hub {
         }
         let mut taken = Vec::new();
         let is_new = self.state().take_in(bytes, self.now_us(), &mut taken);
-        // One lock after the other: a client that searches the store delays nobody who only wants the newest.
+        // One lock after the other: a client that searches the store does not delay one that only wants the newest.
         let mut store = self.store();
         if is_new {
             *store = Store::default();

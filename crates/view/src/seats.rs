@@ -1,4 +1,4 @@
-//! Who leaves when there are more connections than seats, so that nobody keeps others from Stop: of the address with the most
+//! Who leaves when there are more connections than seats, so that no client keeps others from Stop: of the address with the most
 //! seats, the one that was idle for the longest.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -59,7 +59,7 @@ impl Senders {
                 self.present = None;
                 Ok(())
             }
-            // Damaged ones of the present sender are counted by whoever takes them in.
+            // Damaged ones of the present sender are counted where they are taken in.
             (Some(_), _) => Ok(()),
             (None, _) => Err(Ignored::Invalid),
         }

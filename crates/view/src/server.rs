@@ -33,7 +33,7 @@ pub trait Fleet: std::fmt::Debug + Send + Sync {
     /// A robot's run; none if there is no such robot. Called for every connection.
     ///
     /// # Errors
-    /// Why it cannot be shown, for whoever wants to see it.
+    /// Why it cannot be shown.
     fn hub(&self, robot: &str) -> Result<Option<Arc<Hub>>, String>;
 
     /// The runs that anybody may look at.

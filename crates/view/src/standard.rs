@@ -66,7 +66,7 @@ impl Standard {
         }
     }
 
-    /// How much time lies between two messages at least, µs: nobody sees a trunk turn more often.
+    /// How much time lies between two messages at least, µs: a trunk that turns is not seen more often.
     pub fn period_us(self) -> i64 {
         match self {
             Self::Tf => 20_000,
@@ -235,7 +235,7 @@ pub fn imu(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
     cdr(&object(std::iter::once(header()).chain(parts)), &out)
 }
 
-/// How the trunk is turned. Where it is nobody knows.
+/// How the trunk is turned. Its position is unknown.
 pub fn tf(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
     let rotation = quaternion(value)?;
     // Viewers refuse a transform that turns by no number, as before the first reading.

@@ -116,7 +116,7 @@ impl Topics {
         self.channels.iter_mut().for_each(|channel| channel.subscribers.retain(|one| one.id != peer.id));
     }
 
-    /// Passes on a sample of a record to whoever subscribes to what is made of it. `view` is how this server is.
+    /// Passes on a sample of a record to the subscribers of what is made of it. `view` is how this server is.
     pub fn sample(
         &mut self,
         record: usize,

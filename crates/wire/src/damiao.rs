@@ -145,7 +145,7 @@ impl RegisterReply {
         [id, 0, self.asked, self.register, a, b, c, d]
     }
 
-    /// What a reply of the servo of this id says, unless it is its state. Whoever reads a state has asked here first.
+    /// What a reply of the servo of this id says, unless it is its state. Code that reads a state asks here first.
     ///
     /// The state of a servo that is off may look the same: at three of 65536 positions, 12.4 to 12.5 rad from its zero.
     pub fn parse(payload: &[u8], id: u8) -> Option<Self> {

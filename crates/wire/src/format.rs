@@ -51,7 +51,7 @@ impl Format {
             .try_fold(Self::new(), |format, &(register, resolution)| format.with(register, resolution))
     }
 
-    /// What the official clients ask for unless told otherwise: mode int8; position, velocity, torque float;
+    /// What the official clients ask for by default: mode int8; position, velocity, torque float;
     /// voltage, temperature, fault int8.
     pub fn default_query() -> Self {
         use Resolution::{Float, Int8};
@@ -66,7 +66,7 @@ impl Format {
         ])
     }
 
-    /// What the official C++ client sends unless told otherwise: position and velocity as floats.
+    /// What the official C++ client sends by default: position and velocity as floats.
     pub fn default_position() -> Self {
         use Resolution::Float;
         Self::listed(&[(Register::COMMAND_POSITION, Float), (Register::COMMAND_VELOCITY, Float)])

@@ -15,7 +15,7 @@
 //! | [`command`] | what a host tells a servo → payload |
 //! | [`reply`] | payload → what a servo says of itself |
 //! | [`template`] | the two of them with everything but the numbers done beforehand, for the tick |
-//! | [`device`] | request → reply, for whoever plays a device |
+//! | [`device`] | request → reply, for an emulated device |
 //! | [`fdcanusb`] | frame ⇄ lines of text, of the USB adapter and of the UART |
 //! | [`slcan`] | frame ⇄ lines of text of CANable and Lawicel adapters |
 //! | [`text`] | lines ⇄ a byte stream |

@@ -1,4 +1,4 @@
-//! The pi3hat's SPI registers: blobs of bytes, for the host and for whoever plays the hat.
+//! The pi3hat's SPI registers: blobs of bytes, for the host and for an emulated hat.
 //!
 //! Three processors hang on the SPI buses; each access is one address byte and the register's bytes. Facts
 //! from mjbots/pi3hat `fw/can_bridge.h`, `fw/imu.h`, `fw/device_info.h` and `docs/reference.md`. Numbers are
@@ -161,7 +161,7 @@ pub struct CanConfig {
     pub fd: bool,
     /// Data phase at the data bit rate.
     pub bit_rate_switch: bool,
-    /// Repeat frames nobody acknowledged.
+    /// Repeat unacknowledged frames.
     pub automatic_retransmission: bool,
     /// Listen and acknowledge only.
     pub restricted_mode: bool,
@@ -171,7 +171,7 @@ pub struct CanConfig {
     pub nominal_timing: BitTiming,
     /// Overrides of the data bit timing.
     pub data_timing: BitTiming,
-    /// ms after which frames that nobody acknowledged are dropped; from protocol version 4 on.
+    /// ms after which unacknowledged frames are dropped; from protocol version 4 on.
     pub cancel_all_ms: u32,
 }
 

@@ -1,4 +1,4 @@
-//! A frame with what whoever carries it has to know, so that nobody on the way opens it.
+//! A frame with what a link has to know of it, so that no link has to parse it.
 
 use crate::frame::Frame;
 
@@ -9,12 +9,12 @@ pub struct Request<'a> {
     pub frame: &'a Frame,
     /// The device meant; all on the bus if `None`.
     pub to: Option<u8>,
-    /// How many replies it brings; [`Request::UNKNOWN`] if nobody knows.
+    /// How many replies it brings; [`Request::UNKNOWN`] if unknown.
     pub replies: u16,
 }
 
 impl Request<'_> {
-    /// The number of replies to a question to all whose number nobody knows.
+    /// The number of replies to a question to all whose number is unknown.
     pub const UNKNOWN: u16 = u16::MAX;
 
     /// The same, to be kept for later.

@@ -310,7 +310,7 @@ pub enum Reply {
         /// Its parts.
         version: [u8; 4],
     },
-    /// Its faults and warnings, told unasked.
+    /// Its faults and warnings, reported by itself.
     Faults {
         /// The id of the servo.
         id: u8,

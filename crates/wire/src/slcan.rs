@@ -134,7 +134,7 @@ pub enum Answers {
     None,
 }
 
-/// The adapter's side, for whoever plays one: commands, and which frames pass.
+/// The adapter's side, for an emulated one: commands, and which frames pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Adapter {
     answers: Answers,

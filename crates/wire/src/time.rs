@@ -93,9 +93,9 @@ impl EthernetRate {
 /// Two Ethernet links with store-and-forward switches between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EthernetPath {
-    /// The link of whoever asks.
+    /// The link of the sender of requests.
     pub sender: EthernetRate,
-    /// The link of whoever answers; those between switches are as fast.
+    /// The link of the sender of replies; those between switches are as fast.
     pub device: EthernetRate,
     /// Switches on the way.
     pub switches: u32,

@@ -66,7 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A robot whose operator can be heard where its file says; reading the file alone does not show it.
+/// A robot whose heartbeats can be received where its file says; reading the file alone does not show it.
 fn heard(robot: RobotConfig) -> Result<RobotConfig, ConfigError> {
     match khz_robot::operator::check(&robot.supervisor) {
         Ok(()) => Ok(robot),

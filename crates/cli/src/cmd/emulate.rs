@@ -55,7 +55,7 @@ fn at(text: &str) -> Result<(String, Endpoint), String> {
     Ok((bus.to_owned(), endpoint.parse().map_err(|error| format!("{error}"))?))
 }
 
-/// Serves until it is told to stop.
+/// Serves until it is asked to stop.
 pub fn run(args: Args) -> Result<ExitCode> {
     let robot = match args.robot.as_ref().map(RobotConfig::load) {
         None => RobotConfig::quadruped(),

@@ -193,8 +193,8 @@ fn read_urdf(path: &Path) -> Result<String> {
     }
 }
 
-/// The file at the rate it was made for if the cycle fits, or as near to it as it can. A file that is wrong stays as it is: whoever made
-/// it of their servos knows what to correct.
+/// The file at the rate it was made for if the cycle fits, or as near to it as it can. A file that is wrong stays as it is: its
+/// owner knows what to correct.
 fn fitting(text: String, name: &str) -> Result<Drafted> {
     let file = match budget::File::read(&text, name) {
         Ok(file) => file,

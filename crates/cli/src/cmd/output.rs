@@ -190,14 +190,14 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file beside `path` whose name nobody can guess, gone when it is dropped.
+/// A file beside `path` whose name cannot be guessed, gone when it is dropped.
 fn part_beside(path: &Path) -> io::Result<(File, TempPath)> {
     let mut builder = tempfile::Builder::new();
     // As for every new file, the user's mask takes away from it.
     builder.prefix(PART[0]).suffix(PART[1]).permissions(Permissions::from_mode(0o666));
     let folder = folder_of(path);
     folder.metadata()?;
-    // Its message names a path that nobody knows.
+    // Its message names a temporary path.
     let made = builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()));
     Ok(made?.into_parts())
 }

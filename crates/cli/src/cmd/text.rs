@@ -1,7 +1,7 @@
 //! Text for people: results on stdout, everything else on stderr.
 //!
 //! Names in logs, answers of devices and names of files come from outside, and a terminal obeys what they contain. So
-//! everything printed goes through [`Printable`]. Nothing here panics when nobody reads it: a closed pipe, a full disk or a
+//! everything printed goes through [`Printable`]. Nothing here panics when the output is not read: a closed pipe, a full disk or a
 //! terminal that is gone must not end a command that has a robot to bring down.
 
 use super::colour;
@@ -64,7 +64,7 @@ fn laid_out(text: &str, terminal: impl AsFd) -> String {
 pub fn tell(text: &str) {
     let mut out = io::stderr().lock();
     let text = laid_out(text, &out);
-    // There is nobody left to tell that nobody listens.
+    // A closed stderr cannot be reported.
     let _ = write(&mut out, &text);
 }
 

@@ -110,7 +110,7 @@ impl Secret {
     }
 }
 
-/// After the run nobody but a page that is open keeps the view; one that is loaded anew is away this long at the most.
+/// After the run only an open page keeps the view; one that is loaded anew is away this long at the most.
 const RELOAD: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -140,7 +140,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let (serving, link) = args.at.serve(&hub)?;
         return of_run(&args, &hub, serving, &link);
     }
-    // Before anybody can connect: whoever has seen the page may end the view.
+    // Before a client can connect: one that has seen the page may end the view.
     let stop = stop_on_signal()?;
     let (serving, link) = args.at.serve(&hub)?;
     match (&args.listen, &args.log) {
@@ -281,7 +281,7 @@ fn of_run(args: &Args, hub: &Arc<Hub>, serving: Serving, link: &str) -> Result<E
     feed::socket(std::io::stdin().as_fd().try_clone_to_owned()?, hub)?;
     let mut left: Option<Instant> = None;
     if hub.is_watched() {
-        // Whoever read it may be gone.
+        // Its reader may be gone.
         let _ = writeln!(out, "{}", viewer::STAYS).and_then(|()| out.flush());
         while left.is_none_or(|left| left.elapsed() < RELOAD) {
             left = if hub.is_watched() { None } else { left.or_else(|| Some(Instant::now())) };

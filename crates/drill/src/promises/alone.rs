@@ -325,7 +325,7 @@ pub fn derated(robot: &RobotConfig) -> Option<String> {
     })
 }
 
-/// Of robots without a body nobody knows how they come down: their joints go on moving.
+/// How robots without a body come down is unknown: their joints go on moving.
 pub fn moving_joints(robot: &RobotConfig) -> Option<String> {
     let mut bench = Bench::under_control(robot).filter(|_| robot.body.is_none())?;
     bench.tick(|bench| bench.seen.stop = Some(Cause::OperatorStop));

@@ -77,7 +77,7 @@ impl Begin {
             time_us = item.time_us;
             Ok(time_us.is_none())
         };
-        // Damage is reported by whoever writes the tables.
+        // Damage is reported when the tables are written.
         scan(&mut Reader::open(*log)?, &Selection::default(), |_| {}, to_first)?;
         id.map(|id| Self { id, time_us }).ok_or(DatasetError::Empty)
     }

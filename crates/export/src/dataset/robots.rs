@@ -47,7 +47,7 @@ pub(super) fn names<S: Source>(log: &mut Reader<S>) -> Result<BTreeMap<Option<u3
         }
         Ok(names.len() < count)
     };
-    // Damage is told by whoever reads the samples.
+    // Damage is reported when the samples are read.
     scan(log, &selection, |_| {}, each)?;
     Ok(names)
 }

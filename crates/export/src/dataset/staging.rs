@@ -15,12 +15,12 @@ const LOCK: &str = "lock";
 const PREFIX: &str = "export-";
 const ALONE: FlockOperation = FlockOperation::LockExclusive;
 
-/// Whoever has it is the only one that changes the dataset. It ends with the process, however that ends.
+/// Its owner alone changes the dataset. It ends with the process, however that ends.
 #[derive(Debug)]
 pub(super) struct Lock(#[expect(dead_code, reason = "held until it is dropped")] File);
 
 impl Lock {
-    /// Waits until nobody else has it: as long as others take to rename their files.
+    /// Waits until it is free: as long as others take to rename their files.
     pub fn wait(dataset: &Path) -> Result<Self, DatasetError> {
         let path = folder(dataset)?.join(LOCK);
         let file = options().create(true).open(&path).map_err(DatasetError::at("write", &path))?;
@@ -64,7 +64,7 @@ pub(super) fn is_unused(dataset: &Path) -> std::io::Result<bool> {
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: TempDir,
-    /// Who may remove the folder: whoever gets this lock.
+    /// The owner of this lock may remove the folder.
     _mine: File,
     count: usize,
 }
@@ -136,7 +136,7 @@ pub(super) fn in_place(path: &Path, place: &Path) -> Result<(), DatasetError> {
 }
 
 /// Removes what killed exports have left, and nothing that others may have put there: only real folders of our names with
-/// a lock that nobody holds.
+/// a lock that is free.
 fn remove_abandoned(all: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(all)? {
         let entry = entry?;

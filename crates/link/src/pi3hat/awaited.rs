@@ -5,7 +5,7 @@ use khz_wire::Request;
 /// Ids there are.
 const IDS: usize = 128;
 
-/// Replies that requests bring, by bus and device, so that a frame nobody asked for stands for no reply.
+/// Replies that requests bring, by bus and device, so that an unexpected frame stands for no reply.
 pub(super) struct Awaited {
     of_device: [[u16; IDS]; 5],
     /// To requests to all, from whichever devices.
@@ -20,7 +20,7 @@ impl Default for Awaited {
 }
 
 impl Awaited {
-    /// A request leaves on a channel. If nobody knows how many answer it, no reply is outstanding.
+    /// A request leaves on a channel. If the number of replies is unknown, no reply is outstanding.
     pub(super) fn ask(&mut self, channel: usize, request: &Request<'_>) {
         let awaited = match request.to {
             Some(device) => self.of_device[channel].get_mut(usize::from(device)),

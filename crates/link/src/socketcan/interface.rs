@@ -33,7 +33,7 @@ pub struct Interface {
     pub state: Option<State>,
     /// Its driver gives frames back once they are sent (`IFF_ECHO`).
     pub echo: bool,
-    /// A frame that nobody acknowledges is given up, not repeated (`one-shot on`).
+    /// An unacknowledged frame is given up, not repeated (`one-shot on`).
     pub one_shot: bool,
     /// After bus-off the kernel restarts the controller this much later, ms; 0 never.
     pub restart_ms: Option<u32>,

@@ -49,7 +49,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: exactly what `map` mapped, and nobody else knows the address.
+        // SAFETY: exactly what `map` mapped, and no other code has the address.
         let _ = unsafe { munmap(self.start.cast(), self.len) };
     }
 }

@@ -34,7 +34,7 @@ section! {
 
 impl UdpLink {
     /// How to reach these devices. A broadcast address reaches all of them with one datagram; any other is the address of
-    /// each, or, if nobody knows who is there (`None`), of all. Blocks while a name is looked up.
+    /// each, or, if the devices are unknown (`None`), of all. Blocks while a name is looked up.
     ///
     /// # Errors
     /// An address that leads nowhere, in words.

@@ -30,7 +30,7 @@ pub struct Plan {
     pub inputs: Inputs,
     /// How late replies come within what their servos' delays vary by: 0 is the earliest, 1 the latest, and 0.5 what a usual cycle has.
     pub lateness: f64,
-    /// The same robot when other frames travel: in a cycle before control, in which every servo is told to stop, and in one in which
+    /// The same robot when other frames travel: in a cycle before control, in which every servo is commanded to stop, and in one in which
     /// servos are switched on. `None` in these themselves.
     pub start: Option<Box<[Self; 2]>>,
 }

@@ -23,7 +23,7 @@ pub struct Prediction {
     pub cycle_ns: i64,
     /// The same in the longest cycle under control, without losses: servos are switched on, and replies come as late as they may.
     pub longest_cycle_ns: i64,
-    /// The same in the longest cycle before control, while every servo is told to stop.
+    /// The same in the longest cycle before control, while every servo is commanded to stop.
     pub start_cycle_ns: i64,
     /// Until controller, supervisor and recorder are done too.
     pub tick_ns: i64,

@@ -1,4 +1,4 @@
-//! What is kept of each tick. Pure: told the times, so that known times in give exact figures out.
+//! What is kept of each tick. Pure: the times are arguments, so that known times in give exact figures out.
 
 use khz_page::Trace;
 use khz_rt::late::{LateLog, LateTick, Lost};

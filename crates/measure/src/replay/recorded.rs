@@ -154,7 +154,7 @@ impl Recording {
         Ok(changes)
     }
 
-    /// The newest input of whoever steers; older with each tick.
+    /// The newest steering input; older with each tick.
     fn teleop(&mut self, tick: &Tick) -> Result<Teleop, ReplayError> {
         if let Some(teleop) = &mut self.teleop {
             while let Some((_, (_, input))) = teleop.next_if(|(number, _)| *number <= tick.number)? {

@@ -290,7 +290,7 @@ fn left_on(events: &[EventSummary]) -> String {
 const POLL: &str = "write `receive = \"poll\"` in `[loop]`: a loop that spins can keep the kernel from delivering the bytes of a serial \
                     port; if that is not it, check power, wiring and ids with `khz bus scan FILE`";
 
-/// What a servo says that heard no command in time.
+/// What a servo reports that received no command in time.
 const WATCHDOG: &str = "the servo's own watchdog";
 
 /// What a servo reports, or seems to report where a frame is damaged on its way.

@@ -105,7 +105,7 @@ fn check_loop(robot: &RobotConfig, reader: &mut Reader) {
     }
 }
 
-/// Names are looked up when the run begins; here only what can be nobody's address.
+/// Names are looked up when the run begins; here only what cannot be an address of a host.
 fn check_stream(robot: &RobotConfig, reader: &mut Reader) {
     let keys = [
         (
@@ -284,7 +284,7 @@ fn check_link_count(robot: &RobotConfig, reader: &mut Reader) {
     reader.problems.push(problem);
 }
 
-/// Buses nobody is on, and whose frames do not pace the loop. Only looked for when nothing else is wrong: a wrong servo may be the missing one.
+/// Buses without a servo whose frames do not pace the loop. Only looked for when nothing else is wrong: a wrong servo may be the missing one.
 fn check_idle_buses(robot: &RobotConfig, reader: &mut Reader) {
     if !reader.problems.iter().all(|problem| problem.warning) {
         return;

@@ -25,7 +25,7 @@ impl ServoConfig {
         self.model_joint.as_ref().unwrap_or(&self.name)
     }
 
-    /// Its watchdog, s; 0 if the servo is not told.
+    /// Its watchdog, s; 0 if it is not sent.
     pub fn sent_watchdog_s(&self) -> f64 {
         if self.command.watchdog == Format::None { 0.0 } else { self.watchdog_s }
     }

@@ -31,7 +31,7 @@ impl RobotConfig {
 }
 
 impl RobotConfig {
-    /// This robot as its file is checked, whoever made it: every problem at once, each with its line in [`RobotConfig::text`].
+    /// This robot as its file is checked, however it was made: every problem at once, each with its line in [`RobotConfig::text`].
     ///
     /// # Errors
     /// Something in it is wrong; see [`ConfigError`].

@@ -46,7 +46,7 @@ pub struct Beside {
 /// [`Controller::update`] runs on the loop's thread (inline mode) or on the controller's own (pipelined mode).
 /// It must not allocate, lock, print or wait, and should return well within the period: a controller that
 /// takes too long, fails or panics makes the supervisor bring the robot down gently. A panic is not printed but reported
-/// after the run ([`crate::tick::Machine::failure`]); printing may never return when nobody reads it.
+/// after the run ([`crate::tick::Machine::failure`]); printing may never return when the output is not read.
 ///
 /// ```
 /// use khz_robot::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};

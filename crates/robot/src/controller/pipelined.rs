@@ -271,7 +271,7 @@ impl Controller for Pipelined {
     }
 
     /// Ends the worker and asks its controller. One that does not return within 0.1 s is left behind with its thread
-    /// and tells nothing: whoever lands the robot must not wait for it.
+    /// and reports nothing: bringing the robot down must not wait for it.
     fn profile(&mut self) -> Vec<SectionSummary> {
         self.end().map(|mut controller| controller.profile()).unwrap_or_default()
     }

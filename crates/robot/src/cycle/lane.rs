@@ -204,7 +204,7 @@ impl Lane {
         }
     }
 
-    /// Settles who is asked first in the next cycle: whoever had no turn in this one. Where all had one, on half-duplex buses a
+    /// Settles which servo is asked first in the next cycle: one without a turn in this one. Where all had one, on half-duplex buses a
     /// silent device holds up those after it, so it is asked last.
     pub fn end(&mut self, devices: &[Device]) {
         self.is_old = true;

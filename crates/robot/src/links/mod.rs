@@ -193,7 +193,7 @@ pub enum Adapter {
 pub struct Around<'a> {
     /// What this program is on the bus.
     pub role: Role,
-    /// The servos on the bus; `None`: nobody knows.
+    /// The servos on the bus; `None`: unknown.
     pub ids: Option<Vec<u8>>,
     /// A servo on the bus that speaks CAN-FD, if there is one and somebody knows.
     pub speaks_fd: Option<String>,

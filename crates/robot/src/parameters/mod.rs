@@ -67,7 +67,7 @@ pub struct Parameter {
     pub min: f64,
     /// Greatest value.
     pub max: f64,
-    /// What the controller starts with if nobody says otherwise.
+    /// What the controller starts with by default.
     pub default: f64,
     /// What it does, in a sentence.
     pub text: String,

@@ -1,5 +1,5 @@
 //! Requests on their way into the loop, and the ticks that took them on their way back. `proofs/tests/ticket.rs` tries every
-//! order in which two threads can do that: requests are taken in their order and whole, and whoever sees that one was taken
+//! order in which two threads can do that: requests are taken in their order and whole, and a thread that sees that one was taken
 //! sees its tick and what the loop did before it said so.
 //!
 //! # Realtime contract
@@ -36,7 +36,7 @@ pub struct Answers {
 pub enum Fate {
     /// It waits to be taken.
     Waiting,
-    /// It was taken in this tick. If nobody asked for long, in this one at the latest.
+    /// It was taken in this tick. If that was not asked for long, in this one at the latest.
     Taken(u64),
     /// It did not count any more when a tick looked at it.
     Refused,

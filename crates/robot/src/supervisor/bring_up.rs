@@ -4,7 +4,7 @@ use super::Cause;
 use crate::cycle::CycleResult;
 use crate::state::RobotState;
 
-/// Complete ticks in a row: every servo answered, in time and once, and is off, as it was told. A single one proves little: on a
+/// Complete ticks in a row: every servo answered, in time and once, and is off, as commanded. A single one proves little: on a
 /// bus that cannot keep
 /// up, or with replies that come late, one now and then looks complete.
 #[derive(Clone, Debug, Default)]

@@ -278,7 +278,7 @@ impl Supervisor {
         }
     }
 
-    /// Nobody expects a robot to move long after it was asked to.
+    /// A robot must not move long after it was asked to.
     fn forget_old_request(&mut self, now_ns: i64) {
         if self.settings.arming == Arming::Automatic || !self.arm {
             self.asked_ns = None;
@@ -400,7 +400,7 @@ impl Supervisor {
         self.recovery.as_ref().is_some_and(|recovery| recovery.is_running())
     }
 
-    /// Servos that are stopped in the next cycle, and may be told to clear what their watchdogs have left.
+    /// Servos that are stopped in the next cycle, and may be commanded to clear what their watchdogs have left.
     pub(crate) fn clears(&self) -> Option<impl Iterator<Item = usize> + '_> {
         let clearing = self.recovery.as_ref().filter(|recovery| recovery.is_clearing());
         clearing.map(|recovery| recovery.stopped())

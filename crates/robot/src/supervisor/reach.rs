@@ -106,11 +106,11 @@ pub struct Allowed {
     pub changed: bool,
     /// What was asked is beyond the limits themselves.
     pub beyond: bool,
-    /// A torque was asked for that nobody could brake in time.
+    /// A torque was asked for that could not be braked in time.
     pub unbraked: bool,
 }
 
-/// Keeps a command within the limits; `None` if that needs the position of the joint and nobody knows it.
+/// Keeps a command within the limits; `None` if that needs the position of the joint and it is unknown.
 #[inline]
 pub fn limit(
     joint: &Joint,

@@ -131,7 +131,7 @@ impl Recovery {
         matches!(self.step, Step::Reading | Step::Stopping | Step::Enabling)
     }
 
-    /// A servo that is stopped may be told to clear what its watchdog has left.
+    /// A servo that is stopped may be commanded to clear what its watchdog has left.
     pub const fn is_clearing(&self) -> bool {
         matches!(self.step, Step::Stopping)
     }

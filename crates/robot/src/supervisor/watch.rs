@@ -362,7 +362,7 @@ impl Watch {
         }
     }
 
-    /// One tick proves nothing: whoever takes the CPU within the controller's turn makes it look slow. What its own thread is
+    /// One tick proves nothing: preemption within the controller's turn makes it look slow. What its own thread is
     /// known to have waited for a CPU is not the controller's, and neither adds to the count nor begins it anew.
     fn count_slow(&mut self, seen: &Observation, settings: &SupervisorSettings) {
         let limit_ns = settings.controller_ns();
@@ -387,12 +387,12 @@ impl Watch {
         }
     }
 
-    /// The servo has been told where to be.
+    /// The servo has been given a target.
     pub fn follows(&self, servo: usize) -> bool {
         self.tallies[servo].followed == FOLLOWED
     }
 
-    /// A servo that is commanded to follow has not been told where to be, or none is commanded yet.
+    /// A servo that is commanded to follow has not been given a target, or none is commanded yet.
     pub fn is_starting(&self) -> bool {
         // What was taken back after a stall was commanded before it.
         let commanded = |tally: &&Tally| [tally.told, tally.told_before].contains(&Told::Follow);
@@ -400,7 +400,7 @@ impl Watch {
         all.peek().is_none() || all.any(|tally| tally.followed < FOLLOWED)
     }
 
-    /// Some of the commands that were told last are others, and the replies to them are none to a target.
+    /// Some of the last commands are others, and the replies to them are none to a target.
     pub fn amend(&mut self, commands: &[ServoCommand]) {
         for (tally, command) in self.tallies.iter_mut().zip(commands) {
             let told = Told::of(command);

@@ -19,7 +19,7 @@ pub enum StartedBy {
     Login,
 }
 
-/// How to get the rights a loop needs, each as text for whoever reads it.
+/// How to get the rights a loop needs, each as text for the person at the machine.
 #[derive(Clone, Debug)]
 pub struct Advice {
     place: StartedBy,

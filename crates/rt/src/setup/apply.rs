@@ -117,7 +117,7 @@ fn describe(attr: &SchedAttr) -> String {
     }
 }
 
-/// How to get a right that is missing. A user without a name in the environment is looked up by whoever types the command.
+/// How to get a right that is missing. A user without a name in the environment is looked up when the command is typed.
 fn advice() -> Advice {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
     Advice::new(&Root::system(), user.as_deref().unwrap_or("$(id -un)"))

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 const PREFIX: &str = "khzlab";
 /// Where `ip netns` keeps namespaces.
 const NAMESPACES: &str = "/run/netns";
-/// The controller's address; nobody outside the namespaces sees it.
+/// The controller's address; it is not visible outside the namespaces.
 const CONTROLLER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The broadcast address of the network.
 pub(super) const BROADCAST: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 255);

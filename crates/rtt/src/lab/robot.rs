@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PRIORITY: u8 = 70;
 
 /// Builds a network of boards with `per_board` servos each (the last may have fewer) of a robot file whose one bus is a
-/// broadcast into it, and does some work while the emulated servos answer. The work is told the name of the controller's
+/// broadcast into it, and does some work while the emulated servos answer. The work is given the name of the controller's
 /// namespace. The first board has the IMU, if there is one.
 ///
 /// # Errors

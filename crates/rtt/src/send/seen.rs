@@ -2,7 +2,7 @@
 use super::super::plan::Plan;
 use std::net::SocketAddr;
 
-/// Counts of a whole run, whoever looked meanwhile.
+/// Counts of a whole run, however often they were read.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) answered: u64,

@@ -16,7 +16,7 @@ pub struct Parameter {
     pub min: Option<f64>,
     /// The largest value.
     pub max: Option<f64>,
-    /// The value it has if nobody sets it.
+    /// The value it has unless it is set.
     pub default: Option<f64>,
     /// What it does.
     pub text: String,

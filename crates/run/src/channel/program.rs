@@ -58,7 +58,7 @@ impl Program {
     /// What a message says.
     ///
     /// # Errors
-    /// What is wrong with it, for whoever wrote the program.
+    /// What is wrong with it, for the author of the program.
     pub fn read(message: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(message).map_err(|error| format!("no JSON: {error}"))?;
         let value = if value.is_object() { value } else { Value::Object(Map::new()) };

@@ -38,7 +38,7 @@ pub(super) struct Missed {
 
 impl Missed {
     /// Of so many that were missed, so many came late, and so many were not asked for. What is less than a hundredth is still on
-    /// its way. Where the cycle fits, late ones that are fewer than the others are told of beside them: they follow from those.
+    /// its way. Where the cycle fits, late ones that are fewer than the others are reported beside them: they follow from those.
     fn of(missed: u64, late: u64, unasked: u64, fits_not: bool) -> Self {
         let late = late.min(missed);
         let unasked = unasked.min(missed - late);
@@ -178,7 +178,7 @@ fn stopped_before(facts: &Facts, cause: Cause) -> i64 {
     }
 }
 
-/// From this share of what was lost on, a second cause is told of, too.
+/// From this share of what was lost on, a second cause is reported, too.
 const TOLD_SHARE: u64 = 5;
 
 /// What cost a good part of it besides the leading cause, most first.
@@ -253,7 +253,7 @@ pub fn explained(facts: &Facts, group: &LateGroup) -> Option<Explained> {
             Some(Explained::Stopped)
         }
         Cause::Preempted | Cause::Unaccounted if is_most(throttled_ns) => Some(Explained::Quota),
-        // Nobody else keeps a real-time thread from its CPU for just as long as it is barred in each second.
+        // Nothing else keeps a real-time thread from its CPU for just as long as it is barred in each second.
         Cause::Preempted => {
             let barred_ns = 1_000_000_000 - rt_runtime_ns?;
             (worst_ns > barred_ns * 3 / 5 && worst_ns < barred_ns * 3 / 2).then_some(Explained::RtLimit)

@@ -38,7 +38,7 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
     if let Some(broken) = &facts.broken {
         let of_late = is_broken_by_late_replies(facts) || broken.remedy == Some(BUDGET);
         let remedy = if of_late { Some(late_cure(facts)) } else { broken.remedy };
-        // Of a start-up that was not over nobody knows more than what happened on the buses.
+        // Of a start-up that was not over only what happened on the buses is known.
         let others = || outside_remedy(facts).or_else(|| quality_remedy(facts).map(str::to_owned));
         return remedy.map(str::to_owned).or_else(others);
     }

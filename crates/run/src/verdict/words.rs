@@ -209,7 +209,7 @@ pub(super) fn not_done(facts: &Facts) -> Option<String> {
 
 /// What was wrong on the buses though every servo was answered for.
 pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
-    // Those of start-up and of coming down are told of with them.
+    // Those of start-up and of coming down are reported with them.
     let late_replies = beyond(facts, late_under_control(facts), missed(facts).late);
     let late = were(late_replies, "reply", "replies");
     let duplicates = were(facts.duplicates, "reply", "replies");
@@ -217,7 +217,7 @@ pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
     let imu = were(facts.imu_missed, "IMU reading", "IMU readings");
     let unpaced = were(facts.without_frame, "tick", "ticks");
     let early = were(facts.early_frames, "pace frame", "pace frames");
-    // Beside missed replies it is told of with them.
+    // Beside missed replies it is reported with them.
     let wire = if clean_misses(facts) == 0 { wire_faults(facts) } else { Vec::new() };
     let wire = wire.into_iter().map(|fault| capitalized(&fault) + ".");
     let others = occurred([
@@ -245,7 +245,7 @@ fn capitalized(text: &str) -> String {
     text.strip_prefix("bus ").map_or_else(|| text.to_owned(), |rest| format!("Bus {rest}"))
 }
 
-/// Late replies besides those that were told of as missed in time. A few more are those of queries that were told of as a whole.
+/// Late replies besides those that were reported as missed in time. A few more are those of queries that were reported as a whole.
 fn beyond(facts: &Facts, late: u64, told: u64) -> u64 {
     let more = late.saturating_sub(told);
     if more * 100 <= missed(facts).late + missed_outside(facts).late { 0 } else { more }

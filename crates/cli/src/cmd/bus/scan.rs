@@ -53,7 +53,7 @@ fn silent(desk: &Desk, found: &[Found], last: u8) -> Vec<String> {
     missing.map(line).collect()
 }
 
-/// Asks all ids; exit code 1 if nobody answers, a servo of a robot file does not, or two have one id.
+/// Asks all ids; exit code 1 if no servo answers, a servo of a robot file does not, or two have one id.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut links = args.links.all();
     if links.is_empty() {
@@ -158,7 +158,7 @@ fn at_other_rates(desk: &mut Desk, bus: usize, scan: &Scan) -> Result<Option<Str
     }))
 }
 
-/// What to look at when nobody answers.
+/// What to look at when no servo answers.
 pub fn nobody(links: &[impl AsRef<str>]) -> &'static str {
     let is_classic =
         |word: &str| LinkConfig::by_hand(word).is_some_and(|link| link.bus().classic_only().is_some());

@@ -135,7 +135,7 @@ pub fn register_of(args: &RegisterArgs) -> Result<ExitCode> {
     run(&args.target, |servo| Ok(Setting::Register(register(servo, name)?, *value)))
 }
 
-/// Exit code 1 if the servo refuses, or nobody says yes.
+/// Exit code 1 if the servo refuses, or without a yes.
 fn run(target: &Target, setting: impl FnOnce(&Seat) -> Result<Setting>) -> Result<ExitCode> {
     let mut desk = desk(std::slice::from_ref(&target.link))?;
     if let Some(family) = target.family {

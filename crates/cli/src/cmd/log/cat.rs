@@ -55,7 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn printing_to(log: &mut Reader<File>, args: &Args) -> Result<Damage> {
     let selection = args.choice.selection(log)?;
     let mut out = if args.csv { table_out() } else { stdout() };
-    // A progress bar between the lines on a terminal would help nobody.
+    // A progress bar between the lines on a terminal would be in the way.
     let mut progress =
         (!std::io::IsTerminal::is_terminal(&std::io::stdout())).then(|| Progress::new(log.size()));
     let told = |at| {

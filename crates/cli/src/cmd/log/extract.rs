@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Some(damage) => damage,
         None => by_reading(&mut log, &args, &mut copier)?,
     };
-    // Without them nobody would know that samples may have come late.
+    // Only they show that samples may have come late.
     for record in log.records().iter().filter(|record| received::MARKS.contains(&record.name())) {
         copier.keep(record)?;
     }

@@ -126,7 +126,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 /// Takes datagrams until told to stop, and then those that have come by then.
 fn receive(socket: &UdpSocket, from_only: &[IpAddr], batch: &Mutex<Batch>, stop: &AtomicBool) {
     let mut datagram = vec![0; 65_536];
-    // Whoever goes on sending does not keep it.
+    // A sender that goes on does not keep it.
     let mut still = MOST_AFTER_STOP;
     while still > 0 {
         let over = stop.load(Ordering::Relaxed);
@@ -144,13 +144,13 @@ fn receive(socket: &UdpSocket, from_only: &[IpAddr], batch: &Mutex<Batch>, stop:
                     break;
                 }
             }
-            // Such as an earlier answer of ours that nobody took; it says nothing about what comes next.
+            // Such as an earlier answer of ours that was not delivered; it says nothing about what comes next.
             Err(_) => std::thread::sleep(PATIENCE),
         }
     }
 }
 
-/// Writes until told to stop. Returns the dropped datagrams, and why it ended if nobody asked for it.
+/// Writes until asked to stop. Returns the dropped datagrams, and why it ended if it was not asked to.
 fn write(
     args: &Args,
     intake: &mut Intake<impl std::io::Write>,

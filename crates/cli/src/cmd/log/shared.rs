@@ -73,10 +73,10 @@ impl Choice {
     }
 }
 
-/// The time of the first sound sample that has one, of the records selected in `log` (all, unless it was told).
+/// The time of the first sound sample that has one, of the records selected in `log` (all by default).
 pub fn first_time(log: &mut Reader<File>) -> Result<Option<i64>> {
     let mut first = None;
-    // Damage is told by whoever reads the samples.
+    // Damage is reported when the samples are read.
     let to_first = |item: &Item<'_>| {
         first = item.time_us;
         Ok(first.is_none())
@@ -194,7 +194,7 @@ pub fn conclude(path: &Path, damage: &Damage) -> ExitCode {
     ExitCode::from(1)
 }
 
-/// Whether an error only says that whoever read our output has had enough.
+/// Whether an error only says that the reader of our output is gone.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let closed = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| {

@@ -8,7 +8,7 @@ const MAIN: &str = include_str!("../../../new_project.rs");
 /// Run by the tests of the Python package.
 const CONTROLLER: &str = include_str!("controller.py");
 
-/// Where the crate was when this program was built; not in one that is passed on, where nobody has that folder.
+/// Where the crate was when this program was built; not in one that is passed on, where that folder does not exist.
 const BUILT_FROM: Option<&str> = match option_env!("KHZ_PASSED_ON") {
     None => Some(concat!(env!("CARGO_MANIFEST_DIR"), "/../kilohertz")),
     Some(_) => None,

@@ -19,7 +19,7 @@ use std::time::Duration;
   khz rtt echo --bind 0.0.0.0
   khz rtt echo --receive spin --priority 80 --cpu 3")]
 pub struct Args {
-    /// Address to listen on. Loopback unless told otherwise; 0.0.0.0 is every network of this machine.
+    /// Address to listen on. Loopback by default; 0.0.0.0 is every network of this machine.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     bind: IpAddr,
     /// Port to listen on; 0 lets the system choose.

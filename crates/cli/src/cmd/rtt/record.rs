@@ -20,7 +20,7 @@ use std::time::Duration;
 pub struct Args {
     /// The log to write, which must not be there yet.
     output: PathBuf,
-    /// Address to listen on. Loopback unless told otherwise; 0.0.0.0 is every network of this machine.
+    /// Address to listen on. Loopback by default; 0.0.0.0 is every network of this machine.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     bind: IpAddr,
     /// Port to listen on; 0 lets the system choose.
