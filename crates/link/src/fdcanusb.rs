@@ -13,7 +13,6 @@ use khz_wire::fdcanusb::host::{FromAdapter, MAX_INPUT, parse, write_send};
 use khz_wire::fdcanusb::{Dialect, MAX_LINE};
 use khz_wire::text::Lines;
 use khz_wire::{Frame, Request};
-use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -91,7 +90,6 @@ impl Fdcanusb {
     /// The adapter's answers to commands, so many lines at most. Frames that come meanwhile are dropped.
     fn asked(&self, commands: &[u8], count: usize) -> Result<Vec<String>, LinkError> {
         let fd = self.stream.fd().ok_or(LinkError::Down { errno: 0 })?;
-        let down = |errno: Errno| LinkError::Down { errno: errno.raw_os_error() };
         let is_answer = |line: &&[u8]| !line.is_empty() && !line.starts_with(b"rcv ");
         let whole = |answers: &[u8]| answers.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines = |answers: &[u8]| -> Vec<String> {
@@ -99,9 +97,9 @@ impl Fdcanusb {
                 answers[..whole(answers)].split(|byte| matches!(byte, b'\r' | b'\n')).filter(is_answer);
             lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
         };
-        rustix::io::write(fd, commands).map_err(down)?;
-        let answers =
-            slcan::heard(fd, slcan::ANSWER, |answers| lines(answers).len() >= count).map_err(down)?;
+        rustix::io::write(fd, commands).map_err(LinkError::down)?;
+        let answers = slcan::heard(fd, slcan::ANSWER, |answers| lines(answers).len() >= count)
+            .map_err(LinkError::down)?;
         Ok(lines(&answers))
     }
 
@@ -198,11 +196,7 @@ fn state(status: &str) -> String {
         status.split(' ').any(|word| word == flag)
             || flag == "busoff=1" && status.starts_with("ERR not in BusOn")
     };
-    let names: Vec<_> = flags.iter().filter(|(flag, _)| has(flag)).map(|(_, name)| *name).collect();
-    if names.is_empty() {
-        return "no errors".to_owned();
-    }
-    format!("{}; check the bit rate, the termination and the wires", names.join(", "))
+    slcan::errors(flags.iter().filter(|(flag, _)| has(flag)).map(|(_, name)| *name), true)
 }
 
 /// The adapter's lines of text.

@@ -49,6 +49,7 @@ mod testing;
 
 use khz_wire::Frame;
 pub use khz_wire::Request;
+use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
 /// Which device a frame received on a channel is a reply of, `None` if it is none: the families of servos know, and tell
@@ -208,6 +209,13 @@ pub enum LinkError {
         "this link cannot carry the frame (CAN-FD on classic CAN, or too long); set adapter and `link` up for CAN-FD, or use shorter formats"
     )]
     Unsupported,
+}
+
+impl LinkError {
+    /// The system says that the bus cannot carry frames.
+    pub(crate) fn down(errno: Errno) -> Self {
+        Self::Down { errno: errno.raw_os_error() }
+    }
 }
 
 /// What the system calls an error; nothing for 0.

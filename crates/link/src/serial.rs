@@ -173,7 +173,7 @@ impl Port {
             Some(reopener) => reopener.lost(dead),
             None => drop(dead),
         }
-        LinkError::Down { errno: error.raw_os_error() }
+        LinkError::down(error)
     }
 }
 

@@ -116,12 +116,8 @@ impl Slcan {
     }
 
     fn line(&self) -> Result<BorrowedFd<'_>, LinkError> {
-        self.stream.fd().ok_or(down(Errno::NODEV))
+        self.stream.fd().ok_or(LinkError::down(Errno::NODEV))
     }
-}
-
-fn down(errno: Errno) -> LinkError {
-    LinkError::Down { errno: errno.raw_os_error() }
 }
 
 /// Brings the adapter into a known state: what another program left in its buffer is dropped, its channel is closed, its bit rates are
@@ -199,11 +195,15 @@ const OF_THE_BUS: u8 = 1 << 2 | 1 << 5 | 1 << 7;
 /// The answer to `F` in words.
 fn status(answer: &str) -> Option<String> {
     let flags = u8::from_str_radix(answer.strip_prefix('F')?, 16).ok()?;
-    let names: Vec<_> =
-        FLAGS.iter().filter(|(bit, _)| flags & 1 << bit != 0).map(|(_, name)| *name).collect();
-    let advice = "; check the bit rate, the termination and the wires";
-    let advice = if flags & OF_THE_BUS == 0 { "" } else { advice };
-    Some(if names.is_empty() { "no errors".to_owned() } else { names.join(", ") + advice })
+    let raised = FLAGS.iter().filter(|(bit, _)| flags & 1 << bit != 0).map(|(_, name)| *name);
+    Some(errors(raised, flags & OF_THE_BUS != 0))
+}
+
+/// What an adapter reports, in words. `of_the_bus`: some of it is raised by a wrong bit rate, and by a bus without another device.
+pub(crate) fn errors<'a>(names: impl Iterator<Item = &'a str>, of_the_bus: bool) -> String {
+    let names: Vec<_> = names.collect();
+    let advice = if of_the_bus { "; check the bit rate, the termination and the wires" } else { "" };
+    if names.is_empty() { "no errors".to_owned() } else { names.join(", ") + advice }
 }
 
 /// Whether what is at the other end answers as an adapter of this kind, whatever was written to it before. Waits for the answer, 0.4 s at most.
@@ -289,7 +289,7 @@ impl Link for Slcan {
         let fd = self.line()?;
         let data = self.link.data_bit_rate.map(|rate| format!(", data phase {rate} bit/s"));
         let opened = format!("slcan: opened at {} bit/s{}", self.bit_rate, data.unwrap_or_default());
-        let asked = |command: &[u8]| told(fd, command).map_err(down);
+        let asked = |command: &[u8]| told(fd, command).map_err(LinkError::down);
         // What was begun is dropped, with what it leaves in the adapter's buffer.
         let _ = asked(&FLUSH)?;
         let firmware = asked(b"V\r")?;
