@@ -6,7 +6,7 @@ use crate::recorder::Recorder;
 use crate::records::RunLog;
 use crate::run::Observer;
 use crate::session::{Outcome, SessionError};
-use crate::steer::{Receiver, Steering, Wheel};
+use crate::steer::{Receiver, Steering, SteeringReceiver};
 use crate::tick::Machine;
 use crate::watchdogs::Watchdogs;
 
@@ -69,7 +69,7 @@ impl Companion for Listener {
 /// What a person who steers needs.
 pub(crate) struct Steered {
     /// The loop's end, until it is attached.
-    pub wheel: Option<Wheel>,
+    pub wheel: Option<SteeringReceiver>,
     pub steering: Steering,
     /// Inputs are the heartbeats that the robot expects.
     pub expected: Option<Heartbeat>,
