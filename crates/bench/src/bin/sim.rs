@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, ensure};
 use khz_bench::Bench;
 use khz_emu::body::{Body, Drive, Forces, JointState, Trunk};
-use khz_emu::{World, world::STEP_NS};
+use khz_emu::{World, twin::STEP_NS};
 use khz_mujoco::{Binding, Mujoco};
 use khz_robot::config::RobotBody;
 use khz_robot::run::{RunOptions, run};
