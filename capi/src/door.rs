@@ -1,5 +1,6 @@
 //! The way in and out: nothing that fails or panics leaves but as a status, and its text waits for `khz_last_error`.
 
+use khz_robot::launch::LaunchError;
 use khz_rt::panics::{self, Panic};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char};
@@ -44,7 +45,10 @@ impl Problem {
 impl From<kilohertz::Error> for Problem {
     fn from(error: kilohertz::Error) -> Self {
         let status = match &error {
-            kilohertz::Error::Config(_) => Status::Config,
+            // That the robot file does not fit the clock is said of the file, too.
+            kilohertz::Error::Config(_) | kilohertz::Error::Launch(LaunchError::VirtualTime(_)) => {
+                Status::Config
+            }
             kilohertz::Error::BroughtDown(_) => Status::BroughtDown,
             kilohertz::Error::File { .. } => Status::Error,
             _ => Status::Start,

@@ -9,9 +9,10 @@ use khz_robot::parameters::settings::ParametersConfig;
 use khz_robot::parameters::settle;
 use khz_tlog::{Field as LogField, Type};
 use kilohertz::record::{Plan, RecorderError};
-use kilohertz::{Parameter, RobotConfig, RobotInfo};
+use kilohertz::{Overrides, Parameter, RobotConfig, RobotInfo};
 use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_void};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Memory for the records of a program, between the loop and the recorder.
@@ -23,7 +24,6 @@ const NO_CONTROLLER: &str = "parameters or records were declared, but the robot 
 /// `khz_robot`.
 pub struct Robot {
     text: String,
-    name: String,
     config: RobotConfig,
     /// For C: its name, its warnings, and the names of its servos.
     called: (CString, CString, Vec<CString>),
@@ -61,15 +61,14 @@ struct Field {
 impl Robot {
     fn parse(text: &str, name: &str) -> Result<Box<Self>, Problem> {
         let config = RobotConfig::parse(text, name).map_err(kilohertz::Error::from)?;
-        Ok(Self::new(config, text, name))
+        Ok(Self::new(config, text))
     }
 
-    fn new(config: RobotConfig, text: &str, name: &str) -> Box<Self> {
+    fn new(config: RobotConfig, text: &str) -> Box<Self> {
         let servos = config.servos.iter().map(|servo| c_string(servo.name.as_str())).collect();
         let called = (c_string(config.name.as_str()), c_string(config.warnings.join("\n")), servos);
         Box::new(Self {
             text: text.to_owned(),
-            name: name.to_owned(),
             config,
             called,
             functions: None,
@@ -84,15 +83,14 @@ impl Robot {
         &self.config
     }
 
+    fn override_with(&mut self, overrides: Overrides) -> Status {
+        overrides.apply(&mut self.config);
+        Status::Ok
+    }
+
     /// The robot as the front door has it: ready to start.
     fn ready(&self) -> Result<kilohertz::Robot, Problem> {
-        let config = &self.config;
-        let mut robot = kilohertz::Robot::parse(&self.text, &self.name)?.configure(|own| {
-            own.log.clone_from(&config.log);
-            own.file.clone_from(&config.file);
-            own.timing.clock = config.timing.clock;
-            own.emulation.seed = config.emulation.seed;
-        });
+        let mut robot = kilohertz::Robot::read(self.config.clone(), self.text.clone());
         if let Some(duration) = self.duration {
             robot = robot.duration(duration);
         }
@@ -106,7 +104,7 @@ impl Robot {
         let declare = |(name, ty, fields): &(String, Type, usize)| Ok((plan.record(name, ty)?, *fields));
         let records: Result<Vec<_>, RecorderError> = self.records.iter().map(declare).collect();
         let records = records.map_err(refused_record)?;
-        let is_recording = config.log.enabled && !records.is_empty();
+        let is_recording = self.config.log.enabled && !records.is_empty();
         let recording = is_recording.then(|| Recording { tap: plan.tap(RING_BYTES), records });
         let declared = self.declared.iter().map(Declared::parameter).collect();
         let controller = CController::new(functions, declared, recording);
@@ -139,7 +137,7 @@ extern "C" fn khz_robot_load(path: Text<'_>) -> Option<Box<Robot>> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| kilohertz::Error::File { path: path.into(), source })?;
         let config = RobotConfig::of_file(&text, path).map_err(kilohertz::Error::from)?;
-        Ok(Some(Robot::new(config, &text, path)))
+        Ok(Some(Robot::new(config, &text)))
     })
 }
 
@@ -150,7 +148,7 @@ extern "C" fn khz_robot_parse(text: Text<'_>, name: Text<'_>) -> Option<Box<Robo
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_quadruped() -> Option<Box<Robot>> {
-    door(|| Ok(Some(Robot::new(RobotConfig::quadruped(), QUADRUPED, "quadruped.toml"))))
+    door(|| Ok(Some(Robot::new(RobotConfig::quadruped(), QUADRUPED))))
 }
 
 #[unsafe(no_mangle)]
@@ -260,8 +258,8 @@ extern "C" fn khz_robot_set_duration(robot: Option<&mut Robot>, seconds: f64) ->
 extern "C" fn khz_robot_set_virtual_time(robot: Option<&mut Robot>, on: bool) -> Status {
     door(|| {
         use kilohertz::config::Clock;
-        there(robot, "robot")?.config.timing.clock = if on { Clock::Virtual } else { Clock::Real };
-        Ok(Status::Ok)
+        let clock = Some(if on { Clock::Virtual } else { Clock::Real });
+        Ok(there(robot, "robot")?.override_with(Overrides { clock, ..Overrides::default() }))
     })
 }
 
@@ -269,19 +267,16 @@ extern "C" fn khz_robot_set_virtual_time(robot: Option<&mut Robot>, on: bool) ->
 extern "C" fn khz_robot_set_log(robot: Option<&mut Robot>, path: Text<'_>) -> Status {
     door(|| {
         let (robot, path) = (there(robot, "robot")?, path.maybe("path")?);
-        robot.config.log.enabled = path.is_some();
-        if let Some(path) = path {
-            robot.config.log.path = path.to_owned();
-        }
-        Ok(Status::Ok)
+        let (no_log, log) = (path.is_none(), path.map(PathBuf::from));
+        Ok(robot.override_with(Overrides { no_log, log, ..Overrides::default() }))
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_set_seed(robot: Option<&mut Robot>, seed: u64) -> Status {
     door(|| {
-        there(robot, "robot")?.config.emulation.seed = seed;
-        Ok(Status::Ok)
+        let seed = Some(seed);
+        Ok(there(robot, "robot")?.override_with(Overrides { seed, ..Overrides::default() }))
     })
 }
 

@@ -184,7 +184,9 @@ class Summary(dict[str, Any]):
         writes beside its log is `summary["report"]`."""
         if self._run is None:
             raise ValueError("a copy of a summary has no report; `khz log report` makes one of the log")
-        return _write_new(pathlib.Path(path), self._run.page())
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(self._run.page())
+        return pathlib.Path(path)
 
     @property
     def distributions(self) -> Table:
@@ -581,8 +583,8 @@ def _summary(run: _native.Run, text: str, report: bool) -> Summary:
     summary._run = run
     if report and summary["log"]:
         try:
-            page = _write_new(pathlib.Path(summary["log"]).with_suffix(".html"), run.page(), numbered=True)
-            summary["report"] = os.fspath(page)
+            page = pathlib.Path(summary["log"]).with_suffix(".html")
+            summary["report"] = os.fspath(run.write_report(os.fspath(page)))
         except OSError as why:
             # The run was what it was, whether or not it can be reported.
             warnings.warn(f"cannot write the report: {why}", RuntimeWarning, stacklevel=3)
@@ -591,21 +593,6 @@ def _summary(run: _native.Run, text: str, report: bool) -> Summary:
         error.summary = summary
         raise error
     return summary
-
-
-def _write_new(path: pathlib.Path, text: str, *, numbered: bool = False) -> pathlib.Path:
-    """Writes a file that is not there yet, or, `numbered`, the first with a number that is not."""
-    number = 0
-    while True:
-        candidate = path.with_stem(f"{path.stem}-{number}") if number else path
-        try:
-            with open(candidate, "x", encoding="utf-8") as file:
-                file.write(text)
-            return candidate
-        except FileExistsError:
-            if not numbered:
-                raise
-        number += 1
 
 
 def _microseconds(values: Mapping[str, Any]) -> str:

@@ -14,20 +14,20 @@ use khz_measure::run::page::RunData;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::assemble::{AssembleError, Links, open_links};
 use khz_robot::config::{self, Clock, QUADRUPED};
-use khz_robot::launch::{Launch, LaunchOptions, OpenLinks};
+use khz_robot::launch::OpenLinks;
 use khz_robot::live::Console;
 use khz_robot::parameters::LiveParameters;
-use khz_robot::session::{Outcome, SessionError};
-use khz_robot::viewer::{self, Viewer, ViewerError};
+use khz_robot::viewer;
 use khz_robot::{Controller, RobotConfig};
 use khz_rt::now_ns;
 use kilohertz::live::Watcher;
+use kilohertz::output::OutputError;
+use kilohertz::{Overrides, ReportPage};
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rtrb::Producer;
 use serde_json::{Value, json};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -164,7 +164,7 @@ impl Robot {
     /// Opens the buses without a loop.
     fn connect(&self, py: Python<'_>) -> PyResult<Connection> {
         let opened = py.detach(|| open(&self.config));
-        let (links, outside) = opened.map_err(|error| StartError::new_err(error.to_string()))?;
+        let (links, outside) = opened.map_err(cannot_start)?;
         Ok(Connection::new(&self.config, links, outside.map(|outside| outside.troubles)))
     }
 
@@ -207,11 +207,14 @@ struct Wishes {
 /// An address to show the run at, and a folder where the program that does may be.
 type View = (String, PathBuf);
 
-fn start_view((at, beside): View, config: &RobotConfig) -> PyResult<(Viewer, OwnedFd)> {
+fn view((at, beside): View) -> PyResult<viewer::Options> {
     let at = viewer::address(&at).map_err(|error| PyValueError::new_err(format!("view: {error}")))?;
-    let options = viewer::Options { at, ..viewer::Options::default() };
-    let started = viewer::find(&[beside]).and_then(|program| options.start(&program, config));
-    started.map_err(|error: ViewerError| StartError::new_err(error.to_string()))
+    let program = viewer::find(&[beside]).map_err(cannot_start)?;
+    Ok(viewer::Options { at, program: Some(program), ..viewer::Options::default() })
+}
+
+fn cannot_start(error: impl std::fmt::Display) -> PyErr {
+    StartError::new_err(error.to_string())
 }
 
 impl Robot {
@@ -230,59 +233,59 @@ impl Robot {
         parts: Parts,
         wishes: Wishes,
     ) -> PyResult<Run> {
-        let mut config = self.config.clone();
-        config.log.enabled &= wishes.record;
-        config.emulation.seed = wishes.seed.unwrap_or(config.emulation.seed);
-        if wishes.virtual_time {
-            config.timing.clock = Clock::Virtual;
-        }
-        if let Some(log) = wishes.log {
-            config.log.enabled = true;
-            config.log.path = log.display().to_string();
-        }
-        let duration_ns = wishes.duration.map(|duration| nanoseconds("duration", duration)).transpose()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let started = py.detach(|| {
-            let (view, live) = wishes.view.map(|view| start_view(view, &config)).transpose()?.unzip();
-            let (tell, told) = channel();
-            let links: OpenLinks = Box::new(move |config| {
-                open(config).map(|(links, outside)| {
-                    let _ = tell.send(outside);
-                    links
-                })
-            });
-            let options = LaunchOptions {
-                controller,
-                links: Some(links),
-                duration_ns,
-                live,
-                stop: Arc::clone(&stop),
-                ..LaunchOptions::default()
-            };
-            Launch::start(&config, &self.text, options)
-                .map(|launch| (launch, told.try_recv().ok().flatten(), view))
-                .map_err(|error| StartError::new_err(error.to_string()))
+        let overrides = Overrides {
+            no_log: !wishes.record,
+            log: wishes.log,
+            clock: wishes.virtual_time.then_some(Clock::Virtual),
+            seed: wishes.seed,
+            ..Overrides::default()
+        };
+        let (tell, told) = channel();
+        let links: OpenLinks = Box::new(move |config| {
+            open(config).map(|(links, outside)| {
+                let _ = tell.send(outside);
+                links
+            })
         });
-        let (launch, outside, view) = started?;
+        let robot = kilohertz::Robot::read(self.config.clone(), self.text.clone());
+        let mut robot = robot.with(overrides);
+        let options = robot.options();
+        (options.controller, options.links) = (controller, Some(links));
+        options.duration_ns =
+            wishes.duration.map(|duration| nanoseconds("duration", duration)).transpose()?;
+        if let Some(wanted) = wishes.view {
+            robot = robot.view(view(wanted)?);
+        }
+        let run = py.detach(|| robot.start()).map_err(cannot_start)?;
+        let outside = told.try_recv().ok().flatten();
         let (troubles, world_end) = outside.map(|outside| (outside.troubles, outside.end)).unzip();
-        let (launch_parameters, console) = (launch.parameters().clone(), Arc::clone(launch.console()));
         Ok(Run {
-            text: self.text.clone(),
             names: self.servos(),
             page: Mutex::new(None),
-            view: view.map(|view| view.link().to_owned()),
-            launch: Mutex::new(Some(Box::new(launch))),
+            view: run.view().map(str::to_owned),
+            parameters: run.parameters(),
+            console: run.console(),
+            stop: run.stop_flag(),
+            run: Mutex::new(Some(Box::new(run))),
             troubles: Mutex::new(troubles),
             world_end,
             operator: parts.operator.map(Mutex::new),
             shared: parts.shared,
             patience_ns: parts.patience_ns,
-            config,
-            parameters: launch_parameters,
-            console,
-            stop,
             process: std::process::id(),
         })
+    }
+}
+
+/// As Python's own functions say it.
+fn not_written(error: OutputError) -> PyErr {
+    match error {
+        OutputError::Io { path, source } => {
+            let text = source.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((source.raw_os_error(), text, path))
+        }
+        error => PyOSError::new_err(error.to_string()),
     }
 }
 
@@ -314,15 +317,12 @@ enum Event {
 /// A robot running.
 #[pyclass(frozen, module = "kilohertz")]
 pub struct Run {
-    config: RobotConfig,
-    /// The robot file.
-    text: String,
     names: Vec<String>,
-    /// What its page shows, once it was waited for.
-    page: Mutex<Option<RunData>>,
+    /// Once it was waited for.
+    page: Mutex<Option<ReportPage>>,
     /// The address of its live view.
     view: Option<String>,
-    launch: Mutex<Option<Box<Launch>>>,
+    run: Mutex<Option<Box<kilohertz::Run>>>,
     operator: Option<Mutex<Operator>>,
     troubles: Mutex<Option<Producer<Trouble>>>,
     /// How the emulated devices ended.
@@ -368,7 +368,7 @@ impl Run {
     #[getter]
     fn over(&self) -> bool {
         // Whoever waited for it, waited until it was down.
-        self.with(|launch| launch.session.is_over()).unwrap_or(true)
+        self.with(kilohertz::Run::is_over).unwrap_or(true)
     }
 
     /// Waits until the robot is down, and returns the figures of the run as JSON. Ctrl-C brings it down gently.
@@ -377,25 +377,18 @@ impl Run {
     #[pyo3(signature = (watched=false, progress=None))]
     fn finish(&self, py: Python<'_>, watched: bool, progress: Option<Bound<'_, PyAny>>) -> PyResult<String> {
         self.own_process()?;
-        let mut watcher = self.with(|launch| match progress {
-            Some(_) => Some(Watcher::without_terminal(&launch.session)),
-            None => watched.then(|| Watcher::new(&launch.session)),
+        let mut watcher = self.with(|run| match progress {
+            Some(_) => Some(Watcher::without_terminal(run)),
+            None => watched.then(|| Watcher::new(run)),
         })?;
         let interrupted = self.wait(py, watcher.as_mut(), progress);
         drop(watcher);
         let interrupted = interrupted?;
-        let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let launch = launch.ok_or_else(|| ClosedError::new_err("this run has been waited for"))?;
-        let ended = py.detach(|| {
-            let outcome = launch.wait()?;
-            let figures = RunSummary::of(&self.config, &outcome);
-            let page = page_data(&self.config, &self.text, &outcome, &figures);
-            Ok((outcome, figures, page))
-        });
-        let (outcome, figures, page) =
-            ended.map_err(|error: SessionError| StartError::new_err(error.to_string()))?;
+        let run = self.taken().ok_or_else(|| ClosedError::new_err("this run has been waited for"))?;
+        let ended = py.detach(|| run.finish().map(|finished| (finished.page(), finished.into_summary())));
+        let (page, figures) = ended.map_err(cannot_start)?;
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
-        let summary = self.summary(py, outcome, &figures);
+        let summary = self.summary(&figures);
         if let Some(error) = interrupted {
             return Err(error);
         }
@@ -414,10 +407,12 @@ impl Run {
 
     /// The page of the run, once it was waited for.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
-        let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
-        let data =
-            page.as_ref().ok_or_else(|| KilohertzError::new_err("this run has not been waited for"))?;
-        Ok(py.detach(|| data.page().to_string()))
+        self.with_page(py, ReportPage::to_string)
+    }
+
+    /// Writes the page into a new file of this name, or of the first with a number that is free. Returns where it is.
+    fn write_report(&self, py: Python<'_>, path: PathBuf) -> PyResult<PathBuf> {
+        self.with_page(py, |page| page.save(&path, false))?.map_err(not_written)
     }
 
     /// Puts a fault into the emulated devices.
@@ -537,11 +532,8 @@ impl Run {
         loop {
             if let Some(watcher) = watcher.as_mut().filter(|_| looked.elapsed() >= Watcher::INTERVAL) {
                 looked = Instant::now();
-                self.launch
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .iter_mut()
-                    .for_each(|launch| watcher.look(launch));
+                let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+                run.iter_mut().for_each(|run| watcher.look(run));
             }
             let in_call_ns = self.shared.as_ref().map_or(0, |shared| shared.in_call_ns());
             // On a thread of its own the controller may still hang when the robot is long down.
@@ -567,15 +559,14 @@ impl Run {
     /// Leaves the thread behind that is stuck in code that cannot be interrupted: the loop's, or, when the robot is
     /// down, the controller's own.
     fn give_up(&self, py: Python<'_>) -> PyErr {
-        let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let servos = match launch {
-            Some(launch) if launch.session.is_over() => {
+        let servos = match self.taken() {
+            Some(run) if run.is_over() => {
                 // Ends the log; what is wrong with the run is told here.
-                let _ = py.detach(|| launch.wait().map(drop));
+                let _ = py.detach(|| run.finish().map(drop));
                 "robot was brought down"
             }
-            launch => {
-                std::mem::forget(launch);
+            run => {
+                std::mem::forget(run);
                 "servos have stopped by their own watchdogs"
             }
         };
@@ -596,10 +587,8 @@ impl Run {
     }
 
     /// The figures of `khz run --json`, where the simulated trunk ended, and the time in Python and our own around it.
-    fn summary(&self, py: Python<'_>, outcome: Outcome, figures: &RunSummary) -> Value {
+    fn summary(&self, figures: &RunSummary) -> Value {
         let mut summary = serde_json::to_value(figures).unwrap_or(Value::Null);
-        // The controller goes with its machine, and leaves its times behind.
-        py.detach(|| drop(outcome));
         let trunk = self.world_end.as_ref().and_then(|end| end.get()?.trunk);
         summary["trunk"] = json!(trunk.map(|position| json!({ "position": position })));
         if let Some((call, overhead)) = self.shared.as_ref().and_then(|shared| shared.times()) {
@@ -609,10 +598,22 @@ impl Run {
         summary
     }
 
-    fn with<T>(&self, ask: impl FnOnce(&Launch) -> T) -> PyResult<T> {
-        let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner);
-        let launch = launch.as_ref().ok_or_else(|| ClosedError::new_err("this run has been waited for"))?;
-        Ok(ask(launch))
+    fn with<T>(&self, ask: impl FnOnce(&kilohertz::Run) -> T) -> PyResult<T> {
+        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = run.as_ref().ok_or_else(|| ClosedError::new_err("this run has been waited for"))?;
+        Ok(ask(run))
+    }
+
+    /// The run, once.
+    fn taken(&self) -> Option<Box<kilohertz::Run>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn with_page<T: Send>(&self, py: Python<'_>, ask: impl FnOnce(&ReportPage) -> T + Send) -> PyResult<T> {
+        let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        let page =
+            page.as_ref().ok_or_else(|| KilohertzError::new_err("this run has not been waited for"))?;
+        Ok(py.detach(|| ask(page)))
     }
 
     fn operator(&self) -> PyResult<&Mutex<Operator>> {
@@ -633,13 +634,13 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.stop();
-        let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let run = self.taken();
         if std::process::id() != self.process {
             // The threads it would wait for are the parent's.
-            std::mem::forget(launch);
-        } else if launch.is_some() {
+            std::mem::forget(run);
+        } else if run.is_some() {
             // It waits for a loop that may need the interpreter lock.
-            Python::attach(|py| py.detach(|| drop(launch)));
+            Python::attach(|py| py.detach(|| drop(run)));
         }
     }
 }

@@ -18,11 +18,11 @@
 //! }
 //! ```
 //!
-//! `khz run` and the Python package start their runs through the same [`khz_robot::launch`]. More examples are in the folder
-//! `examples`.
+//! `khz run`, the Python package and the C library run robots by it, too. More examples are in the folder `examples`.
 #![forbid(unsafe_code)]
 
 pub mod live;
+pub mod output;
 mod robot;
 mod signals;
 
@@ -39,5 +39,5 @@ pub use khz_robot::steer::{self, Steering};
 pub use khz_robot::viewer;
 pub use khz_robot::{Doing, Fault, PositionCommand, ServoCommand, ServoState};
 pub use khz_run::record::Tick as LiveTick;
-pub use robot::{Error, Finished, Robot, Run};
+pub use robot::{Error, Finished, Overrides, ReportPage, Robot, Run};
 pub use signals::{ending_signals, stop_on_signal};

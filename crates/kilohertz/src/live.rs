@@ -1,9 +1,9 @@
 //! What is reported of a run while it goes on: where its live view is, and the live line: rate, missed replies, ticks that overran
 //! and why, 99th percentile of the wake latency, worst cycle. What does not fit the terminal's line is left out from the right.
 
+use crate::robot::Run;
 use khz_page::{duration, grouped};
 use khz_robot::config::Clock;
-use khz_robot::launch::Launch;
 use khz_robot::session::Session;
 use khz_robot::viewer::Viewer;
 use khz_rt::Summary;
@@ -23,12 +23,13 @@ const CLEAR: &str = "\r\x1b[2K";
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS: usize = 80;
 
-/// Shows on stderr until the loop is over what goes wrong with the log and, if that is a terminal, the live line. Blocks.
-pub fn watch(launch: &mut Launch) {
-    let mut watcher = Watcher::new(&launch.session);
-    while !launch.session.is_over() {
+/// Tells on stderr where the live view is, and until the loop is over what goes wrong with the log and, if that is a terminal, the live line. Blocks.
+pub fn watch(run: &mut Run) {
+    run.view().iter().for_each(|link| show(&format!("live view: {link}\n")));
+    let mut watcher = Watcher::new(run);
+    while !run.is_over() {
         thread::sleep(Watcher::INTERVAL);
-        watcher.look(launch);
+        watcher.look(run);
     }
 }
 
@@ -45,14 +46,14 @@ impl Watcher {
     pub const INTERVAL: Duration = Duration::from_millis(200);
 
     /// Of this run.
-    pub fn new(session: &Session) -> Self {
+    pub fn new(run: &Run) -> Self {
         let screen = io::stderr().is_terminal().then(Screen::open);
-        Self { screen, live: Live::new(session), warning: None }
+        Self { screen, live: Live::new(run.session()), warning: None }
     }
 
     /// Of this run, for programs that show [`Watcher::line`] by themselves, as a notebook does.
-    pub fn without_terminal(session: &Session) -> Self {
-        Self { screen: None, live: Live::new(session), warning: None }
+    pub fn without_terminal(run: &Run) -> Self {
+        Self { screen: None, live: Live::new(run.session()), warning: None }
     }
 
     /// The live line, complete. None before the first tick.
@@ -61,11 +62,11 @@ impl Watcher {
     }
 
     /// Shows what is new; to be called every [`Watcher::INTERVAL`]. Never waits for the terminal.
-    pub fn look(&mut self, launch: &mut Launch) {
-        while let Some(tick) = launch.session.live() {
+    pub fn look(&mut self, run: &mut Run) {
+        while let Some(tick) = run.live() {
             self.live.take(&tick);
         }
-        let trouble = launch.trouble_with_log().map(|trouble| format!("warning: {trouble}\n"));
+        let trouble = run.trouble_with_log().map(|trouble| format!("warning: {trouble}\n"));
         self.warning = trouble.or(self.warning.take());
         let Some(screen) = &self.screen else {
             return self.warning.take().iter().for_each(|warning| show(warning));
@@ -84,11 +85,6 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.screen.take().into_iter().for_each(Screen::close);
     }
-}
-
-/// Tells on stderr where the live view is.
-pub fn tell_view(view: &Viewer) {
-    show(&format!("live view: {}\n", view.link()));
 }
 
 /// After the run: waits until the view has shown it to its end, and tells on stderr if it stays, because somebody looks.

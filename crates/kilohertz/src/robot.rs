@@ -1,29 +1,29 @@
 //! A robot file and a controller become a run, the run a summary, a log and a report.
 
 use crate::live;
+use crate::output::{self, OutputError};
 use crate::signals;
+use khz_measure::run::page::RunData;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig};
 use khz_robot::controller::{ControlError, Controller};
 use khz_robot::launch::{Launch, LaunchError, LaunchOptions};
+use khz_robot::live::Console;
 use khz_robot::parameters::{LiveParameters, Parameter, ParameterError};
-use khz_robot::recorder::{Plan, numbered};
+use khz_robot::recorder::Plan;
 use khz_robot::run::Observer;
-use khz_robot::session::{Outcome, SessionError};
+use khz_robot::session::{Outcome, Session, SessionError};
 use khz_robot::steer::Steering;
+use khz_robot::tick::Failure;
 use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_robot::{RobotState, ServoCommand};
 use khz_run::record::Tick;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// Names tried for a report whose own is taken.
-const NAMES: u32 = 10_000;
 
 /// Why a robot could not be run, or its report not be written.
 ///
@@ -69,6 +69,42 @@ impl fmt::Debug for Error {
     }
 }
 
+/// What is to be otherwise than the robot file says, for one run.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// Write no log; `log` and `stream` count for more.
+    pub no_log: bool,
+    /// Write the log there.
+    pub log: Option<PathBuf>,
+    /// Send everything that is recorded there by UDP, too, `HOST:PORT`.
+    pub stream: Option<String>,
+    /// The clock to run by.
+    pub clock: Option<Clock>,
+    /// The CPU of the loop's thread.
+    pub cpu: Option<u32>,
+    /// Refuse to run with less than what the file asks of the kernel.
+    pub strict: bool,
+    /// The seed of the emulated devices.
+    pub seed: Option<u64>,
+}
+
+impl Overrides {
+    /// Changes what a robot file says.
+    pub fn apply(self, config: &mut RobotConfig) {
+        // Whoever asks for samples wants them recorded, whatever the file says.
+        let wants_samples = self.log.is_some() || self.stream.is_some();
+        config.log.enabled = wants_samples || config.log.enabled && !self.no_log;
+        if let Some(log) = &self.log {
+            config.log.path = log.display().to_string();
+        }
+        config.log.stream = self.stream.or(config.log.stream.take());
+        config.timing.clock = self.clock.unwrap_or(config.timing.clock);
+        config.timing.cpu = self.cpu.or(config.timing.cpu);
+        config.timing.strict |= self.strict;
+        config.emulation.seed = self.seed.unwrap_or(config.emulation.seed);
+    }
+}
+
 /// A robot about to run: its file, and what a program adds to it.
 pub struct Robot {
     config: RobotConfig,
@@ -89,7 +125,7 @@ impl Robot {
         let text =
             std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         let config = RobotConfig::of_file(&text, &path.display().to_string())?;
-        Ok(Self::new(config, text))
+        Ok(Self::read(config, text))
     }
 
     /// The robot of a text; `name` is what messages call it.
@@ -97,7 +133,7 @@ impl Robot {
     /// # Errors
     /// Something in the text is wrong.
     pub fn parse(text: &str, name: &str) -> Result<Self, Error> {
-        Ok(Self::new(RobotConfig::parse(text, name)?, text.to_owned()))
+        Ok(Self::read(RobotConfig::parse(text, name)?, text.to_owned()))
     }
 
     /// The robot of a configuration made by a program; it is checked as a file is. In the log it is a file that says the same.
@@ -105,10 +141,11 @@ impl Robot {
     /// # Errors
     /// Something in it is wrong: every problem, with its place in such a file.
     pub fn of(config: &RobotConfig) -> Result<Self, Error> {
-        Ok(Self::new(config.checked()?, config.text()?))
+        Ok(Self::read(config.checked()?, config.text()?))
     }
 
-    fn new(config: RobotConfig, text: String) -> Self {
+    /// The robot of a text that was read before, with no more changes than [`Overrides`] makes.
+    pub fn read(config: RobotConfig, text: String) -> Self {
         Self { config, text, options: LaunchOptions::default(), view: None, is_changed: false }
     }
 
@@ -117,7 +154,7 @@ impl Robot {
     /// # Panics
     /// Never: the built-in file is right.
     pub fn quadruped() -> Self {
-        Self::new(RobotConfig::quadruped(), QUADRUPED.to_owned())
+        Self::read(RobotConfig::quadruped(), QUADRUPED.to_owned())
     }
 
     /// What the robot file says.
@@ -138,11 +175,23 @@ impl Robot {
         self
     }
 
+    /// Changes for this run what the robot file says, as the options of `khz run` do.
+    #[must_use]
+    pub fn with(mut self, overrides: Overrides) -> Self {
+        overrides.apply(&mut self.config);
+        self
+    }
+
     /// Replaces the controller that the file names.
     #[must_use]
     pub fn controller(mut self, controller: impl Controller + 'static) -> Self {
         self.options.controller = Some(Box::new(controller));
         self
+    }
+
+    /// What a run may have besides its robot file, for front ends that have it in that form.
+    pub fn options(&mut self) -> &mut LaunchOptions {
+        &mut self.options
     }
 
     /// A controller without a state of its own: called in every tick, as [`Controller::update`].
@@ -201,7 +250,7 @@ impl Robot {
     /// nothing about this computer.
     #[must_use]
     pub fn virtual_time(self) -> Self {
-        self.configure(|config| config.timing.clock = Clock::Virtual)
+        self.with(Overrides { clock: Some(Clock::Virtual), ..Overrides::default() })
     }
 
     /// Shows the run live, in a browser and in Foxglove, Lichtblick and PlotJuggler, as `khz run --view` does; parameters are
@@ -218,14 +267,13 @@ impl Robot {
     /// Writes the log there instead of where the file says. A log that is there is kept, and a number added to the name.
     #[must_use]
     pub fn log(self, path: impl AsRef<Path>) -> Self {
-        let path = path.as_ref().display().to_string();
-        self.configure(|config| (config.log.enabled, config.log.path) = (true, path))
+        self.with(Overrides { log: Some(path.as_ref().to_owned()), ..Overrides::default() })
     }
 
     /// Writes no log.
     #[must_use]
     pub fn no_log(self) -> Self {
-        self.configure(|config| config.log.enabled = false)
+        self.with(Overrides { no_log: true, ..Overrides::default() })
     }
 
     /// Brings the run down gently when it is set, as [`Run::stop`] does; the run is then "stopped by the operator". A controller that
@@ -243,8 +291,7 @@ impl Robot {
         let Self { config, text, mut options, view, is_changed } = self;
         let config = if is_changed { config.checked()? } else { config };
         let stop = Arc::clone(&options.stop);
-        let view = view.map(|view| view.start(&viewer::find(&[])?, &config)).transpose()?;
-        let (view, live) = view.unzip();
+        let (view, live) = view.map(|view| view.start(&config)).transpose()?.unzip();
         options.live = live;
         let launch = Launch::start(&config, &text, options)?;
         Ok(Run { launch, config, text, view, stop })
@@ -269,13 +316,12 @@ impl Robot {
         let _caught = signals::catch(&self.options.stop).map_err(Error::Signals)?.ok_or(Error::Stopped)?;
         self.warnings().iter().for_each(|warning| live::show(&format!("{warning}\n")));
         let mut run = self.start()?;
-        let view = run.view.take();
-        view.iter().for_each(live::tell_view);
-        live::watch(&mut run.launch);
+        live::watch(&mut run);
+        let view = run.take_view();
         let mut finished = run.finish()?;
         finished.unsent().iter().for_each(|line| live::show(&format!("{line}\n")));
-        if let Some(log) = finished.summary.log.clone()
-            && let Err(error) = finished.report(log.with_extension("html"))
+        if let Some(path) = finished.summary.report_beside_log()
+            && let Err(error) = finished.report(path)
         {
             // The run was what it was, whether or not it can be reported.
             live::show(&format!("cannot write the report: {error}\n"));
@@ -319,6 +365,16 @@ impl Run {
         self.view.as_ref().map(Viewer::link)
     }
 
+    /// The view, for whoever keeps it beyond the run: [`live::tell_view_end`].
+    pub fn take_view(&mut self) -> Option<Viewer> {
+        self.view.take()
+    }
+
+    /// Why report and live view do not draw the robot, if its shape is known.
+    pub fn not_drawn(&self) -> Option<&str> {
+        self.launch.not_drawn()
+    }
+
     /// Brings the robot down gently; returns at once.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -348,9 +404,24 @@ impl Run {
         self.launch.console().arm()
     }
 
+    /// What arms it, and sees its phase: for whoever cannot hold the run.
+    pub fn console(&self) -> Arc<Console> {
+        Arc::clone(self.launch.console())
+    }
+
     /// For programs that steer: inputs by [`Steering::steer`], every 50 ms.
     pub fn steering(&self) -> Steering {
         self.launch.steering().clone()
+    }
+
+    /// What starts its ticks, by which clock, and from how much over the usual on they are late.
+    pub(crate) fn session(&self) -> &Session {
+        &self.launch.session
+    }
+
+    /// What has gone wrong with the log since it was asked last.
+    pub(crate) fn trouble_with_log(&self) -> Option<String> {
+        self.launch.trouble_with_log()
     }
 
     /// The next tick not looked at yet, if any. Some thousand are kept; who looks more rarely misses some.
@@ -379,8 +450,10 @@ impl Run {
 pub struct Finished {
     /// The run in figures: its `Display` is the table of `khz run`, its `Serialize` the JSON.
     pub summary: RunSummary,
-    config: RobotConfig,
-    text: String,
+    /// What the robot file says, with what was to be otherwise.
+    pub config: RobotConfig,
+    /// The robot file.
+    pub text: String,
     outcome: Outcome,
 }
 
@@ -406,32 +479,77 @@ impl Finished {
         &self.outcome.unsent
     }
 
+    /// The figures alone: lets go of the robot and its controller.
+    pub fn into_summary(self) -> RunSummary {
+        self.summary
+    }
+
+    /// Whether the controller panicked, and what it said.
+    pub fn panic(&self) -> Option<String> {
+        match self.outcome.machine.failure() {
+            Some(Failure::Panic(panic)) => Some(panic.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Everything the report shows. Reads the log.
+    pub fn page(&self) -> ReportPage {
+        let data = page_data(&self.config, &self.text, &self.outcome, &self.summary);
+        ReportPage { data, logs: self.summary.log_files.clone() }
+    }
+
     /// Writes the report, a page of HTML, and returns where it is: a file that is there is kept, and a number added to the
     /// name.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn report(&mut self, path: impl AsRef<Path>) -> Result<PathBuf, Error> {
-        let page = page_data(&self.config, &self.text, &self.outcome, &self.summary).page();
         let path = path.as_ref();
-        let written = create_new(path).and_then(|(path, mut file)| write!(file, "{page}").map(|()| path));
+        let written = match path.metadata() {
+            Ok(there) if !there.is_file() => {
+                Err(io::Error::other("it is a folder, a device or a pipe, and a report needs a file"))
+            }
+            _ => self.page().save(path, false).map_err(|error| match error {
+                OutputError::Io { source, .. } => source,
+                error => io::Error::other(error),
+            }),
+        };
         let written = written.map_err(|source| Error::File { path: path.to_owned(), source })?;
         self.summary.report = Some(written.clone());
         Ok(written)
     }
+
+    /// As [`Finished::report`], also into a pipe or a device; with `force` over a file that is there, unless that is the log.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn report_over(&mut self, path: &Path, force: bool) -> Result<(), OutputError> {
+        self.summary.report = Some(self.page().save(path, force)?);
+        Ok(())
+    }
 }
 
-/// A new file of this name, or of the first with a number that is free.
-fn create_new(path: &Path) -> io::Result<(PathBuf, File)> {
-    if path.metadata().is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("it is a folder, a device or a pipe, and a report needs a file"));
+/// The report of a run.
+pub struct ReportPage {
+    data: RunData,
+    logs: Vec<PathBuf>,
+}
+
+impl ReportPage {
+    /// Writes it, and returns where: a file that is there is kept, and a number added to the name, unless it is to be overwritten
+    /// by `force` and no log of this run.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn save(&self, path: &Path, force: bool) -> Result<PathBuf, OutputError> {
+        // A log may have got another name than was asked for.
+        let force = force && !self.logs.iter().any(|log| output::is_same(log, path));
+        output::save(path, force, |file| write!(file, "{self}"))
     }
-    for number in 0..NAMES {
-        let path = numbered(path, number);
-        match File::create_new(&path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            made => return made.map(|file| (path, file)),
-        }
+}
+
+impl fmt::Display for ReportPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.data.page().fmt(f)
     }
-    Err(ErrorKind::AlreadyExists.into())
 }

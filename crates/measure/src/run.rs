@@ -254,6 +254,11 @@ pub struct BusSummary {
 }
 
 impl RunSummary {
+    /// Where its report goes if nobody says otherwise; `None` without a log.
+    pub fn report_beside_log(&self) -> Option<PathBuf> {
+        self.log.as_ref().map(|log| log.with_extension("html"))
+    }
+
     /// The figures of a run of this robot.
     pub fn of(config: &RobotConfig, outcome: &Outcome) -> Self {
         let (stats, tally, recording) = (&outcome.stats, &outcome.stats.tally, &outcome.recording);

@@ -69,24 +69,33 @@ pub struct Options {
     pub token: Option<String>,
     /// Pages of these origins may connect, too, such as `http://localhost:8080`.
     pub origins: Vec<String>,
+    /// The program that serves it; `None`: what [`find`] finds.
+    pub program: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { at: (Ipv4Addr::LOCALHOST, 0).into(), open: false, token: None, origins: Vec::new() }
+        Self {
+            at: (Ipv4Addr::LOCALHOST, 0).into(),
+            open: false,
+            token: None,
+            origins: Vec::new(),
+            program: None,
+        }
     }
 }
 
 impl Options {
-    /// Starts `program` (see [`find`]) as the view of a robot's run. Returns it with the robot's end of the socket. Blocks until the
+    /// Starts the program as the view of a robot's run. Returns it with the robot's end of the socket. Blocks until the
     /// page can be opened.
     ///
     /// # Errors
     /// When it cannot be started, or the run is one in virtual time.
-    pub fn start(&self, program: &Path, config: &RobotConfig) -> Result<(Viewer, OwnedFd), ViewerError> {
+    pub fn start(&self, config: &RobotConfig) -> Result<(Viewer, OwnedFd), ViewerError> {
         if config.timing.clock == Clock::Virtual {
             return Err(ViewerError::VirtualTime);
         }
+        let program = &self.program.clone().map_or_else(|| find(&[]), Ok)?;
         let cannot = |error| ViewerError::Start(program.to_owned(), error);
         let (robot, view) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -198,11 +207,15 @@ impl Viewer {
 mod tests {
     use super::*;
 
+    fn by(program: impl Into<PathBuf>) -> Options {
+        Options { program: Some(program.into()), ..Options::default() }
+    }
+
     #[test]
     fn virtual_time_is_not_shown() {
         let mut config = RobotConfig::quadruped();
         config.timing.clock = Clock::Virtual;
-        let refused = Options::default().start(Path::new("/nowhere"), &config);
+        let refused = by("/nowhere").start(&config);
         assert!(matches!(refused, Err(ViewerError::VirtualTime)));
     }
 
@@ -214,7 +227,7 @@ mod tests {
         // Like `khz view` it ends with its socket.
         std::fs::write(&program, "#!/bin/sh\necho http://127.0.0.1:1/\nexec cat >/dev/null\n").unwrap();
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
-        let (viewer, robot) = Options::default().start(&program, &RobotConfig::quadruped()).unwrap();
+        let (viewer, robot) = by(program).start(&RobotConfig::quadruped()).unwrap();
         assert_eq!(viewer.link(), "http://127.0.0.1:1/");
         assert!(!viewer.stays());
         drop(robot);
@@ -222,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let refused = Options::default().start(Path::new("/nowhere/khz"), &RobotConfig::quadruped());
+        let refused = by("/nowhere/khz").start(&RobotConfig::quadruped());
         let text = refused.map(|_| ()).map_err(|error| error.to_string());
         assert!(text.is_err_and(|text| text.contains("/nowhere/khz")));
     }
@@ -240,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_something_else_is_no_view() {
-        let start = |program| Options::default().start(Path::new(program), &RobotConfig::quadruped());
+        let start = |program| by(program).start(&RobotConfig::quadruped());
         assert!(matches!(start("/bin/true"), Err(ViewerError::Ended)));
         assert!(matches!(start("/bin/echo"), Err(ViewerError::Other(_))));
     }

@@ -68,6 +68,12 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "how bytes move is the links' business",
     },
     Forbidden {
+        who: &["crates/cli", "python", "capi"],
+        but: &[],
+        what: &["khz_robot::launch::Launch", "khz_measure::run::page_data", "khz_robot::session::Session"],
+        why: "the life of a run is written once, in kilohertz",
+    },
+    Forbidden {
         who: &["crates/servo"],
         but: &[],
         what: &["khz_link", "khz_rt", "libc", "rustix"],

@@ -61,7 +61,7 @@ impl Args {
         let path = self.output.as_deref().unwrap_or(Path::new("report.html"));
         // Results may be called report.html; the page has another name then.
         let force = self.force && !self.files.iter().any(|file| output::is_input(path, file));
-        output::save(path, force, |file| write!(file, "{page}"))
+        Ok(output::save(path, force, |file| write!(file, "{page}"))?)
     }
 }
 

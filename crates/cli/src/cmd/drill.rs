@@ -163,7 +163,8 @@ fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
 fn write_page(path: Option<&Path>, force: bool, page: impl FnOnce() -> Page) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     let page = page().to_string();
-    output::save(path, force, |file| file.write_all(page.as_bytes())).map(drop)
+    output::save(path, force, |file| file.write_all(page.as_bytes()))?;
+    Ok(())
 }
 
 /// A figure, or that there is none.

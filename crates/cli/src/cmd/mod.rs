@@ -12,7 +12,6 @@ mod emulate;
 mod jitter;
 mod log;
 mod new;
-mod output;
 mod param;
 mod progress;
 mod replay;
@@ -23,7 +22,7 @@ mod text;
 mod view;
 
 use anyhow::Result;
-pub use kilohertz::{ending_signals, stop_on_signal};
+pub use kilohertz::{ending_signals, output, stop_on_signal};
 use std::process::ExitCode;
 pub use text::{
     complain, complaint, note, show, show_judged, show_progress, show_text, tell, tell_line, warn,

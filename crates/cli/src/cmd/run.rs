@@ -6,17 +6,13 @@ use anyhow::{Context, Result, bail};
 use khz_measure::found;
 use khz_measure::jitter::duration_ns;
 use khz_measure::require::{Requirements, of_run};
-use khz_measure::run::{RunSummary, page_data};
+use khz_measure::run::RunSummary;
 use khz_robot::RobotConfig;
-use khz_robot::config::{Clock, QUADRUPED};
-use khz_robot::launch::{Launch, LaunchOptions};
-use khz_robot::session::{Outcome, SessionError};
-use khz_robot::tick::Failure;
-use kilohertz::viewer::{self, Viewer};
-use kilohertz::{live, stop_on_signal};
+use khz_robot::config::Clock;
+use khz_robot::session::SessionError;
+use kilohertz::{Finished, Overrides, Robot, live, stop_on_signal, viewer};
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,49 +115,45 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Runs the robot and tells how it went.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let (text, mut config) = match read(args.robot.as_deref()) {
+    let robot = match read(args.robot.as_deref()) {
         Ok(robot) => robot,
         Err(error) => {
             complain(&error);
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    config.warnings.iter().for_each(tell_line);
-    if !config.is_emulated() {
-        missing_limits(&config).iter().for_each(tell_line);
+    robot.warnings().iter().for_each(tell_line);
+    if !robot.config().is_emulated() {
+        missing_limits(robot.config()).iter().for_each(tell_line);
     }
-    override_with(&mut config, &args);
-    check_outputs(&args, &config)?;
+    let robot = robot.with(overrides(&args));
+    check_outputs(&args, robot.config())?;
 
     // The live line must not stop a robot that runs in the background.
     khz_rt::ignore_tostop().context("cannot ignore SIGTTOU")?;
     let duration_ns = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION_NS));
-    let (view, live) = view(&args, &config)?.unzip();
     let stop = stop_on_signal()?;
-    let options = LaunchOptions { duration_ns, stop: stop.clone(), live, ..LaunchOptions::default() };
-    let mut launch = Launch::start(&config, &text, options)?;
-    launch.not_drawn().iter().for_each(warn);
-    view.iter().for_each(live::tell_view);
-    live::watch(&mut launch);
-    let outcome = match launch.wait() {
-        Err(SessionError::Setup(error)) => {
+    let mut robot = viewed(robot, &args)?;
+    (robot.options().duration_ns, robot.options().stop) = (duration_ns, stop.clone());
+    let mut run = robot.start()?;
+    run.not_drawn().iter().for_each(warn);
+    live::watch(&mut run);
+    let view = run.take_view();
+    let mut finished = match run.finish() {
+        Err(kilohertz::Error::Session(SessionError::Setup(error))) => {
             complain(&error.into());
             return Ok(ExitCode::from(BAD_INPUT));
         }
-        outcome => outcome?,
+        finished => finished?,
     };
-    let mut summary = RunSummary::of(&config, &outcome);
     if let Some(requirements) = &args.require {
-        summary.require(requirements, duration_ns);
+        finished.summary.require(requirements, duration_ns);
     }
-    let written = [
-        write_report(&args, &config, &text, &outcome, &mut summary),
-        save_parameters(&args, &config, &text, &outcome),
-    ];
-    let is_well = summary.is_well() && (summary.report.is_some() || args.report.is_none());
-    let said = said(&outcome, written);
+    let written = [write_report(&args, &mut finished), save_parameters(&args, &finished)];
+    let said = said(&finished, written);
     // Another program may have the robot now, however long it takes until the verdict is read.
-    drop(outcome);
+    let summary = finished.into_summary();
+    let is_well = summary.is_well() && (summary.report.is_some() || args.report.is_none());
     until_told(&stop, move || {
         said.iter().for_each(tell_line);
         tell(&args, &summary);
@@ -174,9 +166,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// What is told before the verdict.
-fn said(outcome: &Outcome, written: [Result<Option<String>>; 2]) -> Vec<String> {
-    let mut said = outcome.unsent.clone();
-    if let Some(Failure::Panic(panic)) = outcome.machine.failure() {
+fn said(finished: &Finished, written: [Result<Option<String>>; 2]) -> Vec<String> {
+    let mut said = finished.unsent().to_vec();
+    if let Some(panic) = finished.panic() {
         said.push(complaint(&anyhow::anyhow!("the controller panicked: {panic}")));
     }
     said.extend(
@@ -202,46 +194,40 @@ fn until_told(stop: &AtomicBool, tell: impl FnOnce() + Send + 'static) -> Result
     Ok(())
 }
 
-/// The robot file's text and what it says. It is read once: it may be a pipe, and must not change in between.
-fn read(path: Option<&Path>) -> Result<(String, RobotConfig)> {
-    let Some(path) = path else { return Ok((QUADRUPED.to_owned(), RobotConfig::quadruped())) };
+/// The robot. Its file is read once: it may be a pipe, and must not change in between.
+fn read(path: Option<&Path>) -> Result<Robot> {
+    let Some(path) = path else { return Ok(Robot::quadruped()) };
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| {
         let address = if viewer::address(&name).is_ok() { "; for an address write --view=ADDR" } else { "" };
         format!("cannot read the robot file {name}{address}")
     })?;
-    let config = RobotConfig::of_file(&text, &name)?;
-    Ok((text, config))
+    Ok(Robot::read(RobotConfig::of_file(&text, &name)?, text))
 }
 
-/// The live view in a process of its own, and the way to it.
-fn view(args: &Args, config: &RobotConfig) -> Result<Option<(Viewer, OwnedFd)>> {
+fn overrides(args: &Args) -> Overrides {
+    Overrides {
+        log: args.log.clone(),
+        stream: args.stream.clone(),
+        clock: args.virtual_time.then_some(Clock::Virtual),
+        cpu: args.cpu,
+        strict: args.strict,
+        ..Overrides::default()
+    }
+}
+
+/// The robot, with where it is to be seen.
+fn viewed(robot: Robot, args: &Args) -> Result<Robot> {
     let Some(at) = args.view else {
         return if args.whom.is_default() {
-            Ok(None)
+            Ok(robot)
         } else {
             bail!("--token, --token-file and --allow-origin are for --view")
         };
     };
     let (token, origins) = (args.whom.token()?, args.whom.allow_origin.clone());
     let itself = std::env::current_exe().context("cannot find the program of this process")?;
-    Ok(Some(viewer::Options { at, open: args.open, token, origins }.start(&itself, config)?))
-}
-
-fn override_with(config: &mut RobotConfig, args: &Args) {
-    // Whoever asks for samples wants them recorded, whatever the file says.
-    config.log.enabled |= args.log.is_some() || args.stream.is_some();
-    if let Some(log) = &args.log {
-        config.log.path = log.display().to_string();
-    }
-    if let Some(to) = &args.stream {
-        config.log.stream = Some(to.clone());
-    }
-    if args.virtual_time {
-        config.timing.clock = Clock::Virtual;
-    }
-    config.timing.cpu = args.cpu.or(config.timing.cpu);
-    config.timing.strict |= args.strict;
+    Ok(robot.view(viewer::Options { at, open: args.open, token, origins, program: Some(itself) }))
 }
 
 /// That a report of a name of its own can be written, before the robot moves.
@@ -261,24 +247,11 @@ fn check_outputs(args: &Args, config: &RobotConfig) -> Result<()> {
 }
 
 /// Makes the page. One that cannot be made does not undo the run.
-fn write_report(
-    args: &Args,
-    config: &RobotConfig,
-    text: &str,
-    outcome: &Outcome,
-    summary: &mut RunSummary,
-) -> Result<Option<String>> {
-    let beside_log = || summary.log.as_ref().map(|log| log.with_extension("html"));
-    let Some(path) = args.report.clone().or_else(beside_log).filter(|_| !args.no_report) else {
-        return Ok(None);
-    };
-    // The log may have got another name than was asked for, or several.
-    let mut logs = outcome.recording.iter().flat_map(|recording| &recording.paths);
-    let force = args.force && !logs.any(|log| output::is_same(log, &path));
-    let page = page_data(config, text, outcome, summary).page();
-    let path =
-        output::save(&path, force, |file| write!(file, "{page}")).context("cannot write the report")?;
-    summary.report = Some(path);
+fn write_report(args: &Args, finished: &mut Finished) -> Result<Option<String>> {
+    let path = args.report.clone().or_else(|| finished.summary.report_beside_log());
+    if let Some(path) = path.filter(|_| !args.no_report) {
+        finished.report_over(&path, args.force).context("cannot write the report")?;
+    }
     Ok(None)
 }
 
@@ -287,21 +260,17 @@ fn is_the_robot_file(args: &Args, path: &Path) -> bool {
 }
 
 /// What was found while the robot ran, and where it is now. If it cannot be written, the run counts all the same.
-fn save_parameters(
-    args: &Args,
-    config: &RobotConfig,
-    text: &str,
-    outcome: &Outcome,
-) -> Result<Option<String>> {
+fn save_parameters(args: &Args, finished: &Finished) -> Result<Option<String>> {
     let Some(path) = &args.save_parameters else { return Ok(None) };
+    let (parameters, before) = (finished.parameters(), &finished.config.parameters);
     let save = || -> Result<PathBuf> {
         let force = is_the_robot_file(args, path);
         let parameters = if force {
-            found::into_file(text, &outcome.parameters, &config.parameters)?
+            found::into_file(&finished.text, parameters, before)?
         } else {
-            found::table(&outcome.parameters, &config.parameters)
+            found::table(parameters, before)
         };
-        output::save(path, force, |file| write!(file, "{parameters}"))
+        Ok(output::save(path, force, |file| write!(file, "{parameters}"))?)
     };
     let path = save().context("cannot save the parameters")?;
     let whither = if is_the_robot_file(args, &path) {

@@ -147,7 +147,7 @@ impl Table for CsvWriter<Output> {
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
-        Self::finish(*self)?.keep()
+        Ok(Self::finish(*self)?.keep()?)
     }
 }
 
@@ -214,7 +214,7 @@ impl Table for khz_export::ParquetWriter<Output> {
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
-        Self::finish(*self)?.keep()
+        Ok(Self::finish(*self)?.keep()?)
     }
 }
 

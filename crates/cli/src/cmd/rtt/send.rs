@@ -169,7 +169,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     if let Some(path) = &args.report {
         let page = results.page().verdict(&amended(results.verdict(), &required));
-        keep(output::save(path, args.force, |file| write!(file, "{page}")).map(drop));
+        let saved = output::save(path, args.force, |file| write!(file, "{page}"));
+        keep(saved.map(drop).map_err(Into::into));
     }
     show(&if args.json {
         format!("{:#}\n", summary(&results, &required))
@@ -301,7 +302,7 @@ fn check_outputs(args: &Args) -> Result<()> {
     let goes_on = |path: &&PathBuf| args.resume && path.exists();
     output::check_all(args.save.iter().filter(|path| !goes_on(path)), [], args.force)?;
     let all: Vec<&PathBuf> = [&args.report, &args.log, &args.save].into_iter().flatten().collect();
-    output::distinct(&all)
+    Ok(output::distinct(&all)?)
 }
 
 /// Writes results whole or not at all: a file from before stays until the new one is complete.

@@ -1,9 +1,8 @@
-//! Files that commands write: never over one that is there unless asked to (`--force`), and whole or not at all.
+//! Files that commands and programs write: never over one that is there unless asked to (`--force`), and whole or not at all.
 //!
 //! A symbolic link counts as a file that is there. Character devices (`/dev/null`) and pipes that are open already
 //! (`/dev/stdout`, `/dev/fd/63`) are written as they are. Pipes with a name (FIFOs) are refused: to open one waits for a reader.
 
-use anyhow::{Context, Result, bail};
 use khz_robot::recorder::numbered;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, FileType, OpenOptions, Permissions};
@@ -12,6 +11,33 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempPath;
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The system does not let it.
+    #[error("cannot write {path}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It would have destroyed something, or waited for ever.
+    #[error("{0}")]
+    Refused(String),
+}
+
+type Result<T, E = OutputError> = std::result::Result<T, E>;
+
+/// What the system said of a file.
+fn cannot(path: &Path) -> impl Fn(io::Error) -> OutputError + Copy {
+    move |source| OutputError::Io { path: path.to_owned(), source }
+}
+
+fn refused<T>(why: String) -> Result<T> {
+    Err(OutputError::Refused(why))
+}
 
 /// What a part is called while it is written.
 const PART: [&str; 2] = [".khz-", ".part"];
@@ -33,10 +59,9 @@ enum There {
 }
 
 fn there(path: &Path, force: bool) -> Result<There> {
-    let cannot = || format!("cannot write {}", path.display());
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(There::Nothing),
-        found => _ = found.with_context(cannot)?,
+        found => _ = found.map_err(cannot(path))?,
     }
     if let Ok(about) = path.metadata()
         && !about.is_file()
@@ -45,16 +70,16 @@ fn there(path: &Path, force: bool) -> Result<There> {
         return stream(path, about.file_type());
     }
     if !force {
-        bail!("{} is there already; --force overwrites it", path.display());
+        return refused(format!("{} is there already; --force overwrites it", path.display()));
     }
     // What must not be written must not be replaced either.
     let about = OpenOptions::new().write(true).open(path).and_then(|file| file.metadata());
-    let about = about.with_context(cannot)?;
+    let about = about.map_err(cannot(path))?;
     // Root may open it nevertheless.
     if about.permissions().readonly() {
-        bail!("{} is read-only; `chmod u+w` lets it be overwritten", path.display());
+        return refused(format!("{} is read-only; `chmod u+w` lets it be overwritten", path.display()));
     }
-    Ok(There::File(path.canonicalize().with_context(cannot)?, about.permissions()))
+    Ok(There::File(path.canonicalize().map_err(cannot(path))?, about.permissions()))
 }
 
 /// What is neither file nor folder. A pipe of our own has a name below `/proc` only, which leads nowhere.
@@ -63,7 +88,7 @@ fn stream(path: &Path, kind: FileType) -> Result<There> {
         return Ok(There::Stream);
     }
     let what = if kind.is_fifo() { "a named pipe (FIFO)" } else { "a socket or a block device" };
-    bail!("{} is {what}; give the name of a file, or /dev/stdout", path.display())
+    refused(format!("{} is {what}; give the name of a file, or /dev/stdout", path.display()))
 }
 
 /// Whether a file can be written there, before hours of measuring or a robot's run are spent on it.
@@ -76,7 +101,7 @@ pub fn check(path: &Path, force: bool) -> Result<()> {
         There::Nothing => part_beside(path).map(drop),
         There::File(place, _) => part_beside(&place).map(drop),
     }
-    .with_context(|| format!("cannot write {}", path.display()))
+    .map_err(cannot(path))
 }
 
 /// As [`check`], for several; none, too. None of them may be one of `inputs`, the files that the command reads.
@@ -101,10 +126,10 @@ pub fn check_all<'a>(
 /// If it is one.
 pub fn spare(path: &Path, inputs: &[&PathBuf]) -> Result<()> {
     match inputs.iter().any(|input| is_input(path, input)) {
-        true => bail!(
+        true => refused(format!(
             "{} is read by this command and never overwritten; give the output another name",
             path.display()
-        ),
+        )),
         false => Ok(()),
     }
 }
@@ -122,7 +147,7 @@ pub fn distinct(paths: &[&PathBuf]) -> Result<()> {
     for (index, path) in paths.iter().enumerate() {
         if let Some(same) = paths[..index].iter().find(|other| is_same(other, path)) {
             let (same, path) = (same.display(), path.display());
-            bail!("{same} and {path} are one file; give each output a name of its own");
+            return refused(format!("{same} and {path} are one file; give each output a name of its own"));
         }
     }
     Ok(())
@@ -160,7 +185,7 @@ pub fn create(path: &Path, force: bool) -> Result<BufWriter<File>> {
         There::Stream => OpenOptions::new().write(true).open(path),
         There::File(place, permissions) => replaced(&place, permissions),
     };
-    Ok(buffered(file.with_context(|| format!("cannot write {}", path.display()))?))
+    Ok(buffered(file.map_err(cannot(path))?))
 }
 
 /// A new file in the place of another, which others may still read.
@@ -178,7 +203,7 @@ fn replaced(place: &Path, permissions: Permissions) -> io::Result<File> {
 /// If it cannot be written; what was there is there still.
 pub fn save(path: &Path, force: bool, write: impl FnOnce(&mut Output) -> io::Result<()>) -> Result<PathBuf> {
     let mut out = if force { Output::new(path, true)? } else { Output::new_or_numbered(path)? };
-    write(&mut out).with_context(|| format!("cannot write {}", path.display()))?;
+    write(&mut out).map_err(cannot(path))?;
     out.keep_or_number()
 }
 
@@ -244,23 +269,23 @@ impl Output {
     /// # Errors
     /// If it is there, or its folder cannot be written.
     pub fn new(path: &Path, force: bool) -> Result<Self> {
-        let cannot = || format!("cannot write {}", path.display());
         match there(path, force)? {
-            There::Nothing => Self::beside(path.to_owned(), None).with_context(cannot),
-            There::File(place, permissions) => Self::beside(place, Some(permissions)).with_context(cannot),
-            There::Stream => {
-                let file = OpenOptions::new().write(true).open(path).with_context(cannot)?;
-                Ok(Self { out: buffered(file), beside: None, place: path.to_owned() })
-            }
+            There::Nothing => Self::beside(path.to_owned(), None),
+            There::File(place, permissions) => Self::beside(place, Some(permissions)),
+            There::Stream => OpenOptions::new().write(true).open(path).map(|file| Self {
+                out: buffered(file),
+                beside: None,
+                place: path.to_owned(),
+            }),
         }
+        .map_err(cannot(path))
     }
 
     /// As [`Output::new`]; what is there is left to [`Output::keep_or_number`].
     fn new_or_numbered(path: &Path) -> Result<Self> {
         match there(path, false) {
             Ok(There::Stream) => Self::new(path, false),
-            _ => Self::beside(path.to_owned(), None)
-                .with_context(|| format!("cannot write {}", path.display())),
+            _ => Self::beside(path.to_owned(), None).map_err(cannot(path)),
         }
     }
 
@@ -281,34 +306,35 @@ impl Output {
     /// # Errors
     /// If it cannot be written, or somebody else has made the file meanwhile.
     pub fn keep(mut self) -> Result<()> {
-        let cannot = || format!("cannot write {}", self.place.display());
-        let Some(Beside { part, replaces }) = self.beside.take() else {
-            return self.out.flush().with_context(cannot);
+        let kept = match self.beside.take() {
+            None => self.out.flush(),
+            Some(Beside { part, replaces }) => finished(&mut self.out).and_then(|()| {
+                let kept =
+                    if replaces { part.persist(&self.place) } else { part.persist_noclobber(&self.place) };
+                kept.map_err(|error| error.error)
+            }),
         };
-        finished(&mut self.out).with_context(cannot)?;
-        let kept = if replaces { part.persist(&self.place) } else { part.persist_noclobber(&self.place) };
-        kept.map_err(|error| error.error).with_context(cannot)
+        kept.map_err(cannot(&self.place))
     }
 
     /// As [`Output::keep`]; if somebody else has made the file meanwhile, under the first name with a number that is
     /// free. Returns where it is.
     fn keep_or_number(mut self) -> Result<PathBuf> {
-        let cannot = || format!("cannot write {}", self.place.display());
         let Some(Beside { mut part, replaces: false }) = self.beside.take_if(|beside| !beside.replaces)
         else {
             let place = self.place.clone();
             return self.keep().map(|()| place);
         };
-        finished(&mut self.out).with_context(cannot)?;
+        finished(&mut self.out).map_err(cannot(&self.place))?;
         for number in 0..NAMES {
             let path = numbered(&self.place, number);
             match part.persist_noclobber(&path) {
                 Ok(()) => return Ok(path),
                 Err(error) if error.error.kind() == ErrorKind::AlreadyExists => part = error.path,
-                Err(error) => return Err(error.error).with_context(cannot),
+                Err(error) => return Err(cannot(&self.place)(error.error)),
             }
         }
-        bail!("cannot write {}: there are {NAMES} files of this name", self.place.display())
+        refused(format!("cannot write {}: there are {NAMES} files of this name", self.place.display()))
     }
 }
 
@@ -434,7 +460,8 @@ mod tests {
     fn a_folder_that_cannot_be_written_is_found_before_the_measurement() {
         let error = check(Path::new("/no/such/folder/a.html"), false).unwrap_err();
         let said = "cannot write /no/such/folder/a.html: No such file or directory (os error 2)";
-        assert_eq!(format!("{error:#}"), said);
+        let why = std::error::Error::source(&error).unwrap();
+        assert_eq!(format!("{error}: {why}"), said);
     }
 
     #[test]
