@@ -31,19 +31,14 @@ pub(crate) trait Companion: Send {
 }
 
 /// All of one loop.
-#[derive(Default)]
 pub(crate) struct Companions(Vec<Box<dyn Companion>>);
 
 impl Companions {
-    /// One more, if there is one.
-    pub fn add(
-        &mut self,
-        one: Option<impl Companion + 'static>,
-        (machine, observers): (&mut Machine, &mut Observers),
-    ) {
-        let Some(mut one) = one else { return };
-        one.attach(machine, observers);
-        self.0.push(Box::new(one));
+    /// Attaches all of them, in this order. Returns those who are to be told of every tick, too.
+    pub fn attach(mut list: Vec<Box<dyn Companion>>, machine: &mut Machine) -> (Self, Observers) {
+        let mut observers = Observers::new();
+        list.iter_mut().for_each(|one| one.attach(machine, &mut observers));
+        (Self(list), observers)
     }
 
     /// Ends all of them, the last first.
@@ -57,6 +52,20 @@ impl Companions {
     /// What has gone wrong since it was asked last.
     pub fn trouble(&self) -> Option<String> {
         self.0.iter().find_map(|one| one.trouble())
+    }
+}
+
+impl<T: Companion> Companion for Option<T> {
+    fn attach(&mut self, machine: &mut Machine, observers: &mut Observers) {
+        self.iter_mut().for_each(|one| one.attach(machine, observers));
+    }
+
+    fn finish(self: Box<Self>, end: &mut End) {
+        self.into_iter().for_each(|one| Box::new(one).finish(end));
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.as_ref()?.trouble()
     }
 }
 

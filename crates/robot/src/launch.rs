@@ -1,7 +1,7 @@
 //! A robot file run as it says: machine, recorder and loop together.
 
 use crate::assemble::{self, AssembleError, Links};
-use crate::companions::{Companions, Recording, Steered};
+use crate::companions::{Companion, Companions, Recording, Steered};
 use crate::config::{self, Clock, LoopConfig, RobotConfig};
 use crate::controller::{ControlError, Controller, Pipelined, RobotInfo};
 use crate::draft;
@@ -124,11 +124,9 @@ impl Launch {
             None => assemble::open_links(config, |world| Box::new(world)),
         }?;
         let (mut machine, list) = machine(config, controller, links)?;
-        let (mut companions, mut observers) = (Companions::default(), Vec::new());
-        companions.add(Listener::start(&config.supervisor)?, (&mut machine, &mut observers));
+        let operator = Listener::start(&config.supervisor)?;
         let steered = steered(config)?;
         let steering = steered.steering.clone();
-        companions.add(Some(steered), (&mut machine, &mut observers));
         let console = Arc::new(Console::new(config.timing.clock));
         machine.attend(Arc::clone(&console));
         let (intake, parameters) = Intake::new(list, config.timing.clock);
@@ -141,11 +139,18 @@ impl Launch {
             stop: Arc::clone(&stop),
         };
         let channel = live.map(|socket| Channel::start(socket, wiring)).transpose();
-        companions.add(channel.map_err(LaunchError::Live)?, (&mut machine, &mut observers));
+        let channel = channel.map_err(LaunchError::Live)?;
         let (recording, not_drawn) = record(plan, config, text, parameters.list(), view, &console)?;
-        companions.add(recording, (&mut machine, &mut observers));
         // The last to begin and the first to end: it is fed only while the loop ticks.
-        companions.add(watchdogs(config)?, (&mut machine, &mut observers));
+        let watchdogs = watchdogs(config)?;
+        let beside: [Box<dyn Companion>; 5] = [
+            Box::new(operator),
+            Box::new(steered),
+            Box::new(channel),
+            Box::new(recording),
+            Box::new(watchdogs),
+        ];
+        let (companions, mut observers) = Companions::attach(beside.into(), &mut machine);
         observers.extend(others);
         let session = Session::start(machine, observers, settings(config, duration_ns), stop)?;
         Ok(Self { session, companions, parameters, console, steering, not_drawn })
