@@ -5,20 +5,16 @@
 //! registers are written while it is enabled, too, and act at once; every command, code or register request for it feeds its
 //! watchdog; a servo whose time is over switches its output off and says "communication lost" until it is commanded to clear.
 
-use crate::body::{Drive, JointState};
 use crate::config::{Device, WireKind};
 use crate::injection::Injection;
 use crate::lies::{Lies, Said};
-use crate::mit::{self, Injected, Law, offset_within_rotor_turn};
-use crate::thermal::Thermal;
-use crate::twin::{Family, Twin};
-use khz_servo::Doing;
+use crate::mit::{self, Common, Motor as _, Scales};
+use crate::twin::Family;
 use khz_wire::Frame;
 use khz_wire::damiao::{
     self, Access, REGISTERS, RegisterReply, Special, State, TIMEOUT_PER_S, register, status,
 };
 use khz_wire::mit::{Codes, KD, KP, Scale};
-use std::any::Any;
 use std::ops::Range;
 
 /// Numbers of registers.
@@ -27,8 +23,6 @@ const COUNT: usize = 82;
 const HEAT_PER_TORQUE2: f64 = 0.5;
 /// Below and above these it faults, V.
 const SUPPLY: (f64, f64) = (15.0, 60.0);
-/// Gear between rotor and output: the position is known within one turn of the rotor.
-const GEAR: f64 = 10.0;
 
 /// How a Damiao motor leaves the factory, or was set since.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,24 +37,24 @@ pub struct Setup {
     pub fault_c: f64,
 }
 
-/// One servo.
+/// What is a Damiao's own.
 #[derive(Clone, Debug)]
-pub struct Servo {
-    config: Device<Setup>,
+pub struct Motor {
+    setup: Setup,
     registers: [[u8; 4]; COUNT],
     /// What survives a loss of power.
     saved: [[u8; 4]; COUNT],
     status: u8,
-    command: Codes,
-    /// Added to the joint's angle to give the position, rad.
-    offset: f64,
-    /// As measured, rad and rad/s.
-    measured: JointState,
-    torque: f64,
-    thermal: Thermal,
-    /// Since the last frame for it, s.
-    unheard_s: f64,
-    injected: Injected,
+}
+
+impl Family for Setup {
+    const MOST_ID: u8 = mit::MOST_ID;
+
+    type Servo = mit::Servo<Motor>;
+
+    fn switched_on(device: Device<Self>, _: u64) -> Result<Self::Servo, String> {
+        Ok(mit::Servo::new(&device, Motor::new(device.id, device.family)))
+    }
 }
 
 impl Setup {
@@ -98,37 +92,22 @@ impl Lies for Setup {
     }
 }
 
-impl Servo {
-    fn new(config: Device<Setup>) -> Self {
-        let motor = &config.family;
+impl Motor {
+    fn new(id: u8, setup: Setup) -> Self {
         let mut registers = [[0; 4]; COUNT];
         let mut set = |register: u8, value: [u8; 4]| registers[usize::from(register)] = value;
         let integers = [
-            (register::MASTER_ID, motor.master_id.into()),
-            (register::ID, config.id.into()),
+            (register::MASTER_ID, setup.master_id.into()),
+            (register::ID, id.into()),
             (register::CONTROL_MODE, 1),
             (register::SOFTWARE, 5017),
             (register::POLE_PAIRS, 14),
-            (register::BIT_RATE, if motor.can_fd { 9 } else { 4 }),
+            (register::BIT_RATE, if setup.can_fd { 9 } else { 4 }),
         ];
         integers.into_iter().for_each(|(register, value): (u8, u32)| set(register, value.to_le_bytes()));
         let ranges = [register::POSITION_RANGE, register::VELOCITY_RANGE, register::TORQUE_RANGE];
-        ranges.into_iter().zip(motor.ranges).for_each(|(register, range)| set(register, float(range)));
-        let mut servo = Self {
-            measured: JointState { position: config.mounting.to_servo(config.joint.start), velocity: 0.0 },
-            thermal: Thermal::new(config.ambient_c),
-            config,
-            registers,
-            saved: registers,
-            status: status::DISABLED,
-            command: Codes::default(),
-            offset: 0.0,
-            torque: 0.0,
-            unheard_s: 0.0,
-            injected: Injected::default(),
-        };
-        servo.command = servo.at_rest();
-        servo
+        ranges.into_iter().zip(setup.ranges).for_each(|(register, range)| set(register, float(range)));
+        Self { setup, registers, saved: registers, status: status::DISABLED }
     }
 
     fn id(&self) -> u8 {
@@ -144,68 +123,46 @@ impl Servo {
         Scale::symmetric(most, bits)
     }
 
-    fn position(&self) -> Scale {
-        self.scale(register::POSITION_RANGE, 16)
-    }
-
-    fn velocity(&self) -> Scale {
-        self.scale(register::VELOCITY_RANGE, 12)
-    }
-
-    fn torque_scale(&self) -> Scale {
-        self.scale(register::TORQUE_RANGE, 12)
-    }
-
     /// A frame to its own identifier: a code, or a command.
-    fn command(&mut self, bytes: [u8; 8]) {
+    fn command(&mut self, common: &mut Common, bytes: [u8; 8]) {
         match Special::from_bytes(bytes) {
-            Some(Special::Enable) if self.status == status::DISABLED && !self.injected.asleep => {
+            Some(Special::Enable) if self.status == status::DISABLED && !common.injected.asleep => {
                 self.status = status::ENABLED;
             }
             Some(Special::Disable) if self.status == status::ENABLED => self.status = status::DISABLED,
             Some(Special::Clear) if self.status != status::ENABLED => self.status = status::DISABLED,
-            Some(Special::SetZero) => self.offset -= self.measured.position,
+            Some(Special::SetZero) => common.offset -= common.measured.position,
             Some(_) => {}
-            None if self.integer(register::CONTROL_MODE) == 1 => self.command = Codes::from_bytes(bytes),
+            None if self.integer(register::CONTROL_MODE) == 1 => common.command = Codes::from_bytes(bytes),
             None => {}
         }
     }
 
-    /// No gains, no torque.
-    fn at_rest(&self) -> Codes {
-        Codes {
-            position: self.position().encode(0.0),
-            velocity: self.velocity().encode(0.0),
-            torque: self.torque_scale().encode(0.0),
-            ..Codes::default()
-        }
-    }
-
-    fn state(&self) -> State {
-        let lying = self.injected.lying;
+    fn state(&self, common: &Common) -> State {
+        let [position, velocity, torque] = common.said(&self.scales());
         State {
             id: self.id(),
             status: self.status,
-            position: if lying { u16::MAX } else { self.position().encode(self.measured.position) },
-            velocity: if lying { 0xfff } else { self.velocity().encode(self.measured.velocity) },
-            torque: if lying { 0xfff } else { self.torque_scale().encode(self.torque) },
-            board: byte(self.thermal.board_c),
-            rotor: byte(self.thermal.motor_c),
+            position,
+            velocity,
+            torque,
+            board: byte(common.thermal.board_c),
+            rotor: byte(common.thermal.motor_c),
         }
     }
 
-    fn access(&mut self, access: Access) -> [u8; 8] {
+    fn access(&mut self, common: &Common, access: Access) -> [u8; 8] {
         let id = self.id();
         let reply = |asked, register, value| RegisterReply { asked, register, value }.to_bytes(id);
         match access {
-            Access::Refresh => self.state().to_bytes(),
+            Access::Refresh => self.state(common).to_bytes(),
             Access::Store => {
                 if self.status == status::DISABLED {
                     self.saved = self.registers;
                 }
                 reply(damiao::STORE, 1, [0; 4])
             }
-            Access::Read(register) => reply(damiao::READ, register, self.read(register)),
+            Access::Read(register) => reply(damiao::READ, register, self.read(common, register)),
             Access::Write(register, value) => {
                 if is_writable(register) {
                     self.registers[usize::from(register)] = value;
@@ -215,86 +172,46 @@ impl Servo {
         }
     }
 
-    fn read(&self, register: u8) -> [u8; 4] {
+    fn read(&self, common: &Common, register: u8) -> [u8; 4] {
         match register {
-            register::VOLTAGE => float(self.config.supply_v),
-            register::BOARD => float(self.thermal.board_c),
-            register::ROTOR => float(self.thermal.motor_c),
+            register::VOLTAGE => float(common.device.supply_v),
+            register::BOARD => float(common.thermal.board_c),
+            register::ROTOR => float(common.thermal.motor_c),
             _ => self.registers.get(usize::from(register)).copied().unwrap_or_default(),
         }
     }
-
-    /// Power off and on: what was saved survives, temperatures and the faults put in. The position is known again within one
-    /// turn of the rotor.
-    fn reboot(&mut self) {
-        let real = self.measured.position - self.offset;
-        self.offset = offset_within_rotor_turn(real, GEAR);
-        self.measured.position = real + self.offset;
-        self.registers = self.saved;
-        self.command = self.at_rest();
-        (self.status, self.torque, self.unheard_s) = (status::DISABLED, 0.0, 0.0);
-    }
-
-    fn measure(&mut self, joint: JointState) {
-        if !self.injected.stuck {
-            self.measured = JointState { position: joint.position + self.offset, ..joint };
-        }
-    }
-
-    /// What makes it switch off by itself.
-    fn watch(&mut self, dt_s: f64) {
-        self.unheard_s += dt_s;
-        let timeout_s = f64::from(self.integer(register::TIMEOUT)) / TIMEOUT_PER_S;
-        let volts = self.config.supply_v;
-        let fault = if self.thermal.board_c >= self.config.family.fault_c {
-            Some(status::BOARD_TOO_WARM)
-        } else if self.thermal.motor_c >= self.config.family.fault_c {
-            Some(status::ROTOR_TOO_WARM)
-        } else if volts < SUPPLY.0 {
-            Some(status::UNDER_VOLTAGE)
-        } else if volts > SUPPLY.1 {
-            Some(status::OVER_VOLTAGE)
-        } else if self.status == status::ENABLED && timeout_s > 0.0 && self.unheard_s > timeout_s {
-            Some(status::LOST_COMMUNICATION)
-        } else {
-            None
-        };
-        if let Some(fault) = fault {
-            self.status = fault;
-        }
-    }
-
-    fn drive(&mut self) -> Drive {
-        if self.status != status::ENABLED {
-            self.torque = 0.0;
-            return Drive::default();
-        }
-        let Codes { position, velocity, kp, kd, torque } = self.command;
-        let law = Law {
-            kp: KP.decode(kp),
-            kd: KD.decode(kd),
-            toward: self.position().decode(position) - self.measured.position,
-            velocity: self.velocity().decode(velocity),
-            torque: self.torque_scale().decode(torque),
-        };
-        let most = self.config.family.ranges[2];
-        let drive;
-        (self.torque, drive) = law.drive(self.measured.velocity, most);
-        drive
-    }
 }
 
-impl Family for Setup {
-    const MOST_ID: u8 = mit::MOST_ID;
+impl mit::Motor for Motor {
+    const GEAR: f64 = 10.0;
+    const OVERHEATED: u32 = status::BOARD_TOO_WARM as u32;
 
-    type Servo = Servo;
-
-    fn switched_on(device: Device<Self>, _: u64) -> Result<Servo, String> {
-        Ok(Servo::new(device))
+    fn scales(&self) -> Scales {
+        Scales {
+            position: self.scale(register::POSITION_RANGE, 16),
+            velocity: self.scale(register::VELOCITY_RANGE, 12),
+            torque: self.scale(register::TORQUE_RANGE, 12),
+            kp: KP,
+            kd: KD,
+        }
     }
-}
 
-impl Twin for Servo {
+    fn is_on(&self) -> bool {
+        self.status == status::ENABLED
+    }
+
+    fn has_fault(&self) -> bool {
+        !matches!(self.status, status::DISABLED | status::ENABLED)
+    }
+
+    fn most_torque(&self) -> f64 {
+        self.setup.ranges[2]
+    }
+
+    fn winding_w(&self, torque: f64) -> f64 {
+        HEAT_PER_TORQUE2 * torque * torque
+    }
+
     fn takes(&self, request: &Frame) -> bool {
         let id = self.id();
         let is_own = match request.id {
@@ -302,108 +219,52 @@ impl Twin for Servo {
             other => other == u32::from(id),
         };
         // In the wrong format a motor hears noise.
-        is_own && !request.extended && request.fd == self.config.family.can_fd && !self.injected.unpowered
+        is_own && !request.extended && request.fd == self.setup.can_fd
     }
 
-    fn answer(&mut self, request: &Frame, _: WireKind) -> Option<Frame> {
-        if !self.takes(request) {
-            return None;
-        }
+    fn answer(&mut self, common: &mut Common, request: &Frame, _: WireKind) -> Option<Frame> {
         let reply = if request.id == REGISTERS {
-            self.access(Access::parse(request.payload())?.1)
+            self.access(common, Access::parse(request.payload())?.1)
         } else {
-            self.command(request.payload().try_into().ok()?);
-            self.state().to_bytes()
+            self.command(common, request.payload().try_into().ok()?);
+            self.state(common).to_bytes()
         };
-        self.unheard_s = 0.0;
-        let master_id = self.integer(register::MASTER_ID);
-        (!self.injected.silent).then(|| damiao::frame(master_id, self.config.family.can_fd, reply))
+        common.unheard_s = 0.0;
+        Some(damiao::frame(self.integer(register::MASTER_ID), self.setup.can_fd, reply))
     }
 
-    fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {
-        self.measure(joint);
-        if self.injected.unpowered {
-            return Drive::default();
-        }
-        self.watch(dt_s);
-        let drive = self.drive();
-        let flow = &self.config.thermal;
-        let board_w = if self.status == status::ENABLED { flow.board_w } else { 0.0 };
-        let winding_w = HEAT_PER_TORQUE2 * self.torque * self.torque;
-        self.thermal.step(flow, self.config.ambient_c, [board_w, winding_w], dt_s * self.config.heat_rate);
-        drive
+    fn watch(&mut self, common: &mut Common, dt_s: f64) {
+        common.unheard_s += dt_s;
+        let timeout_s = f64::from(self.integer(register::TIMEOUT)) / TIMEOUT_PER_S;
+        let volts = common.device.supply_v;
+        let fault = if common.thermal.board_c >= self.setup.fault_c {
+            Some(status::BOARD_TOO_WARM)
+        } else if common.thermal.motor_c >= self.setup.fault_c {
+            Some(status::ROTOR_TOO_WARM)
+        } else if volts < SUPPLY.0 {
+            Some(status::UNDER_VOLTAGE)
+        } else if volts > SUPPLY.1 {
+            Some(status::OVER_VOLTAGE)
+        } else if self.is_on() && timeout_s > 0.0 && common.unheard_s > timeout_s {
+            Some(status::LOST_COMMUNICATION)
+        } else {
+            None
+        };
+        self.status = fault.unwrap_or(self.status);
     }
 
-    fn inject(&mut self, injection: Injection) {
-        match injection {
-            Injection::Silent(on) => self.injected.silent = on,
-            Injection::Lying(on) => self.injected.lying = on,
-            Injection::Stuck(on) => self.injected.stuck = on,
-            Injection::Overheated => self.status = status::BOARD_TOO_WARM,
-            Injection::Fault(code) => self.status = (code & 0xf) as u8,
-            Injection::Reboot => self.reboot(),
-            Injection::RebootTurned(turns) => {
-                self.reboot();
-                let by = f64::from(turns) * std::f64::consts::TAU / GEAR;
-                self.offset += by;
-                self.measured.position += by;
-            }
-            Injection::Power(on) => {
-                self.reboot();
-                self.injected.unpowered = !on;
-            }
-            Injection::Asleep(on) => {
-                self.injected.asleep = on;
-                if on {
-                    self.status = status::DISABLED;
-                }
-            }
-            Injection::Jump(milliradians) => {
-                let by = f64::from(milliradians) * 1e-3;
-                self.offset += by;
-                self.measured.position += by;
-            }
-            // It has no registers in its commands and states that it could refuse; the world has a liar.
-            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
-        }
+    fn fault(&mut self, code: u32) {
+        self.status = (code & 0xf) as u8;
     }
 
-    fn set_supply(&mut self, volts: f64) {
-        self.config.supply_v = volts;
+    fn switch_off(&mut self) {
+        self.status = status::DISABLED;
     }
 
-    fn set_heat_rate(&mut self, rate: f64) {
-        self.config.heat_rate = rate;
-    }
-
-    fn is_powered(&self) -> bool {
-        !self.injected.unpowered
-    }
-
-    fn doing(&self) -> Doing {
-        match self.status {
-            status::DISABLED => Doing::Off,
-            // Without a position gain it follows nothing.
-            status::ENABLED if self.command.kp == 0 => Doing::Damping,
-            status::ENABLED => Doing::Following,
-            _ => Doing::Faulted,
-        }
-    }
-
-    fn position(&self) -> f64 {
-        self.measured.position
-    }
-
-    fn torque(&self) -> f64 {
-        self.torque
-    }
-
-    fn board_c(&self) -> f64 {
-        self.thermal.board_c
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+    fn restart(&mut self, common: &mut Common) {
+        common.forget_turns(Self::GEAR);
+        self.registers = self.saved;
+        self.status = status::DISABLED;
     }
 }
 

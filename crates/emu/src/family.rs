@@ -2,14 +2,14 @@
 
 use crate::config::Device;
 use crate::lies::Lies;
+use crate::moteus;
 use crate::twin::{Family, Twin};
-use crate::{cubemars, damiao, moteus, robstride};
 
 macro_rules! emulated {
     ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
         /// What a servo speaks, with what is set up in it.
         #[derive(Clone, Copy, Debug, PartialEq)]
-        pub enum FamilyConfig { $($(#[doc = $doc])+ $name($module::Setup),)+ }
+        pub enum FamilyConfig { $($(#[doc = $doc])+ $name(crate::$module::Setup),)+ }
 
         impl FamilyConfig {
             /// How its servos lie.
@@ -19,7 +19,7 @@ macro_rules! emulated {
 
             /// The greatest id its servos can have.
             pub(crate) const fn most_id(&self) -> u8 {
-                match self { $(Self::$name(_) => $module::Setup::MOST_ID,)+ }
+                match self { $(Self::$name(_) => crate::$module::Setup::MOST_ID,)+ }
             }
         }
 

@@ -7,22 +7,19 @@
 //! until another has asked it something. Of what it has to say the lowest identifier goes first, as in the mailboxes of its CAN
 //! controller, so states overtake the value of a parameter while the bus is full.
 
-use crate::body::{Drive, JointState};
+use crate::body::JointState;
 use crate::config::{Device, WireKind};
 use crate::injection::Injection;
 use crate::lies::{Lies, Said};
-use crate::mit::{self, Injected, Law};
+use crate::mit::{self, Common, Motor as _, Scales};
 use crate::noise::Noise;
-use crate::thermal::Thermal;
-use crate::twin::{Family, STEP_NS, Twin};
-use khz_servo::Doing;
+use crate::twin::{Family, STEP_NS};
 use khz_servo::robstride::REPLY_SPREAD_NS;
 use khz_wire::Frame;
-use khz_wire::mit::{Codes, Scale};
+use khz_wire::mit::Scale;
 use khz_wire::robstride::{
     MOST_ID, POSITION_RANGE, Reply, Request, State, TIMEOUT_PER_S, kind, mode, parameter, scale,
 };
-use std::any::Any;
 use std::f64::consts::{PI, TAU};
 
 /// The parameters there are, and whether they can be written.
@@ -77,8 +74,6 @@ const HEAT_AT_MOST: f64 = 50.0;
 const SUPPLY: (f64, f64) = (12.0, 60.0);
 /// It warns so far below the temperature at which it faults, and only from there on it may fault by itself, °C.
 const WARNING_K: f64 = 10.0;
-/// Gear between rotor and output.
-const GEAR: f64 = 9.0;
 
 /// What it takes more to switch its output on, at least and at most, ns.
 const ENABLE_NS: [f64; 2] = [1_180_000.0, 1_460_000.0];
@@ -143,10 +138,10 @@ impl Default for Setup {
     }
 }
 
-/// One servo.
+/// What is a RobStride's own.
 #[derive(Clone, Debug)]
-pub struct Servo {
-    config: Device<Setup>,
+pub struct Motor {
+    setup: Setup,
     noise: Noise,
     id: u8,
     /// Who asked it last.
@@ -156,20 +151,9 @@ pub struct Servo {
     faults: u32,
     /// It has still to report a fault.
     is_untold: bool,
-    command: Codes,
     parameters: [[u8; 4]; TABLE.len()],
     /// What survives a loss of power.
     stored: [[u8; 4]; TABLE.len()],
-    /// Where its joint is.
-    joint: JointState,
-    /// Added to the joint's angle to give the position, rad.
-    offset: f64,
-    /// As measured, rad and rad/s.
-    measured: JointState,
-    torque: f64,
-    thermal: Thermal,
-    /// Since the last frame for it, s.
-    unheard_s: f64,
     /// Since the start, ns.
     now_ns: i64,
     /// Of the last reply.
@@ -180,7 +164,20 @@ pub struct Servo {
     blackout_ns: [i64; 2],
     /// It listens at another bit rate.
     is_deaf: bool,
-    injected: Injected,
+}
+
+impl Family for Setup {
+    const MOST_ID: u8 = MOST_ID;
+
+    type Servo = mit::Servo<Motor>;
+
+    fn switched_on(device: Device<Self>, seed: u64) -> Result<Self::Servo, String> {
+        let mut servo = mit::Servo::new(&device, Motor::new(device.id, device.family, seed));
+        servo.restart();
+        let motor = &mut servo.motor;
+        motor.report_ns = device.family.reports.then(|| motor.report_period_ns());
+        Ok(servo)
+    }
 }
 
 impl Lies for Setup {
@@ -216,42 +213,30 @@ impl Lies for Setup {
     }
 }
 
-impl Servo {
-    fn new(config: Device<Setup>, seed: u64) -> Self {
-        let parameters = TABLE.map(|(number, _)| factory(number, &config.family));
-        let joint = JointState { position: config.mounting.to_servo(config.joint.start), velocity: 0.0 };
-        let mut servo = Self {
-            thermal: Thermal::new(config.ambient_c),
-            id: config.id,
-            config,
+impl Motor {
+    fn new(id: u8, setup: Setup, seed: u64) -> Self {
+        let parameters = TABLE.map(|(number, _)| factory(number, &setup));
+        Self {
+            setup,
             noise: Noise::new(seed),
+            id,
             host: FIRST_HOST,
             mode: mode::RESET,
             faults: 0,
             is_untold: false,
-            command: Codes::default(),
             parameters,
             stored: parameters,
-            joint,
-            offset: 0.0,
-            measured: joint,
-            torque: 0.0,
-            unheard_s: 0.0,
             now_ns: 0,
             delay_ns: 0,
             report_ns: None,
             blackout_ns: [i64::MIN; 2],
             is_deaf: false,
-            injected: Injected::default(),
-        };
-        servo.start();
-        servo.report_ns = servo.config.family.reports.then(|| servo.report_period_ns());
-        servo
+        }
     }
 
     fn place(&self, number: u16) -> Option<usize> {
         // A CyberGear's watchdog is another one, and much is not there.
-        let is_there = if self.config.family.cybergear {
+        let is_there = if self.setup.cybergear {
             matches!(number, 0x7005..=0x7020 | parameter::CYBERGEAR_TIMEOUT)
         } else {
             number != parameter::CYBERGEAR_TIMEOUT
@@ -263,14 +248,14 @@ impl Servo {
         self.place(number).map_or(0.0, |place| parameter::number(number, self.parameters[place]))
     }
 
-    fn read(&self, number: u16) -> Option<[u8; 4]> {
+    fn read(&self, common: &Common, number: u16) -> Option<[u8; 4]> {
         let place = self.place(number)?;
         let now = match number {
-            POSITION | 0x3016 => self.measured.position,
-            VELOCITY | 0x3017 => self.measured.velocity,
-            parameter::VOLTAGE => self.config.supply_v,
+            POSITION | 0x3016 => common.measured.position,
+            VELOCITY | 0x3017 => common.measured.velocity,
+            parameter::VOLTAGE => common.device.supply_v,
             parameter::FAULTS => f64::from(self.faults),
-            parameter::WARNINGS => f64::from(u8::from(self.is_warm(WARNING_K))),
+            parameter::WARNINGS => f64::from(u8::from(self.is_warm(common, WARNING_K))),
             _ => return Some(self.parameters[place]),
         };
         Some(parameter::value(number, now))
@@ -282,19 +267,6 @@ impl Servo {
         }
     }
 
-    fn velocity(&self) -> Scale {
-        scale(self.config.family.velocity)
-    }
-
-    fn torque_scale(&self) -> Scale {
-        scale(self.config.family.torque)
-    }
-
-    /// What it may put on its joint, N·m.
-    fn torque_limit(&self) -> f64 {
-        self.number(parameter::TORQUE_LIMIT).max(0.0).min(self.config.family.torque)
-    }
-
     fn report_period_ns(&self) -> i64 {
         5_000_000 * (1 + (self.number(parameter::REPORT_PERIOD) as i64).max(1))
     }
@@ -304,89 +276,89 @@ impl Servo {
         (least + self.noise.uniform() * (most - least)) as i64
     }
 
-    /// No gains, no torque.
-    fn at_rest(&self) -> Codes {
-        Codes {
-            position: scale(self.config.family.position).encode(0.0),
-            velocity: self.velocity().encode(0.0),
-            torque: self.torque_scale().encode(0.0),
-            ..Codes::default()
-        }
-    }
-
-    fn state(&self) -> State {
-        let code = |scale: Scale, value| if self.injected.lying { u16::MAX } else { scale.encode(value) };
-        State {
-            id: self.id,
-            host: self.host,
-            mode: self.mode,
-            faults: summary(self.faults, self.config.family.cybergear),
-            position: code(scale(self.config.family.position), self.measured.position),
-            velocity: code(self.velocity(), self.measured.velocity),
-            torque: code(self.torque_scale(), self.torque),
-            temperature: (10.0 * self.thermal.motor_c).round() as i16,
-        }
-    }
-
-    fn identity(&self) -> Reply {
-        let [number @ .., _, _, _, _, _, _, _, _] = self.config.uuid;
+    fn identity(&self, common: &Common) -> Reply {
+        let [number @ .., _, _, _, _, _, _, _, _] = common.device.uuid;
         Reply::Identity { id: self.id, number }
     }
 
     /// Carries out a request; what it answers.
-    fn carry_out(&mut self, request: Request, frame: &Frame, wire: WireKind) -> Option<Reply> {
-        let cybergear = self.config.family.cybergear;
+    fn carry_out(
+        &mut self,
+        common: &mut Common,
+        request: Request,
+        frame: &Frame,
+        wire: WireKind,
+    ) -> Option<Reply> {
+        let cybergear = self.setup.cybergear;
         match request {
-            Request::Identity => return Some(self.identity()),
+            Request::Identity => return Some(self.identity(common)),
             Request::Command(codes) => {
                 if self.number(parameter::RUN_MODE) == 0.0 {
-                    self.command = codes;
+                    common.command = codes;
                 }
             }
-            Request::Enable => self.enable(),
+            Request::Enable => self.enable(common),
             Request::Stop { clear } => self.stop(clear),
             Request::Version if cybergear => self.stop(false),
             Request::Version => {
                 self.stop(false);
-                return Some(Reply::Version {
-                    id: self.id,
-                    host: self.host,
-                    version: self.config.family.version,
-                });
+                return Some(Reply::Version { id: self.id, host: self.host, version: self.setup.version });
             }
-            Request::SetZero => self.set_zero(),
+            Request::SetZero => self.set_zero(common),
             Request::SetId(new) => {
                 if (1..=MOST_ID).contains(&new) {
                     self.id = new;
                 }
-                return Some(self.identity());
+                return Some(self.identity(common));
             }
             Request::Read(number) => {
-                let value = self.read(number);
+                let value = self.read(common, number);
                 return Some(Reply::Value { id: self.id, host: self.host, parameter: number, value });
             }
             // Of the table that is kept without power only the watchdog is known.
             Request::ReadStored(number) => {
-                let told = self.read(number).filter(|_| cybergear && number == parameter::CYBERGEAR_TIMEOUT);
+                let told =
+                    self.read(common, number).filter(|_| cybergear && number == parameter::CYBERGEAR_TIMEOUT);
                 let (id, host) = (self.id, self.host);
                 return told.map(|value| Reply::Stored { id, host, parameter: number, value });
             }
             Request::Write(number, value) => self.write(number, value),
             Request::Store if cybergear => {
                 self.set_bit_rate(frame.payload().first().copied(), wire);
-                return Some(self.identity());
+                return Some(self.identity(common));
             }
             Request::Store => self.stored = self.parameters,
             Request::Report(_) if cybergear => return None,
             Request::Report(on) => self.report_ns = on.then(|| self.now_ns + self.report_period_ns()),
         }
-        Some(Reply::State(self.state()))
+        Some(Reply::State(self.state(common)))
     }
 
-    fn enable(&mut self) {
-        if self.mode == mode::RESET && self.faults == 0 && !self.injected.asleep {
+    fn enable(&mut self, common: &Common) {
+        if self.mode == mode::RESET && self.faults == 0 && !common.injected.asleep {
             self.mode = mode::RUN;
             self.delay_ns += self.draw_ns(ENABLE_NS);
+        }
+    }
+
+    fn set_bit_rate(&mut self, code: Option<u8>, wire: WireKind) {
+        let asked = code.and_then(|code| CYBERGEAR_BPS.get(usize::from(code).checked_sub(1)?));
+        if let (Some(asked_bps), WireKind::CanFd { nominal_bps, .. }) = (asked, wire) {
+            self.is_deaf = *asked_bps != nominal_bps;
+        }
+    }
+
+    fn state(&self, common: &Common) -> State {
+        let [position, velocity, torque] = common.said(&self.scales());
+        State {
+            id: self.id,
+            host: self.host,
+            mode: self.mode,
+            faults: summary(self.faults, self.setup.cybergear),
+            position,
+            velocity,
+            torque,
+            temperature: (10.0 * common.thermal.motor_c).round() as i16,
         }
     }
 
@@ -397,70 +369,93 @@ impl Servo {
         }
     }
 
-    fn set_zero(&mut self) {
-        self.offset = -self.joint.position;
-        self.measured.position = 0.0;
+    fn set_zero(&mut self, common: &mut Common) {
+        common.offset = -common.joint.position;
+        common.measured.position = 0.0;
         let from_ns = self.now_ns + self.draw_ns(BLACKOUT_AFTER_NS);
         self.blackout_ns = [from_ns, from_ns + self.draw_ns(BLACKOUT_NS)];
     }
 
-    fn set_bit_rate(&mut self, code: Option<u8>, wire: WireKind) {
-        let asked = code.and_then(|code| CYBERGEAR_BPS.get(usize::from(code).checked_sub(1)?));
-        if let (Some(asked_bps), WireKind::CanFd { nominal_bps, .. }) = (asked, wire) {
-            self.is_deaf = *asked_bps != nominal_bps;
-        }
-    }
-
-    /// What happens at power-up: of where it is it knows the place within a turn.
-    fn start(&mut self) {
-        self.parameters = self.stored;
-        if self.config.family.cybergear {
-            self.offset = 0.0;
-        }
-        let first = if self.number(parameter::ZERO_STATE) == 0.0 { 0.0 } else { -PI };
-        let position = first + (self.joint.position + self.offset - first).rem_euclid(TAU);
-        self.offset = position - self.joint.position;
-        self.measured = JointState { position, ..self.joint };
-        self.command = self.at_rest();
-        (self.mode, self.faults, self.is_untold, self.host) = (mode::RESET, 0, false, FIRST_HOST);
-        (self.torque, self.unheard_s, self.report_ns) = (0.0, 0.0, None);
-        self.blackout_ns = [i64::MIN; 2];
-    }
-
-    fn measure(&mut self, joint: JointState) {
-        self.joint = joint;
-        if !self.injected.stuck {
-            let position = joint.position + self.offset;
-            let wrapped = (position + self.config.family.position)
-                .rem_euclid(2.0 * self.config.family.position)
-                - self.config.family.position;
-            self.measured = JointState { position: wrapped, ..joint };
-        }
-    }
-
     /// Board or windings are as warm as when it faults, or so much less.
-    fn is_warm(&self, less_k: f64) -> bool {
-        self.thermal.board_c.max(self.thermal.motor_c) >= self.config.family.fault_c - less_k
+    fn is_warm(&self, common: &Common, less_k: f64) -> bool {
+        common.is_warm(self.setup.fault_c - less_k)
     }
 
-    fn fault(&mut self, faults: u32) {
-        self.faults |= faults;
-        self.mode = mode::RESET;
-        self.is_untold = true;
+    /// It has the bus's bit rate, and is not in the blackout after "set zero".
+    fn is_on_bus(&self) -> bool {
+        let [from_ns, until_ns] = self.blackout_ns;
+        let is_dark = self.mode == mode::RESET && (from_ns..until_ns).contains(&self.now_ns);
+        !self.is_deaf && !is_dark
     }
 
-    /// What makes it switch off by itself.
-    fn watch(&mut self, dt_s: f64) {
-        self.unheard_s += dt_s;
-        let number =
-            if self.config.family.cybergear { parameter::CYBERGEAR_TIMEOUT } else { parameter::TIMEOUT };
+    /// What it has to say unasked.
+    fn unasked(&mut self, common: &Common) -> Option<Frame> {
+        if std::mem::take(&mut self.is_untold) {
+            let warnings = u32::from(self.is_warm(common, WARNING_K));
+            let report = Reply::Faults { id: self.id, host: self.host, faults: self.faults, warnings };
+            return Some(report.to_frame());
+        }
+        let due_ns = self.report_ns.filter(|due_ns| *due_ns <= self.now_ns)?;
+        self.report_ns = Some(due_ns + self.report_period_ns());
+        Some(self.state(common).to_frame(kind::REPORT))
+    }
+}
+
+impl mit::Motor for Motor {
+    const GEAR: f64 = 9.0;
+    const OVERHEATED: u32 = OVER_TEMPERATURE;
+
+    fn scales(&self) -> Scales {
+        Scales {
+            position: scale(self.setup.position),
+            velocity: scale(self.setup.velocity),
+            torque: scale(self.setup.torque),
+            kp: Scale::new(0.0, self.setup.kp_most, 16),
+            kd: Scale::new(0.0, self.setup.kd_most, 16),
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        self.mode == mode::RUN
+    }
+
+    fn has_fault(&self) -> bool {
+        self.faults != 0
+    }
+
+    fn most_torque(&self) -> f64 {
+        self.number(parameter::TORQUE_LIMIT).max(0.0).min(self.setup.torque)
+    }
+
+    fn winding_w(&self, torque: f64) -> f64 {
+        HEAT_AT_MOST * (torque / self.setup.torque).powi(2)
+    }
+
+    fn takes(&self, request: &Frame) -> bool {
+        self.is_on_bus() && Request::parse(request).is_some_and(|(_, id, _)| id == self.id)
+    }
+
+    fn answer(&mut self, common: &mut Common, request: &Frame, wire: WireKind) -> Option<Frame> {
+        let (asked, _, host) = Request::parse(request)?;
+        self.host = host.unwrap_or(self.host);
+        common.unheard_s = 0.0;
+        self.delay_ns = self.draw_ns([0.0, REPLY_SPREAD_NS as f64]);
+        if self.noise.uniform() < self.setup.late {
+            self.delay_ns += self.draw_ns([0.0, LATE_NS]);
+        }
+        self.carry_out(common, asked, request, wire).map(|reply| reply.to_frame())
+    }
+
+    fn watch(&mut self, common: &mut Common, dt_s: f64) {
+        common.unheard_s += dt_s;
+        let number = if self.setup.cybergear { parameter::CYBERGEAR_TIMEOUT } else { parameter::TIMEOUT };
         let timeout_s = self.number(number) / TIMEOUT_PER_S;
-        if timeout_s > 0.0 && self.unheard_s > timeout_s {
+        if timeout_s > 0.0 && common.unheard_s > timeout_s {
             self.mode = mode::RESET;
         }
-        let volts = self.config.supply_v;
+        let volts = common.device.supply_v;
         let found = [
-            (self.is_warm(0.0), OVER_TEMPERATURE),
+            (self.is_warm(common, 0.0), OVER_TEMPERATURE),
             (volts < SUPPLY.0, UNDER_VOLTAGE),
             (volts > SUPPLY.1, OVER_VOLTAGE),
         ];
@@ -470,73 +465,45 @@ impl Servo {
         }
     }
 
-    fn drive(&mut self) -> Drive {
-        if self.mode != mode::RUN {
-            self.torque = 0.0;
-            return Drive::default();
+    fn fault(&mut self, code: u32) {
+        self.faults |= code;
+        self.mode = mode::RESET;
+        self.is_untold = true;
+    }
+
+    fn switch_off(&mut self) {
+        self.mode = mode::RESET;
+    }
+
+    /// Of where it is it knows the place within a turn of its output.
+    fn restart(&mut self, common: &mut Common) {
+        self.parameters = self.stored;
+        if self.setup.cybergear {
+            common.offset = 0.0;
         }
-        let Codes { position, velocity, kp, kd, torque } = self.command;
-        let law = Law {
-            kp: Scale::new(0.0, self.config.family.kp_most, 16).decode(kp),
-            kd: Scale::new(0.0, self.config.family.kd_most, 16).decode(kd),
-            toward: scale(self.config.family.position).decode(position) - self.measured.position,
-            velocity: self.velocity().decode(velocity),
-            torque: self.torque_scale().decode(torque),
-        };
-        let most = self.torque_limit();
-        let drive;
-        (self.torque, drive) = law.drive(self.measured.velocity, most);
-        drive
+        let first = if self.number(parameter::ZERO_STATE) == 0.0 { 0.0 } else { -PI };
+        let position = first + (common.joint.position + common.offset - first).rem_euclid(TAU);
+        common.offset = position - common.joint.position;
+        common.measured = JointState { position, ..common.joint };
+        (self.mode, self.faults, self.is_untold, self.host) = (mode::RESET, 0, false, FIRST_HOST);
+        (self.report_ns, self.blackout_ns) = (None, [i64::MIN; 2]);
     }
 
-    /// It has power, and the bus's bit rate, and is not in the blackout after "set zero".
-    fn is_on_bus(&self) -> bool {
-        let [from_ns, until_ns] = self.blackout_ns;
-        let is_dark = self.mode == mode::RESET && (from_ns..until_ns).contains(&self.now_ns);
-        !self.injected.unpowered && !self.is_deaf && !is_dark
+    fn pass(&mut self, dt_s: f64) {
+        self.now_ns += (dt_s * 1e9).round() as i64;
     }
 
-    /// What it has to say unasked.
-    fn unasked(&mut self) -> Option<Frame> {
-        if std::mem::take(&mut self.is_untold) {
-            let warnings = u32::from(self.is_warm(WARNING_K));
-            let report = Reply::Faults { id: self.id, host: self.host, faults: self.faults, warnings };
-            return Some(report.to_frame());
-        }
-        let due_ns = self.report_ns.filter(|due_ns| *due_ns <= self.now_ns)?;
-        self.report_ns = Some(due_ns + self.report_period_ns());
-        Some(self.state().to_frame(kind::REPORT))
-    }
-}
-
-impl Family for Setup {
-    const MOST_ID: u8 = MOST_ID;
-
-    type Servo = Servo;
-
-    fn switched_on(device: Device<Self>, seed: u64) -> Result<Servo, String> {
-        Ok(Servo::new(device, seed))
-    }
-}
-
-impl Twin for Servo {
-    fn takes(&self, request: &Frame) -> bool {
-        self.is_on_bus() && Request::parse(request).is_some_and(|(_, id, _)| id == self.id)
+    fn wrapped(&self, position: f64) -> f64 {
+        (position + self.setup.position).rem_euclid(2.0 * self.setup.position) - self.setup.position
     }
 
-    fn answer(&mut self, request: &Frame, wire: WireKind) -> Option<Frame> {
-        if !self.takes(request) {
-            return None;
-        }
-        let (asked, _, host) = Request::parse(request)?;
-        self.host = host.unwrap_or(self.host);
-        self.unheard_s = 0.0;
-        self.delay_ns = self.draw_ns([0.0, REPLY_SPREAD_NS as f64]);
-        if self.noise.uniform() < self.config.family.late {
-            self.delay_ns += self.draw_ns([0.0, LATE_NS]);
-        }
-        let reply = self.carry_out(asked, request, wire)?;
-        (!self.injected.silent).then(|| reply.to_frame())
+    fn shift(&self, common: &mut Common, by: f64) {
+        common.offset += by;
+        common.measure(common.joint, self);
+    }
+
+    fn supply_changed(&mut self, common: &mut Common) {
+        self.watch(common, 0.0);
     }
 
     fn delay_ns(&self) -> i64 {
@@ -547,105 +514,18 @@ impl Twin for Servo {
         true
     }
 
-    fn speak(&mut self) -> Option<Frame> {
-        let unasked = self.unasked()?;
-        (self.is_on_bus() && !self.injected.silent).then_some(unasked)
+    fn speak(&mut self, common: &Common) -> Option<Frame> {
+        let unasked = self.unasked(common)?;
+        self.is_on_bus().then_some(unasked)
     }
 
-    fn unasked_ns(&self) -> Option<i64> {
+    fn unasked_ns(&self, common: &Common) -> Option<i64> {
         let report_ns = self.report_ns.map(|due_ns| (due_ns - self.now_ns).max(STEP_NS));
-        let may_fault = self.is_untold || self.is_warm(WARNING_K) && self.faults & OVER_TEMPERATURE == 0;
+        let may_fault =
+            self.is_untold || self.is_warm(common, WARNING_K) && self.faults & OVER_TEMPERATURE == 0;
         let fault_ns = may_fault.then_some(STEP_NS);
         let first_ns = [report_ns, fault_ns].into_iter().flatten().min();
-        first_ns.filter(|_| !self.injected.unpowered && !self.injected.silent && !self.is_deaf)
-    }
-
-    fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {
-        self.now_ns += (dt_s * 1e9).round() as i64;
-        self.measure(joint);
-        if self.injected.unpowered {
-            return Drive::default();
-        }
-        self.watch(dt_s);
-        let drive = self.drive();
-        let flow = &self.config.thermal;
-        let board_w = if self.mode == mode::RUN { flow.board_w } else { 0.0 };
-        let winding_w = HEAT_AT_MOST * (self.torque / self.config.family.torque).powi(2);
-        self.thermal.step(flow, self.config.ambient_c, [board_w, winding_w], dt_s * self.config.heat_rate);
-        drive
-    }
-
-    fn inject(&mut self, injection: Injection) {
-        match injection {
-            Injection::Silent(on) => self.injected.silent = on,
-            Injection::Lying(on) => self.injected.lying = on,
-            Injection::Stuck(on) => self.injected.stuck = on,
-            Injection::Overheated => self.fault(OVER_TEMPERATURE),
-            Injection::Fault(code) => self.fault(code),
-            Injection::Reboot => self.start(),
-            Injection::RebootTurned(turns) => {
-                self.start();
-                self.offset += f64::from(turns) * TAU / GEAR;
-                self.measure(self.joint);
-            }
-            Injection::Jump(milliradians) => {
-                self.offset += f64::from(milliradians) * 1e-3;
-                self.measure(self.joint);
-            }
-            Injection::Power(on) => {
-                self.start();
-                self.injected.unpowered = !on;
-            }
-            Injection::Asleep(on) => {
-                self.injected.asleep = on;
-                if on {
-                    self.mode = mode::RESET;
-                }
-            }
-            // It has no parameters in its commands and states that it could refuse.
-            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
-        }
-    }
-
-    fn set_supply(&mut self, volts: f64) {
-        self.config.supply_v = volts;
-        if !self.injected.unpowered {
-            self.watch(0.0);
-        }
-    }
-
-    fn set_heat_rate(&mut self, rate: f64) {
-        self.config.heat_rate = rate;
-    }
-
-    fn is_powered(&self) -> bool {
-        !self.injected.unpowered
-    }
-
-    fn doing(&self) -> Doing {
-        match self.mode {
-            _ if self.faults != 0 => Doing::Faulted,
-            // Without a position gain it follows nothing.
-            mode::RUN if self.command.kp == 0 => Doing::Damping,
-            mode::RUN => Doing::Following,
-            _ => Doing::Off,
-        }
-    }
-
-    fn position(&self) -> f64 {
-        self.measured.position
-    }
-
-    fn torque(&self) -> f64 {
-        self.torque
-    }
-
-    fn board_c(&self) -> f64 {
-        self.thermal.board_c
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+        first_ns.filter(|_| !self.is_deaf)
     }
 }
 

@@ -3,7 +3,7 @@
 //! [`families!`] hands the list on: whoever has something to say of each family does not compile until it is said.
 
 use crate::about::OnBus;
-use crate::{ByHand, FamilySettings, Plan, Servos, cubemars, damiao, moteus, robstride};
+use crate::{ByHand, FamilySettings, Plan, Servos, moteus};
 use khz_settings::words;
 use khz_wire::{Address, Frame};
 
@@ -42,13 +42,13 @@ macro_rules! named {
             pub const USAGE: &'static str = concat!($("|", $word),+).split_at(1).1;
 
             const fn asked(self) -> Option<u8> {
-                match self { $(Self::$name => <$module::Settings as OnBus>::ASKED,)+ }
+                match self { $(Self::$name => <crate::$module::Settings as OnBus>::ASKED,)+ }
             }
         }
 
         /// The family of a servo, with what a robot file says of it in that family's words.
         #[derive(Clone, Debug, PartialEq)]
-        pub enum Family { $($(#[doc = $doc])+ $name($module::Settings),)+ }
+        pub enum Family { $($(#[doc = $doc])+ $name(crate::$module::Settings),)+ }
 
         impl Family {
             /// Its name.
@@ -59,7 +59,7 @@ macro_rules! named {
             /// What servos of this family may be, where no robot file says it, in the order in which to ask for them.
             pub fn named(name: FamilyName) -> Vec<Self> {
                 match name {
-                    $(FamilyName::$name => <$module::Settings as OnBus>::unknown().into_iter().map(Self::$name).collect(),)+
+                    $(FamilyName::$name => <crate::$module::Settings as OnBus>::unknown().into_iter().map(Self::$name).collect(),)+
                 }
             }
 
@@ -76,7 +76,7 @@ macro_rules! named {
 
         /// The servos of one bus, by family. Allocates.
         pub fn on_bus(plans: &[ServoPlan]) -> Vec<Box<dyn Servos>> {
-            $(let mut $module = <$module::Settings as OnBus>::Bus::default();)+
+            $(let mut $module = <crate::$module::Settings as OnBus>::Bus::default();)+
             for plan in plans {
                 match &plan.family { $(Family::$name(settings) => OnBus::add(&mut $module, &plan.of(settings)),)+ }
             }
