@@ -19,7 +19,7 @@
 //! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
 //! A new family is a module whose `Settings` implement [`FamilySettings`] and [`ByHand`] and say which [`Servos`] they are put
-//! together to, and a line in [`family`]; what it leaves out does not compile.
+//! together to, and a line in [`family`]; what it leaves out does not compile. `ARCHITECTURE.md` has what else belongs to it.
 //!
 //! # Realtime contract
 //! What a tick calls ([`Servos`]) neither allocates nor locks, prints, waits or reads a clock.
