@@ -328,6 +328,7 @@ impl Motor {
                 return Some(self.identity(common));
             }
             Request::Store => self.stored = self.parameters,
+            Request::State => {}
             Request::Report(_) if cybergear => return None,
             Request::Report(on) => self.report_ns = on.then(|| self.now_ns + self.report_period_ns()),
         }

@@ -625,6 +625,20 @@ fn a_question_for_the_version_is_answered_and_stops_it() {
     assert_eq!((Reply::version(&reply), bench.doing()), (Some((1, [0, 2, 3, 34])), Doing::Off));
 }
 
+/// A neighbour's state goes to the host 1, whose id this servo has.
+#[test]
+fn a_question_for_the_state_is_answered_and_changes_nothing() {
+    let mut bench = Bench::one(RS02);
+    for doing in [Doing::Off, Doing::Damping] {
+        let state = bench.state(Request::State);
+        assert_eq!((state.id, state.host, bench.doing()), (1, HOST, doing));
+        bench.state(Request::Enable);
+    }
+    let of_another = State { id: 2, host: 1, ..bench.state(Request::State) };
+    bench.world.send(0, &of_another.to_frame(kind::STATE), bench.now_ns).unwrap();
+    assert_eq!(bench.wait(4), []);
+}
+
 #[test]
 fn injected_faults_are_suffered() {
     let mut bench = Bench::one(Setup { reports: true, ..RS02 });

@@ -204,6 +204,8 @@ pub enum Request {
     Report(bool),
     /// Tell the version of your firmware.
     Version,
+    /// Tell your state. In no manual, but K-Scale's programs ask so (`robstride` 0.3.6, crates.io).
+    State,
 }
 
 /// The payload of requests that must not come by accident.
@@ -238,6 +240,7 @@ impl Request {
                 (kind::REPORT, host, [a, b, c, d, e, f, on.into(), 0])
             }
             Self::Version => (kind::STOP, host, [VERSION[0], VERSION[1], 0, 0, 0, 0, 0, 0]),
+            Self::State => (kind::STATE, host, [0; 8]),
         };
         frame(kind, data, id, payload)
     }
@@ -261,6 +264,8 @@ impl Request {
             kind::WRITE => Self::Write(number, value),
             kind::STORE => Self::Store,
             kind::REPORT => Self::Report(payload[6] == 1),
+            // Not another servo's state, to a host whose id this one has: nothing of that is 0 throughout.
+            kind::STATE if payload == [0; 8] => Self::State,
             _ => return None,
         };
         Some((request, id, Some(data as u8)))

@@ -231,6 +231,7 @@ fn every_request_survives_the_way_there_and_back() {
         Request::Report(true),
         Request::Report(false),
         Request::Version,
+        Request::State,
     ];
     for request in requests {
         let host = (!matches!(request, Request::Command(_))).then_some(0xfd);
