@@ -50,6 +50,7 @@ const PARTS: &[Part] = &[
         run: sentences,
     },
     Part { name: "package", does: "every package as a registry gets it, compiled from that", run: registry },
+    Part { name: "robstride", does: "K-Scale's crate, compiled, against an emulated servo", run: robstride },
     Part { name: "prove", does: "exploration with two events, loom, miri, mutants", run: || prove::run(&[]) },
 ];
 
@@ -118,6 +119,11 @@ fn registry() -> Result<bool> {
 fn sentences() -> Result<bool> {
     let mut command = parts::pytest("tests/oracle/test_sentences.py")?;
     shell::succeeds(command.args(["-s"]).env("KHZ_SLOW", "1"))
+}
+
+fn robstride() -> Result<bool> {
+    let mut command = parts::pytest("tests/links/test_robstride_crate.py")?;
+    shell::succeeds(command.env("KHZ_SLOW", "1"))
 }
 
 /// In an environment of its own: the two engines are a gigabyte.
