@@ -78,7 +78,7 @@ impl Companion for Listener {
 /// What a person who steers needs.
 pub(crate) struct Steered {
     /// The loop's end, until it is attached.
-    pub wheel: Option<SteeringReceiver>,
+    pub loop_end: Option<SteeringReceiver>,
     pub steering: Steering,
     /// Inputs are the heartbeats that the robot expects.
     pub expected: Option<Heartbeat>,
@@ -89,7 +89,7 @@ pub(crate) struct Steered {
 impl Companion for Steered {
     fn attach(&mut self, machine: &mut Machine, _: &mut Observers) {
         self.expected.take().into_iter().for_each(|heartbeat| machine.expect(heartbeat));
-        self.wheel.take().into_iter().for_each(|wheel| machine.steer(wheel));
+        self.loop_end.take().into_iter().for_each(|loop_end| machine.steer(loop_end));
     }
 
     fn finish(self: Box<Self>, end: &mut End) {

@@ -247,10 +247,10 @@ fn steered(config: &RobotConfig) -> Result<Steered, LaunchError> {
     let heartbeat = Heartbeat::new();
     let is_expected = config.supervisor.heartbeat_from.as_deref() == Some(operator::TELEOP);
     let expected = is_expected.then(|| heartbeat.clone());
-    let (wheel, steering) = Steering::new(&config.teleop, heartbeat);
+    let (loop_end, steering) = Steering::new(&config.teleop, heartbeat);
     let from = config.teleop.from.as_ref().filter(|_| config.timing.clock == Clock::Real);
     let receiver = from.map(|from| Receiver::start(from, steering.clone())).transpose()?;
-    Ok(Steered { wheel: Some(wheel), steering, expected, receiver })
+    Ok(Steered { loop_end: Some(loop_end), steering, expected, receiver })
 }
 
 fn watchdogs(config: &RobotConfig) -> Result<Option<Watchdogs>, WatchdogError> {
