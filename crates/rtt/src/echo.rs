@@ -1,6 +1,5 @@
 //! The device: sends every request back.
 use super::packet::{MAX_PAYLOAD, Packet, PacketKind};
-use super::record::MOST_AFTER_STOP;
 use super::socket::{Came, Receive, Socket};
 use super::{Refusal, RttError};
 use khz_rt::now_ns;
@@ -34,6 +33,8 @@ pub struct EchoCounts {
 
 /// How long [`Echo::run`] waits before it looks whether to stop.
 const PATIENCE_NS: i64 = 100_000_000;
+/// Told to stop, what is in the socket already is still taken, up to so many datagrams.
+const MOST_AFTER_STOP: usize = 10_000;
 
 impl Echo {
     /// Binds the device's address.

@@ -14,7 +14,6 @@ mod modes;
 mod packet;
 mod plan;
 mod planned;
-mod record;
 mod results;
 mod sample;
 mod send;
@@ -33,7 +32,6 @@ pub use modes::{Excursion, Excursions, Mode, Watch, modes};
 pub use packet::{HEADER, MAX_PAYLOAD, Packet, PacketKind, Refusal};
 pub use plan::{Ask, Plan};
 pub use planned::PlannedResults;
-pub use record::{Recorded, Recorder, SenderBooks, Stream};
 pub use results::{DeviceResults, Results, SplitResults};
 pub use sample::RoundTrip;
 pub use send::{Live, Sender};
@@ -71,17 +69,6 @@ pub enum RttError {
         /// What to do.
         hint: &'static str,
     },
-    /// The log cannot be begun.
-    #[error("cannot create the log {} (existing files are not overwritten)", path.display())]
-    Log {
-        /// The file.
-        path: std::path::PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// The log's writing failed.
-    #[error("the log is not whole")]
-    LogNotWhole(#[source] std::io::Error),
     /// The network of the lab could not be made.
     #[error("the network could not be created: {0}")]
     Lab(String),

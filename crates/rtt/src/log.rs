@@ -1,9 +1,10 @@
-//! Round trips into a log file, without waiting for the disk.
+//! Round trips into a log file or a stream, without waiting for the disk.
 use super::ledger::Closed;
 use super::sample::RoundTrip;
 use khz_record::{Disk, Files, LogConfig, Output, Plan, RecordId, Recorder, RecorderError};
 use khz_tlog::Record;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Between sender and disk: the disk may stall for two seconds at forty devices and 1 kHz.
@@ -57,8 +58,7 @@ impl AskedTick {
 pub struct Tap {
     ring: khz_record::Tap,
     round_trip: RecordId,
-    /// A recorder of streams has none.
-    tick: Option<RecordId>,
+    tick: RecordId,
 }
 
 impl Tap {
@@ -69,13 +69,11 @@ impl Tap {
 
     /// Hands a tick over, as [`Tap::put`].
     pub fn tick(&mut self, time_ns: i64, tick: &AskedTick) {
-        if let Some(record) = self.tick {
-            self.ring.push_value(record, time_ns, tick);
-        }
+        self.ring.push_value(self.tick, time_ns, tick);
     }
 }
 
-/// A log being written by its own thread.
+/// A log being written, a stream being sent, or both, by a thread of their own.
 pub struct Log(Recorder);
 
 /// What became of the samples.
@@ -88,20 +86,13 @@ pub struct Logged {
 }
 
 impl Log {
-    /// Begins the log of a sender, with its ticks. The file must not be there yet.
+    /// Begins a log of round trips and ticks in a file, which must not be there yet, and sends them to `khz log record` at the
+    /// address `to`; what of both is wanted.
     ///
     /// # Errors
-    /// If the file is there, or cannot be made.
-    pub fn of_sender(path: &Path) -> io::Result<(Tap, Self)> {
-        begin(path, u64::MAX, true).map_err(cause)
-    }
-
-    /// Begins the log of a recorder of streams, and grows it to `limit` bytes at most. The file must not be there yet.
-    ///
-    /// # Errors
-    /// If the file is there, or cannot be made.
-    pub fn of_streams(path: &Path, limit: u64) -> io::Result<(Tap, Self)> {
-        begin(path, limit, false).map_err(cause)
+    /// If the file is there or cannot be made, or no socket can be had.
+    pub fn begin(path: Option<&Path>, to: Option<SocketAddr>) -> io::Result<(Tap, Self)> {
+        begin(path, to, u64::MAX).map_err(cause)
     }
 
     /// Writes what is still in the ring and ends the file.
@@ -117,14 +108,18 @@ impl Log {
     }
 }
 
-fn begin(path: &Path, limit: u64, has_ticks: bool) -> Result<(Tap, Log), RecorderError> {
+fn begin(path: Option<&Path>, to: Option<SocketAddr>, limit: u64) -> Result<(Tap, Log), RecorderError> {
+    let file = path.map(Path::to_owned);
+    let mut config = LogConfig { stream: to.map(|to| to.to_string()), ..LogConfig::default() };
     // As full as the disk may be: whoever names a file wants it written.
-    let log = LogConfig { path: path.display().to_string(), keep_free_mib: 0, ..LogConfig::default() };
-    let mut plan = Plan::new(log).since_1970().most_bytes(limit);
+    config.keep_free_mib = 0;
+    config.path = path.map_or(config.path, |path| path.display().to_string());
+    let plan = Plan::new(config).since_1970().most_bytes(limit);
+    let mut plan = if file.is_some() { plan } else { plan.no_log() };
     let round_trip = plan.record("round_trip", &RoundTrip::schema())?;
-    let tick = if has_ticks { Some(plan.record("tick", &AskedTick::schema())?) } else { None };
+    let tick = plan.record("tick", &AskedTick::schema())?;
     let ring = plan.tap(RING_BYTES);
-    let recorder = plan.start_on(OneFile(Some(path.to_owned())))?;
+    let recorder = plan.start_on(OneFile(file))?;
     Ok((Tap { ring, round_trip, tick }, Log(recorder)))
 }
 
@@ -160,7 +155,7 @@ mod tests {
     fn logged(count: u64, limit: u64) -> (Logged, u64) {
         let Ok(folder) = tempfile::tempdir() else { panic!("no temporary folder") };
         let path = folder.path().join("a.tlog");
-        let result = Log::of_streams(&path, limit).and_then(|(mut tap, log)| {
+        let result = begin(Some(&path), None, limit).map_err(cause).and_then(|(mut tap, log)| {
             (0..count).for_each(|i| tap.put(i as i64 * 1_000, &sample(i)));
             log.finish()
         });
@@ -195,7 +190,7 @@ mod tests {
     #[test]
     fn a_file_that_is_there_is_kept() {
         let file = tempfile::NamedTempFile::new();
-        let kept = file.map(|file| Log::of_sender(file.path()).is_err());
+        let kept = file.map(|file| Log::begin(Some(file.path()), None).is_err());
         assert!(kept.is_ok_and(|refused| refused));
     }
 }

@@ -4,7 +4,6 @@ use super::ledger::{Arrival, Heard, Ledger, Turn};
 use super::log::{AskedTick, Tap};
 use super::packet::{HEADER, MAX_PAYLOAD, Packet, PacketKind, Refusal};
 use super::plan::{Ask, Plan};
-use super::record::Stream;
 use super::results::Results;
 use super::sample::{RoundTrip, address_bytes};
 use super::socket::{Came, Socket};
@@ -59,7 +58,6 @@ pub struct Sender {
     question: Vec<u8>,
     answer: Vec<u8>,
     log: Option<Tap>,
-    stream: Option<Stream>,
     exchange: Option<Exchange>,
     /// What was asked for and is not to be had.
     notes: Vec<String>,
@@ -130,7 +128,6 @@ impl Sender {
             question,
             answer,
             log: None,
-            stream: None,
             exchange: None,
             notes,
             questions,
@@ -148,19 +145,10 @@ impl Sender {
         (self, checkpoints)
     }
 
-    /// Every round trip goes to a log, too.
+    /// Every round trip and tick goes to a log, a stream or both, too.
     pub fn log_to(mut self, log: Tap) -> Self {
         self.log = Some(log);
         self
-    }
-
-    /// Every round trip goes to a recorder, too.
-    ///
-    /// # Errors
-    /// If no socket can be had.
-    pub fn stream_to(mut self, recorder: SocketAddr) -> Result<Self, RttError> {
-        self.stream = Some(Stream::new(recorder, self.run)?);
-        Ok(self)
     }
 
     /// Runs the plan to its end, until told to stop, or until every device has refused for a second and none has answered.
@@ -278,9 +266,6 @@ impl Sender {
         live.missed.fetch_add(missed, Ordering::Relaxed);
         self.listen(ledger, now_ns() + GRACE_NS)?;
         self.take_undelivered(ledger);
-        if let Some(stream) = &mut self.stream {
-            stream.send();
-        }
         Ok(())
     }
 
@@ -434,12 +419,10 @@ impl Sender {
         Ok(true)
     }
 
-    /// Tells an answer to the log and the recorder.
+    /// Tells an answer to the log.
     fn tell(&mut self, packet: &Packet, from: SocketAddr, heard: Heard) {
         let Heard::Answer { asked_ns, round_trip_ns, late, .. } = heard else { return };
-        if self.log.is_none() && self.stream.is_none() {
-            return;
-        }
+        let Some(log) = &mut self.log else { return };
         let sample = RoundTrip {
             run: self.run,
             sequence: packet.sequence,
@@ -451,12 +434,7 @@ impl Sender {
             held_ns: packet.held_ns,
             late,
         };
-        if let Some(log) = &mut self.log {
-            log.put(realtime_ns(), &sample);
-        }
-        if let Some(stream) = &mut self.stream {
-            stream.put(&sample);
-        }
+        log.put(realtime_ns(), &sample);
     }
 }
 

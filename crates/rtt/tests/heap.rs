@@ -33,7 +33,7 @@ const TICK: AskedTick = AskedTick {
 fn telling_the_log_does_not_touch_the_heap() {
     const TURNS: u64 = 200_000;
     let folder = tempfile::tempdir().unwrap();
-    let (mut tap, log) = Log::of_sender(&folder.path().join("a.tlog")).unwrap();
+    let (mut tap, log) = Log::begin(Some(&folder.path().join("a.tlog")), None).unwrap();
     let ((), heap) = forbid(|| {
         for turn in 0..TURNS as i64 {
             tap.put(turn * 1_000, &TRIP);

@@ -2,7 +2,6 @@
 
 mod echo;
 mod lab;
-mod record;
 mod require;
 mod send;
 
@@ -21,7 +20,6 @@ enum Command {
     Echo(echo::Args),
     Send(send::Args),
     Lab(lab::Args),
-    Record(record::Args),
 }
 
 /// Does it.
@@ -30,13 +28,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Echo(args) => echo::run(args),
         Command::Send(args) => send::run(args),
         Command::Lab(args) => lab::run(args),
-        Command::Record(args) => record::run(args),
     }
 }
 
 /// The port devices listen on when none is said.
 const PORT: u16 = 7755;
-/// The port recorders listen on when none is said.
+/// The port of `khz log record` when none is said.
 const RECORDER_PORT: u16 = 7756;
 
 /// A real-time thread of this priority; an ordinary one for 0.

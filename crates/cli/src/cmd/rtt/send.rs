@@ -9,7 +9,8 @@ use khz_measure::require::{Required, Requirements, amended, lines};
 use khz_page::{Distribution, duration};
 use khz_rt::Wake;
 use khz_rtt::{
-    Ask, Checkpoints, Live, Log, Network, Plan, Receive, Results, Sender, compare_receive, comparison_page,
+    Ask, Checkpoints, Live, Log, Logged, Network, Plan, Receive, Results, Sender, Tap, compare_receive,
+    comparison_page,
 };
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -112,7 +113,7 @@ pub struct Args {
     /// Overwrite the files of --report and --save if they are there.
     #[arg(long)]
     force: bool,
-    /// Stream every round trip to the recorder (`khz rtt record`) at this HOST or HOST:PORT.
+    /// Stream every round trip to `khz log record` at this HOST or HOST:PORT; without a port, 7756.
     #[arg(long)]
     stream: Option<String>,
     /// Print one JSON object.
@@ -135,17 +136,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         note(format_args!("going on after {made} planned ticks, {} are left", plan.ticks));
     }
     let mut sender = Sender::new(plan.clone())?;
-    if let Some(recorder) = &args.stream {
-        sender = sender.stream_to(resolve(recorder, super::RECORDER_PORT)?)?;
+    let (tap, log) = logged(&args)?.unzip();
+    if let Some(tap) = tap {
+        sender = sender.log_to(tap);
     }
-    let (sender, log) = match &args.log {
-        None => (sender, None),
-        Some(path) => {
-            let begun = Log::of_sender(path);
-            let (tap, log) = begun.with_context(|| format!("cannot begin the log {}", path.display()))?;
-            (sender.log_to(tap), Some(log))
-        }
-    };
     let mut saved = Saved { replaces: args.force || before.is_some() };
     let results = watched(sender, &plan, &stop, Whole { args: &args, saved: &mut saved, results: before })?;
     let required = required(&args, &results);
@@ -162,10 +156,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     if let Some(log) = log {
         let logged = log.finish().context("the log is not whole");
-        keep(
-            logged
-                .map(|l| tell_line(format_args!("{} round trips logged, {} dropped", l.written, l.dropped))),
-        );
+        keep(logged.map(|Logged { written, dropped }| {
+            if args.log.is_some() {
+                tell_line(format_args!("{written} round trips logged, {dropped} dropped"));
+            }
+        }));
     }
     if let Some(path) = &args.report {
         let page = results.page().verdict(&amended(results.verdict(), &required));
@@ -185,6 +180,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let met = required.iter().all(|required| required.met);
     Ok(ExitCode::from(u8::from(!met || !results.problems().is_empty())))
+}
+
+/// Where every round trip goes, if anywhere.
+fn logged(args: &Args) -> Result<Option<(Tap, Log)>> {
+    let to = args.stream.as_ref().map(|to| resolve(to, super::RECORDER_PORT)).transpose()?;
+    if args.log.is_none() && to.is_none() {
+        return Ok(None);
+    }
+    let begun = Log::begin(args.log.as_deref(), to);
+    let what = || match &args.log {
+        Some(path) => format!("cannot begin the log {}", path.display()),
+        None => "cannot stream the round trips".to_owned(),
+    };
+    begun.with_context(what).map(Some)
 }
 
 /// What is required, and whether it is met.
