@@ -16,7 +16,9 @@ pub trait ByHand {
     fn ids(&self) -> RangeInclusive<u8>;
 
     /// Asks everybody on a bus who they are; `None` if the family cannot. For buses on which answers do not collide.
-    fn everybody(&self) -> Option<Ask>;
+    fn everybody(&self) -> Option<Ask> {
+        None
+    }
 
     /// Asks the servo with this id who it is: the first request shows that it is there, the others tell more of it.
     fn who(&self, id: u8) -> Vec<Ask>;
@@ -194,6 +196,15 @@ pub struct Ask {
 pub type Reader = Box<dyn Fn(&Frame) -> Option<Answer> + Send>;
 
 impl Ask {
+    /// Asks the servo of this id, which answers once.
+    pub(crate) fn one(
+        id: u8,
+        frame: Frame,
+        read: impl Fn(&Frame) -> Option<Answer> + Send + 'static,
+    ) -> Self {
+        Self { frame, id: Some(id), answers: 1, read: Box::new(read) }
+    }
+
     /// What is handed to a link.
     pub const fn request(&self) -> Request<'_> {
         Request { frame: &self.frame, to: self.id, replies: self.answers }

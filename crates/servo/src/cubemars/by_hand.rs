@@ -15,10 +15,6 @@ impl ByHand for Settings {
         1..=MOST_ID
     }
 
-    fn everybody(&self) -> Option<Ask> {
-        None
-    }
-
     /// Switches its output off: there is no other request that it answers and that does not make it move.
     fn who(&self, id: u8) -> Vec<Ask> {
         vec![self.ask(id, &Mounting::default(), Say::Disable)]
@@ -94,6 +90,6 @@ impl Settings {
             let state = settings.state(id, frame)?;
             Some(mit::by_hand::answer(id, &said(&state), &settings.drive, &mounting))
         };
-        Ask { frame: self.frame(id, say), id: Some(id), answers: 1, read: Box::new(read) }
+        Ask::one(id, self.frame(id, say), read)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{DamiaoSettings, Model, Settings, ready, said};
 use crate::Mounting;
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
 use crate::mit::{self, Say};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, MOST_ID, RegisterReply, Special, State, register, status};
@@ -11,10 +11,6 @@ use std::ops::RangeInclusive;
 impl ByHand for Settings {
     fn ids(&self) -> RangeInclusive<u8> {
         1..=MOST_ID
-    }
-
-    fn everybody(&self) -> Option<Ask> {
-        None
     }
 
     fn who(&self, id: u8) -> Vec<Ask> {
@@ -114,8 +110,7 @@ impl ByHand for Settings {
     }
 
     fn register(&self, name: &str) -> Option<u16> {
-        let found = register::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
-        found.map(|(number, _)| u16::from(*number))
+        mit::by_hand::register(&register::NAMES, name)
     }
 
     fn set_register(&self, id: u8, register: u16, value: f64) -> Result<Vec<Ask>, String> {
@@ -137,20 +132,12 @@ impl ByHand for Settings {
             return Err(format!("register {register} cannot be {value}"));
         }
         let written = if register::is_integer(number) { value } else { f64::from(value as f32) };
-        let called = self.called(register);
-        let mut asks = vec![self.is_off(id)];
-        asks.extend(self.write(id, &wanted, value)?);
-        asks.pop();
-        asks.push(judged(self.read(id, number), move |answer| {
-            not_written(answer, register, &called, written)
-        }));
-        Ok(asks)
+        let write = self.write(id, &wanted, value)?;
+        Ok(mit::by_hand::set_register(self.is_off(id), write, register, self.called(register), written))
     }
 
     fn called(&self, register: u16) -> String {
-        let known = register::NAMES.iter().find(|(number, _)| u16::from(*number) == register);
-        let name = known.map(|(_, name)| format!(" (`{name}`)"));
-        format!("register {register}{}", name.unwrap_or_default())
+        mit::by_hand::called(&register::NAMES, register, &format!("register {register}"))
     }
 
     fn amiss(&self, told: &Answer) -> Option<String> {
@@ -194,12 +181,7 @@ impl ByHand for Settings {
                 is_meant.then(|| Answer { id, ..Answer::default() })
             };
             let write = Access::Write(register, value.to_le_bytes()).to_bytes(id);
-            Ask {
-                frame: damiao::frame(damiao::REGISTERS, self.can_fd, write),
-                id: Some(id),
-                answers: 1,
-                read: Box::new(read),
-            }
+            Ask::one(id, damiao::frame(damiao::REGISTERS, self.can_fd, write), read)
         };
         let replies = self.says(new, register::MASTER_ID, master_id, "identifier of replies");
         let mut asks = vec![self.is_off(id), write(register::MASTER_ID, master_id)];
@@ -250,8 +232,7 @@ impl ByHand for Settings {
             (reply.asked == damiao::STORE).then(|| Answer { id, wrong, ..Answer::default() })
         };
         let frame = damiao::frame(damiao::REGISTERS, self.can_fd, Access::Store.to_bytes(id));
-        let store = Ask { frame, id: Some(id), answers: 1, read: Box::new(read) };
-        Ok(vec![self.is_disabled(id), store])
+        Ok(vec![self.is_disabled(id), Ask::one(id, frame, read)])
     }
 }
 
@@ -327,7 +308,7 @@ impl Settings {
             is_meant.then(|| Answer { wrong: wrong(&reply), ..told(id, &reply) })
         };
         let frame = damiao::frame(damiao::REGISTERS, self.can_fd, access.to_bytes(id));
-        Ask { frame, id: Some(id), answers: 1, read: Box::new(read) }
+        Ask::one(id, frame, read)
     }
 
     /// A request that is answered by the state.
@@ -339,7 +320,7 @@ impl Settings {
             (state.id == id & 0xf)
                 .then(|| mit::by_hand::answer(id, &said(&state), &settings.drive, &mounting))
         };
-        Ask { frame: damiao::frame(to, self.can_fd, payload), id: Some(id), answers: 1, read: Box::new(read) }
+        Ask::one(id, damiao::frame(to, self.can_fd, payload), read)
     }
 
     fn order(&self, id: u8, mounting: &Mounting, order: &Order) -> Result<Vec<Ask>, String> {

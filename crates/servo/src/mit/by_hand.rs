@@ -2,7 +2,7 @@
 
 use super::codec::Codec;
 use super::{Drive, Said};
-use crate::by_hand::{Answer, Order};
+use crate::by_hand::{Answer, Ask, Order, judged, not_written};
 use crate::{Mounting, PositionCommand, ServoState};
 use khz_wire::mit::Codes;
 
@@ -77,6 +77,29 @@ pub fn driven(
         _ => codec.follow(&command),
     };
     Ok(Some(Driven { damp, command, watchdog_s: Some(watchdog_s).filter(|seconds| !seconds.is_nan()) }))
+}
+
+/// See [`crate::ByHand::register`]: the families' own numbers of registers, with their names.
+pub fn register<N: Copy + Into<u16>>(names: &[(N, &str)], name: &str) -> Option<u16> {
+    let found = names.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
+    found.map(|(number, _)| (*number).into())
+}
+
+/// See [`crate::ByHand::called`]: the number as its family writes it, and its name if there is one.
+pub fn called<N: Copy + Into<u16>>(names: &[(N, &str)], register: u16, number: &str) -> String {
+    let known = names.iter().find(|(known, _)| (*known).into() == register);
+    let name = known.map(|(_, name)| format!(" (`{name}`)"));
+    format!("{number}{}", name.unwrap_or_default())
+}
+
+/// See [`crate::ByHand::set_register`]: the last of the requests that write it reads it, which must bring what was written.
+pub fn set_register(is_off: Ask, write: Vec<Ask>, register: u16, called: String, written: f64) -> Vec<Ask> {
+    let mut asks = vec![is_off];
+    asks.extend(write);
+    let read =
+        asks.pop().map(|read| judged(read, move |answer| not_written(answer, register, &called, written)));
+    asks.extend(read);
+    asks
 }
 
 /// A state as an answer.

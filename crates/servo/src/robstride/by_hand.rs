@@ -3,7 +3,7 @@
 use super::ready::{self, Mark};
 use super::{Model, RobstrideSettings, Settings, said};
 use crate::Mounting;
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
 use crate::mit::{self, Say};
 use khz_wire::Frame;
 use khz_wire::robstride::{MOST_ID, Reply, Request, State, TIMEOUT_PER_S, mode, parameter};
@@ -19,10 +19,6 @@ const VELOCITY: u16 = 0x701b;
 impl ByHand for Settings {
     fn ids(&self) -> RangeInclusive<u8> {
         1..=MOST_ID
-    }
-
-    fn everybody(&self) -> Option<Ask> {
-        None
     }
 
     /// The version of the firmware is not asked for: whether the request switches the output off, no source tells.
@@ -102,20 +98,12 @@ impl ByHand for Settings {
 
     fn set_register(&self, id: u8, register: u16, value: f64) -> Result<Vec<Ask>, String> {
         let written = parameter::number(register, parameter::value(register, value));
-        let called = self.called(register);
-        let mut asks = vec![self.is_off(id)?];
-        asks.extend(self.write(id, &Wanted { number: register, format: None }, value)?);
-        asks.pop();
-        asks.push(judged(self.read(id, register), move |answer| {
-            not_written(answer, register, &called, written)
-        }));
-        Ok(asks)
+        let write = self.write(id, &Wanted { number: register, format: None }, value)?;
+        Ok(mit::by_hand::set_register(self.is_off(id)?, write, register, self.called(register), written))
     }
 
     fn called(&self, register: u16) -> String {
-        let known = parameter::NAMES.iter().find(|(number, _)| *number == register);
-        let name = known.map(|(_, name)| format!(" (`{name}`)"));
-        format!("parameter 0x{register:04X}{}", name.unwrap_or_default())
+        mit::by_hand::called(&parameter::NAMES, register, &format!("parameter 0x{register:04X}"))
     }
 
     fn set_zero(&self, id: u8) -> Result<Vec<Ask>, String> {
@@ -142,8 +130,7 @@ impl ByHand for Settings {
             }
             _ => None,
         };
-        let frame = self.request(id, Request::SetId(new));
-        let write = Ask { frame, id: Some(id), answers: 1, read: Box::new(read) };
+        let write = Ask::one(id, self.request(id, Request::SetId(new)), read);
         Ok(vec![self.is_off(id)?, write, self.identity(new)])
     }
 
@@ -165,8 +152,7 @@ impl ByHand for Settings {
     }
 
     fn register(&self, name: &str) -> Option<u16> {
-        let found = parameter::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
-        found.map(|(number, _)| *number)
+        mit::by_hand::register(&parameter::NAMES, name)
     }
 }
 
@@ -174,12 +160,7 @@ impl Settings {
     /// A request, and how to read its answer.
     fn ask(&self, id: u8, request: Request, read: impl Fn(Reply) -> Option<Answer> + Send + 'static) -> Ask {
         let settings = self.clone();
-        Ask {
-            frame: self.request(id, request),
-            id: Some(id),
-            answers: 1,
-            read: Box::new(move |frame| settings.reply(id, frame).and_then(&read)),
-        }
+        Ask::one(id, self.request(id, request), move |frame| settings.reply(id, frame).and_then(&read))
     }
 
     fn identity(&self, id: u8) -> Ask {
