@@ -33,7 +33,7 @@ fn head(config: &RobotConfig, about: &str) -> String {
     // Two dashes would end the comment.
     let name = config.name.replace(['<', '>', '&', '"'], "_").replace("--", "__");
     format!(
-        "<!-- {name}, of its robot file by `khz new --model-of`.\n\n     {about} -->\n<mujoco model=\"{name}\">\n  \
+        "<!-- {name}, of its robot file by `khz new`.\n\n     {about} -->\n<mujoco model=\"{name}\">\n  \
          <compiler angle=\"radian\" autolimits=\"true\"/>\n  <option timestep=\"{STEP_S}\"/>\n\n"
     )
 }
