@@ -9,7 +9,7 @@ use crate::parameters::{Intake, Taken};
 use crate::ready::{self, NotReady};
 use crate::state::RobotState;
 use crate::steer::{Input, SteeringReceiver};
-use crate::supervisor::{self, Cause, Observation, Phase, Supervisor, Transitions};
+use crate::supervisor::{self, Cause, ControllerTurn, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
 use khz_link::Link;
 use khz_rt::SectionSummary;
@@ -337,7 +337,8 @@ impl Machine {
     /// The second part of a tick: the controller, and the commands of the next one.
     pub(crate) fn act(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
         let before_ns = time.now_ns();
-        timing.controller_ran = self.supervisor.phase() == Phase::Active && !self.supervisor.is_blind();
+        timing.controller_ran =
+            self.supervisor.phase() == Phase::Active && self.supervisor.turn() == ControllerTurn::Update;
         self.beside = None;
         let (elsewhere_ns, waited_ns) = self.control();
         let after_ns = time.now_ns();
@@ -374,23 +375,20 @@ impl Machine {
 
     /// How long the controller took elsewhere, and waited; see [`Controller::elsewhere_ns`] and [`Controller::waited_ns`].
     fn control(&mut self) -> (i64, i64) {
-        let phase = self.supervisor.phase();
+        let (phase, turn) = (self.supervisor.phase(), self.supervisor.turn());
         let (controller, state, commands) = (&mut self.controller, &self.state, &mut self.commands);
         let (is_finished, beside) = (&mut self.is_finished, &mut self.beside);
         let mut elsewhere = (0, 0);
         let outcome = match phase {
-            Phase::Armed => panics::catch(&mut self.panic, || controller.start(state)),
-            Phase::Active if self.supervisor.is_blind() => match self.supervisor.starts_anew() {
-                true => panics::catch(&mut self.panic, || controller.start(state)),
-                false => return elsewhere,
-            },
-            Phase::Active => panics::catch(&mut self.panic, || {
+            Phase::Active if turn == ControllerTurn::Update => panics::catch(&mut self.panic, || {
                 let outcome = controller.update(state, commands);
                 elsewhere = (controller.elsewhere_ns(), controller.waited_ns());
                 *beside = controller.beside();
                 *is_finished = controller.is_finished();
                 outcome
             }),
+            Phase::Active if turn != ControllerTurn::Restart => return elsewhere,
+            Phase::Armed | Phase::Active => panics::catch(&mut self.panic, || controller.start(state)),
             _ => return elsewhere,
         };
         match outcome {

@@ -20,7 +20,7 @@ const LOOKS: u32 = 100;
 const HELD_UP: i64 = 2;
 
 /// A start so few ticks after the controller was last asked belongs to the same run: a robot that is armed again was at rest before.
-const ANEW: u64 = 10;
+const SAME_RUN: u64 = 10;
 
 /// Runs another controller on its own thread. What it computes from tick *n* is sent in tick *n* + 2
 /// instead of *n* + 1; in return it may take nearly a whole period.
@@ -49,7 +49,7 @@ pub struct Pipelined {
     /// The tick in which it was last asked or started.
     asked_in: u64,
     /// It is to start on the next state: when it was asked to, it was not done yet.
-    begins_again: bool,
+    restarts: bool,
     /// What the controller said after its last job.
     is_finished: bool,
     /// When the tick started that the present commands are of.
@@ -175,7 +175,7 @@ impl Pipelined {
             worker,
             starting: false,
             asked_in: 0,
-            begins_again: false,
+            restarts: false,
             is_finished: false,
             of_ns: None,
             idle: None,
@@ -211,11 +211,11 @@ impl Controller for Pipelined {
         self.starting = true;
         (self.is_finished, self.of_ns) = (false, None);
         (self.late, self.spent) = (0, Spent::default());
-        self.begins_again = false;
+        self.restarts = false;
         if let Some(job) = self.idle.take().or_else(|| self.job.take()) {
             self.submit(job, true, state);
-        } else if state.tick.abs_diff(self.asked_in) <= ANEW {
-            self.begins_again = true;
+        } else if state.tick.abs_diff(self.asked_in) <= SAME_RUN {
+            self.restarts = true;
         } else {
             return Err("the controller is still busy with its last run".into());
         }
@@ -229,7 +229,7 @@ impl Controller for Pipelined {
         }
         self.asked_in = state.tick;
         if state.elapsed_ns > HELD_UP * state.period_ns {
-            self.begin_anew();
+            self.reset_timing();
         }
         let Some(mut job) = self.job.take() else { return self.wait_on() };
         // What passed before the loop came back does not count.
@@ -240,7 +240,7 @@ impl Controller for Pipelined {
             self.idle = Some(job);
             return outcome;
         }
-        if std::mem::take(&mut self.begins_again) {
+        if std::mem::take(&mut self.restarts) {
             self.submit(job, true, state);
             return Ok(());
         }
@@ -297,7 +297,7 @@ impl Pipelined {
 
     /// The loop was held up, and whatever held it up may have held the controller up, too: from here on it has its time. Its
     /// patience does not begin anew, so that a controller that hangs is given up even by a loop that is always late.
-    fn begin_anew(&mut self) {
+    fn reset_timing(&mut self) {
         (self.spent, self.given_ns) = (Spent::default(), now_ns());
         self.under_way = UnderWay { at_ns: self.given_ns, waited_ns: 0, ..self.under_way };
     }

@@ -103,13 +103,26 @@ impl<T> fmt::Debug for Fixed<T> {
     }
 }
 
-/// Whether the controller stands on positions of before a stall; see [`Supervisor::starts_anew`].
+/// What a controller in charge is to do in a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Anew {
-    No,
-    /// Until every servo has replied to a query of after the stall.
-    Waits,
-    Now,
+pub enum ControllerTurn {
+    /// To decide, as in every tick.
+    Update,
+    /// Nothing; the last commands stay. The state is too old because the loop was held up and devices are only just being asked
+    /// again, or servos that have timed out are being switched on again.
+    Skip,
+    /// Nothing, until every servo has replied to a query of after the stall; then [`ControllerTurn::Restart`].
+    AwaitRestart,
+    /// To start once more, on this state: during start-up the loop was held up before every servo had followed its first target, so
+    /// the joints may be elsewhere by now.
+    Restart,
+}
+
+impl ControllerTurn {
+    /// The controller's positions are those of before a stall.
+    const fn is_restart(self) -> bool {
+        matches!(self, Self::AwaitRestart | Self::Restart)
+    }
 }
 
 /// The state machine.
@@ -128,8 +141,7 @@ pub struct Supervisor {
     watch: Watch,
     bring_up: BringUp,
     guard: Guard,
-    /// See [`Supervisor::starts_anew`].
-    anew: Anew,
+    turn: ControllerTurn,
     /// `None`: a stall longer than a watchdog brings the robot down.
     recovery: Option<Box<Recovery>>,
     /// Triggers warned of or derated for, one bit each, until they are over.
@@ -148,8 +160,6 @@ pub struct Supervisor {
     looked_at: usize,
     /// See [`Supervisor::forgive_hold_ups`].
     forgives_hold_ups: bool,
-    /// See [`Supervisor::is_blind`].
-    is_blind: bool,
     /// End of the last tick in which nothing was wrong.
     all_good_ns: i64,
     transitions: Transitions,
@@ -183,7 +193,7 @@ impl Supervisor {
             watch: Watch::new(joints.len()),
             bring_up: BringUp::default(),
             guard: Guard::new(joints.len()),
-            anew: Anew::No,
+            turn: ControllerTurn::Update,
             recovery: match settings.recover {
                 Recover::On => Recovery::of(&joints).map(Box::new),
                 Recover::Off => None,
@@ -199,7 +209,6 @@ impl Supervisor {
             stops: 0,
             looked_at: 0,
             forgives_hold_ups: false,
-            is_blind: false,
             all_good_ns: i64::MIN,
             transitions: Transitions::new(),
         }
@@ -326,15 +335,17 @@ impl Supervisor {
     fn react(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
         let forgiving = self.phase == Phase::Armed || elapsed_ns < self.settings.grace_ns();
         let mut findings = self.findings(state, seen, forgiving);
-        self.is_blind = [Trigger::Stale, Trigger::Imu]
+        let mut skips = [Trigger::Stale, Trigger::Imu]
             .into_iter()
             .any(|trigger| matches!(findings[trigger as usize], Some(Cause::LoopHeldUp { .. })));
         if self.recovery.is_some() {
-            self.recover(&mut findings, state, seen);
+            skips |= self.recover(&mut findings, state, seen);
         }
-        if seen.held_up_ns >= watch::HELD_UP_NS || self.anew != Anew::No {
-            self.look_whether_anew(state, seen, elapsed_ns);
-        }
+        let turn = if skips { ControllerTurn::Skip } else { ControllerTurn::Update };
+        self.turn = match seen.held_up_ns >= watch::HELD_UP_NS || self.turn.is_restart() {
+            true => self.turn_after_stall(turn, state, seen, elapsed_ns),
+            false => turn,
+        };
         match self.worst(seen, &findings) {
             Some((Reaction::Stop, cause)) => self.rest(cause, state),
             Some((Reaction::Damp, cause)) => {
@@ -348,11 +359,12 @@ impl Supervisor {
         }
     }
 
-    /// What a recovery explains is no finding while it goes on; see [`Recovery`].
+    /// What a recovery explains is no finding while it goes on; see [`Recovery`]. Whether the controller is not asked meanwhile.
     #[cold]
     #[inline(never)]
-    fn recover(&mut self, findings: &mut Findings, state: &RobotState, seen: &Observation) {
-        let Some(mut recovery) = self.recovery.take() else { return };
+    fn recover(&mut self, findings: &mut Findings, state: &RobotState, seen: &Observation) -> bool {
+        let Some(mut recovery) = self.recovery.take() else { return false };
+        let mut goes_on = false;
         recovery.look(&self.joints, state, seen);
         let found = &mut findings[Trigger::ServoFault as usize];
         let excuses = |at, joint: &Joint| recovery.excuses(at, joint, state);
@@ -360,7 +372,7 @@ impl Supervisor {
         if recovery.is_running() {
             *found = beside;
             match recovery.advance(&self.joints, state, seen) {
-                Progress::GoesOn => self.is_blind = true,
+                Progress::GoesOn => goes_on = true,
                 Progress::Failed(cause) => *found = beside.or(Some(cause)),
                 Progress::Done(cause) => self.record(self.phase, self.phase, cause, state),
             }
@@ -368,31 +380,32 @@ impl Supervisor {
             && self.reaction(cause) == Reaction::Damp
             && recovery.begin(cause, state.now_ns)
         {
-            (*found, self.is_blind) = (None, true);
+            (*found, goes_on) = (None, true);
         }
         self.recovery = Some(recovery);
+        goes_on
     }
 
-    /// See [`Supervisor::starts_anew`].
+    /// The controller's turn after a stall, if it is this one otherwise.
     #[cold]
     #[inline(never)]
-    fn look_whether_anew(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
+    fn turn_after_stall(
+        &self,
+        turn: ControllerTurn,
+        state: &RobotState,
+        seen: &Observation,
+        elapsed_ns: i64,
+    ) -> ControllerTurn {
         let was_away = seen.held_up_ns >= state.period_ns.max(watch::HELD_UP_NS);
         let is_new = elapsed_ns - seen.held_up_ns < self.settings.grace_ns() && self.watch.is_starting();
-        let knows_all = !was_away && !self.is_blind && state.servos.iter().all(|servo| servo.fresh);
-        let waits = was_away && is_new || self.anew == Anew::Waits;
-        self.anew = match waits && !self.forgives_hold_ups && !self.is_recovering() {
-            false => Anew::No,
-            true if knows_all => Anew::Now,
-            true => Anew::Waits,
-        };
-        self.is_blind |= self.anew != Anew::No;
-    }
-
-    /// The controller is to be started once more, on this state: in the grace of a start the loop was held up before every servo had
-    /// followed its first target, so the joints may be elsewhere by now.
-    pub fn starts_anew(&self) -> bool {
-        self.anew == Anew::Now
+        let knows_all =
+            !was_away && turn == ControllerTurn::Update && state.servos.iter().all(|servo| servo.fresh);
+        let waits = was_away && is_new || self.turn == ControllerTurn::AwaitRestart;
+        match waits && !self.forgives_hold_ups && !self.is_recovering() {
+            false => turn,
+            true if knows_all => ControllerTurn::Restart,
+            true => ControllerTurn::AwaitRestart,
+        }
     }
 
     /// Servos that have timed out are being switched on again, and the controller is not asked.
@@ -546,10 +559,9 @@ impl Supervisor {
         self.forgives_hold_ups = true;
     }
 
-    /// The state is too old for a controller because the loop was held up, and devices are only just being asked again: the last
-    /// commands are to stay.
-    pub const fn is_blind(&self) -> bool {
-        self.is_blind
+    /// What the controller is to do in this tick if the robot is active.
+    pub const fn turn(&self) -> ControllerTurn {
+        self.turn
     }
 
     /// The controller has been started.
@@ -578,7 +590,7 @@ impl Supervisor {
             if let Some(recovery) = &mut self.recovery {
                 recovery.command(commands, state);
             }
-            if self.anew != Anew::No {
+            if self.turn.is_restart() {
                 self.take_back(commands, state);
             }
             if let Some(cause) = self.guard.check(&self.joints, commands, state, &self.settings, derate) {
@@ -671,7 +683,7 @@ impl Supervisor {
         self.since_ns = Some(state.now_ns);
         self.warned = 0;
         self.derated = false;
-        (self.anew, self.is_blind) = (Anew::No, false);
+        self.turn = ControllerTurn::Update;
         if let Some(recovery) = &mut self.recovery {
             recovery.end();
         }

@@ -3,7 +3,9 @@
 use crate::events::{CommandEvent, Event, ImuEvent, ServoEvent, Tick};
 use crate::key::{Caps, MOST_SERVOS};
 use khz_robot::config::{Reaction, Recover};
-use khz_robot::supervisor::{Cause, Phase, Supervisor, SupervisorSettings, Transition, Trigger};
+use khz_robot::supervisor::{
+    Cause, ControllerTurn, Phase, Supervisor, SupervisorSettings, Transition, Trigger,
+};
 use khz_robot::{Doing, ServoCommand, ServoState};
 
 /// Stop is sent for so long before the robot counts as settled.
@@ -437,15 +439,16 @@ fn a_stall_before_the_first_commands_starts_anew(memory: &mut Memory, step: &Ste
     memory.owes |= step.has(Event::HeldUp) && is_starting && in_grace;
     let recovers = step.after.is_recovering();
     memory.owes &= goes_on && !recovers;
-    memory.may_owe &= goes_on && step.after.is_blind();
-    if step.after.starts_anew() {
+    let skips = step.after.turn() != ControllerTurn::Update;
+    memory.may_owe &= goes_on && skips;
+    if step.after.turn() == ControllerTurn::Restart {
         let silent = servos.iter().any(|servo| !servo.fresh);
         law(owed && goes_on && !silent && !step.has(Event::HeldUp), || {
             format!("started anew with {:?}", step.events)
         })?;
         (memory.owes, memory.may_owe) = (false, false);
     }
-    law(!memory.owes || step.after.is_blind(), || "the controller goes on where the joints were".into())
+    law(!memory.owes || skips, || "the controller goes on where the joints were".into())
 }
 
 /// The gravest reaction to what is wrong in this tick, by the robot file's own words.
@@ -516,7 +519,7 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
             }
             Event::Command(_, CommandEvent::Nan | CommandEvent::Infinite)
                 // Meanwhile the controller is not asked.
-                if step.observed == Phase::Active && !step.after.is_blind() =>
+                if step.observed == Phase::Active && step.after.turn() == ControllerTurn::Update =>
             {
                 settings.reactions.command.reaction()
             }
