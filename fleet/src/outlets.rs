@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use khz_export::ros2::{self, Integers, Messages};
 use khz_tlog::{Type, Value};
 use khz_view::Intake;
-use khz_view::standard::{self, Standard, Status, Ticks};
+use khz_view::standard::{self, Standard, Status, TickSummary};
 use zenoh::liveliness::LivelinessToken;
 use zenoh::{Session, Wait};
 
@@ -32,7 +32,7 @@ pub struct Outlets {
     /// hidden.
     announced: Vec<String>,
     tokens: Vec<LivelinessToken>,
-    ticks: Ticks,
+    ticks: TickSummary,
 }
 
 /// What a record becomes.
@@ -66,7 +66,7 @@ impl Outlets {
             node,
             announced,
             tokens: Vec::new(),
-            ticks: Ticks::default(),
+            ticks: TickSummary::default(),
         };
         outlets.show()?;
         Ok(outlets)
@@ -215,7 +215,7 @@ fn message(publication: usize, time_us: i64, ty: &Type, payload: &[u8]) -> Optio
 }
 
 /// How the loop and the servos are, under names that tell the robots apart.
-fn statuses(robot: &RobotName, ticks: &Ticks, intake: &Intake, time_us: i64) -> Vec<Status> {
+fn statuses(robot: &RobotName, ticks: &TickSummary, intake: &Intake, time_us: i64) -> Vec<Status> {
     let servos = intake.records().iter().find(|known| known.name == "servo").and_then(|known| {
         let (_, payload) = known.latest.as_ref()?;
         Some(standard::servos(&Value::read(&known.ty, payload).ok()?))
