@@ -1,8 +1,8 @@
 //! What each fault may and must lead to.
 
 use super::faulty_controller;
+use super::monitor::{GAINS, SMOOTH_HZ};
 use super::scenario::{Event, Fault, Queue, Scenario, Style, is_coarse};
-use super::witness::{GAINS, SMOOTH_HZ};
 use khz_robot::RobotConfig;
 use khz_robot::config::{Recover, ServoConfig};
 use khz_robot::supervisor::{Cause, Quantity, Trigger};

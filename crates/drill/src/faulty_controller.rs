@@ -1,8 +1,8 @@
 //! The controller of a campaign: the robot's own or a simple one, until a fault is injected.
 
+use super::monitor::{Monitor, lock};
 use super::plant;
 use super::scenario::Style;
-use super::witness::{Witness, lock};
 use khz_robot::config::Limits;
 use khz_robot::controller::Hold;
 use khz_robot::parameters::Parameter;
@@ -141,7 +141,7 @@ impl Controller for Crude {
 pub struct FaultyController {
     pub inner: Box<dyn Controller>,
     pub faults: Arc<ControllerFaults>,
-    pub witness: Arc<Mutex<Witness>>,
+    pub monitor: Arc<Mutex<Monitor>>,
     pub time: VirtualTime,
 }
 
@@ -151,12 +151,12 @@ impl Controller for FaultyController {
     }
 
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
-        lock(&self.witness).compare(state);
+        lock(&self.monitor).compare(state);
         self.inner.start(state)
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        lock(&self.witness).compare(state);
+        lock(&self.monitor).compare(state);
         self.inner.update(state, commands)?;
         let faults = &self.faults;
         let took_ns = faults.freeze_ns.swap(0, Ordering::Relaxed) + faults.slow_ns.load(Ordering::Relaxed);

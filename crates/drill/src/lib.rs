@@ -15,6 +15,7 @@ pub mod gains;
 pub mod heat;
 mod lies;
 mod line;
+mod monitor;
 mod outcomes;
 mod paced;
 #[doc(hidden)]
@@ -26,7 +27,6 @@ mod run;
 mod scenario;
 mod spy;
 mod violation;
-mod witness;
 mod words;
 
 pub use fleet::Fleet;

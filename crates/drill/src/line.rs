@@ -1,8 +1,8 @@
 //! One bus of the emulated robot as its machine sees it: with faults, with a queue that may stand still, and with a flood.
 
+use super::monitor::{Monitor, lock};
 use super::plant::{Forger, Inbox};
 use super::rig::Stage;
-use super::witness::{Witness, lock};
 use khz_link::faults::Faults;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_robot::time::VirtualTime;
@@ -69,7 +69,7 @@ impl Switch {
 pub struct Line {
     link: Faults<View>,
     switch: Shared,
-    witness: Option<Arc<Mutex<Witness>>>,
+    monitor: Option<Arc<Mutex<Monitor>>>,
     /// Servo of the file by id.
     servos: Vec<Option<usize>>,
     /// When the newest frame of a flood came.
@@ -90,12 +90,12 @@ impl Line {
         let mut by_id = vec![None; 128];
         servos.for_each(|(id, servo)| by_id[usize::from(id & 0x7f)] = Some(servo));
         lock(&switch).held.reserve(HELD);
-        Self { link, switch, witness: None, servos: by_id, flooded_ns: None, forger: None, inbox: None, time }
+        Self { link, switch, monitor: None, servos: by_id, flooded_ns: None, forger: None, inbox: None, time }
     }
 
-    /// `witness` sees what the host sends.
-    pub fn watched_by(mut self, witness: Option<Arc<Mutex<Witness>>>) -> Self {
-        self.witness = witness;
+    /// `monitor` sees what the host sends.
+    pub fn watched_by(mut self, monitor: Option<Arc<Mutex<Monitor>>>) -> Self {
+        self.monitor = monitor;
         self
     }
 
@@ -107,8 +107,8 @@ impl Line {
 
     fn made(&mut self, request: &Request<'_>, now_ns: i64) {
         let servo = request.to.and_then(|id| self.servos[usize::from(id & 0x7f)]);
-        if let (Some(servo), Some(witness)) = (servo, &self.witness) {
-            lock(witness).made(servo, request.frame, now_ns);
+        if let (Some(servo), Some(monitor)) = (servo, &self.monitor) {
+            lock(monitor).made(servo, request.frame, now_ns);
         }
         if let Some(forger) = &mut self.forger {
             forger.query(request.frame);

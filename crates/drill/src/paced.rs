@@ -37,7 +37,7 @@ pub fn check(cast: &Cast, scenario: &Scenario, percent: u16, plant: Option<Plant
     let period_ns = config.timing.period_ns();
     let world =
         cast.world().map_err(|error| Violated { invariant: Invariant::Panics, what: error.to_string() })?;
-    let set = Set { world, config: &config, supervised: &cast.supervised, witness: None, plant: None };
+    let set = Set { world, config: &config, supervised: &cast.supervised, monitor: None, plant: None };
     let controller = faulty_controller::controller(scenario.style, &config);
     let mut time = VirtualTime::new(0);
     let mut rig = Rig::on(set, controller, &[], time.clone());

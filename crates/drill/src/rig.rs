@@ -1,9 +1,9 @@
 //! A machine on an emulated world that the drill can reach into.
 
 use super::line::{Gate, Line, Shared, Switch, View};
+use super::monitor::{Monitor, MonitorProbe, lock};
 use super::plant::{Forger, Plant};
 use super::spy::Spy;
-use super::witness::{Eyes, Witness, lock};
 use khz_emu::World;
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, LinkError, Received};
@@ -61,7 +61,7 @@ pub struct Set<'a> {
     /// The robot file the supervisor reads: the same, unless a defect is planted.
     pub supervised: &'a RobotConfig,
     /// Who watches the devices.
-    pub witness: Option<Arc<Mutex<Witness>>>,
+    pub monitor: Option<Arc<Mutex<Monitor>>>,
     /// The defect planted.
     pub plant: Option<Plant>,
 }
@@ -93,7 +93,7 @@ impl Rig {
         time: VirtualTime,
     ) -> Result<Self, khz_emu::ConfigError> {
         Ok(Self::on(
-            Set { world: config.emulate()?, config, supervised: config, witness: None, plant: None },
+            Set { world: config.emulate()?, config, supervised: config, monitor: None, plant: None },
             controller,
             faults,
             time,
@@ -102,7 +102,7 @@ impl Rig {
 
     /// A machine on a set.
     pub fn on(set: Set<'_>, controller: Box<dyn Controller>, faults: &[Fault], time: VirtualTime) -> Self {
-        let Set { world, config, supervised, witness, plant } = set;
+        let Set { world, config, supervised, monitor, plant } = set;
         let stage = Arc::new(Mutex::new(Stage::new(world, config)));
         let view = |bus| -> Box<dyn Link> { Box::new(View::new(Arc::clone(&stage), bus as u8)) };
         let mut views: Vec<_> = (0..config.buses.len()).map(view).collect();
@@ -118,7 +118,7 @@ impl Rig {
             let link = Faults::new(view, &faults, seed, assemble::replier(config, [(0, bus)]));
             let servos = config.servos_on(bus).map(|(index, servo)| (servo.id, index));
             let line = Line::new(link, Arc::clone(switch), servos, time.clone());
-            Box::new(line.watched_by(witness.clone()).spoiled_by(plant.and_then(Forger::new), inbox.clone()))
+            Box::new(line.watched_by(monitor.clone()).spoiled_by(plant.and_then(Forger::new), inbox.clone()))
         };
         let links = Links {
             links: switches.iter().enumerate().map(line).collect(),
@@ -127,12 +127,12 @@ impl Rig {
         };
         let period_ns = config.timing.period_ns();
         let (mut cycle, state) = (assemble::cycle(config, &links), assemble::state(config));
-        // Before the faults begin, and the witness looks: those are of the run.
+        // Before the faults begin, and the monitor looks: those are of the run.
         let mut time = time;
         let settings = config.supervisor_settings();
         let is_ready = ready::make_ready(&mut views, &mut cycle, &settings, &mut time).is_ok();
-        if let Some(witness) = &witness {
-            lock(&stage).world.attach(Box::new(Eyes(Arc::clone(witness))));
+        if let Some(monitor) = &monitor {
+            lock(&stage).world.attach(Box::new(MonitorProbe(Arc::clone(monitor))));
         }
         let supervisor = Supervisor::of(supervised);
         let bus_deadline_ns = config.timing.bus_deadline_ns();

@@ -5,13 +5,13 @@ use super::explain::{self, ARMS_MS, longest_watchdog_s};
 use super::faulty_controller::{self, ControllerFaults, FaultyController};
 use super::fleet::{Cast, Fleet, Span};
 use super::line::Gate;
+use super::monitor::{Monitor, lock};
 use super::paced;
 use super::plant::Plant;
 use super::prints;
 use super::rig::{Rig, Set};
 use super::scenario::{Event, Fault, Queue, Scenario};
 use super::violation::{Invariant, Violated};
-use super::witness::{Witness, lock};
 use khz_emu::injection::{Injection, Refused};
 use khz_emu::noise::Noise;
 use khz_link::faults::{Direction, Fault as WireFault, FaultEffect};
@@ -64,7 +64,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
     }
     prints::take_prints();
     let (controller_faults, time) = (Arc::new(ControllerFaults::default()), VirtualTime::new(0));
-    let witness = Arc::new(Mutex::new(Witness::new(&cast, scenario)));
+    let monitor = Arc::new(Mutex::new(Monitor::new(&cast, scenario)));
     match plant {
         Some(Plant::PrintedPanics) => controller_faults.begin(faulty_controller::PRINTS),
         Some(Plant::OwnStops) => controller_faults.begin(faulty_controller::UNTOLD),
@@ -73,7 +73,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
     let controller: Box<dyn Controller> = Box::new(FaultyController {
         inner: faulty_controller::controller(scenario.style, &cast.file),
         faults: Arc::clone(&controller_faults),
-        witness: Arc::clone(&witness),
+        monitor: Arc::clone(&monitor),
         time: time.clone(),
     });
     let faults: Vec<_> = scenario.events.iter().filter_map(|event| on_wire(event, &cast.file)).collect();
@@ -84,7 +84,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
     match world.and_then(|world| Ok((world, recording?))) {
         Ok((world, recording)) => {
             let (config, supervised) = (&cast.file, &cast.supervised);
-            let set = Set { world, config, supervised, witness: Some(Arc::clone(&witness)), plant };
+            let set = Set { world, config, supervised, monitor: Some(Arc::clone(&monitor)), plant };
             let (intake, parameters) = Intake::new(controller.parameters(), Clock::Virtual);
             let mut rig = Rig::on(set, controller, &faults, time);
             rig.machine.tune(intake);
@@ -100,7 +100,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
                 controller_faults,
                 parameters,
                 dice: Noise::new(scenario.seed),
-                witness,
+                monitor,
                 recording,
                 plant,
                 log,
@@ -151,7 +151,7 @@ struct Run<'a> {
     controller_faults: Arc<ControllerFaults>,
     parameters: LiveParameters,
     dice: Noise,
-    witness: Arc<Mutex<Witness>>,
+    monitor: Arc<Mutex<Monitor>>,
     /// Only where the disk fills.
     recording: Option<Recording>,
     plant: Option<Plant>,
@@ -208,7 +208,7 @@ impl Run<'_> {
             recovered: self.log.iter().any(|it| matches!(it.cause, Cause::Recovered { .. })),
             reaction_ns,
             allowed_ns,
-            peak_speed: lock(&self.witness).peak_speed,
+            peak_speed: lock(&self.monitor).peak_speed,
         }
     }
 
@@ -424,7 +424,7 @@ impl Run<'_> {
         if let Some(why) = self.rig.stage().world.body().failed() {
             return Violated::by(Invariant::Body, format!("the simulated body moves no more: {why}"));
         }
-        if let Some(violated) = lock(&self.witness).take() {
+        if let Some(violated) = lock(&self.monitor).take() {
             return Err(violated);
         }
         if let Some(beyond) = self.rig.stage().spy.beyond.take() {
@@ -503,7 +503,7 @@ impl Run<'_> {
             return Violated::by(Invariant::LeavesControl, what);
         }
         let sees = self.scenario.blind_s(config) == 0.0;
-        match lock(&self.witness).beyond(SEEN_TICKS).filter(|_| sees) {
+        match lock(&self.monitor).beyond(SEEN_TICKS).filter(|_| sees) {
             Some(joint) => {
                 let what = format!("still in control while {joint} is beyond its limits");
                 Violated::by(Invariant::LeavesControl, what)
@@ -543,7 +543,7 @@ impl Run<'_> {
         self.rig.freeze(5_000_000);
         self.rig.end_host();
         self.rig.freeze(145_000_000);
-        if let Some(violated) = lock(&self.witness).take() {
+        if let Some(violated) = lock(&self.monitor).take() {
             return Err(violated);
         }
         let unreachable = self.unreachable();

@@ -2,7 +2,7 @@
 //!
 //! Frames say what was asked; what hurts somebody is a joint. So the limits are checked on the joints of the emulated
 //! body: a joint counts as *driven* while its servo's torque does work on it. Motion by gravity, contact or a push is
-//! nobody's fault.
+//! not held against the robot.
 
 use super::fleet::Cast;
 use super::scenario::{Fault, Scenario};
@@ -46,7 +46,7 @@ const DAMPING_TORQUE: f64 = 5.0;
 const TOLERANCE: f64 = 0.05;
 
 /// What the devices' side saw so far.
-pub struct Witness {
+pub struct Monitor {
     joints: Vec<Joint>,
     servos: Vec<Vec<Made>>,
     /// Positions as the servos measure them, revolutions: a ring of so many steps.
@@ -144,7 +144,7 @@ struct Made {
     at_ns: i64,
 }
 
-impl Witness {
+impl Monitor {
     /// Watches the devices of `cast` in a run of `scenario`.
     pub fn new(cast: &Cast, scenario: &Scenario) -> Self {
         let file = &cast.file;
@@ -327,46 +327,46 @@ impl Seen {
     }
 }
 
-/// The witness as the world's probe.
-pub struct Eyes(pub Arc<Mutex<Witness>>);
+/// The monitor as the world's probe.
+pub struct MonitorProbe(pub Arc<Mutex<Monitor>>);
 
 /// Nothing that panics holds the lock: a controller that does panics outside the methods of what is shared.
 pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Probe for Eyes {
+impl Probe for MonitorProbe {
     fn took(&mut self, servo: usize, frame: &Frame, at_ns: i64) {
-        let mut witness = lock(&self.0);
-        let of_file = witness.joints[servo].servo;
+        let mut monitor = lock(&self.0);
+        let of_file = monitor.joints[servo].servo;
         let hash = hash(frame);
         // Of equal commands the newest: to carry out an old one that says the same does no harm.
-        let made = witness.servos[of_file].iter().rev().find(|made| made.hash == hash);
+        let made = monitor.servos[of_file].iter().rev().find(|made| made.hash == hash);
         let age_ns = made.map(|made| at_ns - made.at_ns);
-        if age_ns.is_some_and(|age_ns| age_ns <= witness.two_ticks_ns) {
+        if age_ns.is_some_and(|age_ns| age_ns <= monitor.two_ticks_ns) {
             return;
         }
-        if witness.excused[servo] > 0 {
-            witness.excused[servo] -= 1;
+        if monitor.excused[servo] > 0 {
+            monitor.excused[servo] -= 1;
             return;
         }
-        let name = &witness.joints[servo].name;
+        let name = &monitor.joints[servo].name;
         let what = match age_ns {
             Some(age_ns) => format!("{name} carries out a command of {:.2} ms ago", age_ns as f64 * 1e-6),
             None => format!("{name} carries out a command older than the last {COMMANDS}"),
         };
-        witness.violate(Invariant::CommandAge, what);
+        monitor.violate(Invariant::CommandAge, what);
     }
 
     fn stepped(&mut self, servos: &[Box<dyn Twin>], joints: &[JointState], at_ns: i64) {
-        let mut witness = lock(&self.0);
-        witness.stepped_ns = at_ns;
-        let slot = witness.slot(at_ns / STEP_NS);
+        let mut monitor = lock(&self.0);
+        monitor.stepped_ns = at_ns;
+        let slot = monitor.slot(at_ns / STEP_NS);
         for (index, (servo, joint)) in servos.iter().zip(joints).enumerate() {
-            if index < witness.servos.len() {
-                witness.history[slot + index] = servo.position() / TAU;
+            if index < monitor.servos.len() {
+                monitor.history[slot + index] = servo.position() / TAU;
             }
-            witness.judge(index, &**servo, *joint);
+            monitor.judge(index, &**servo, *joint);
         }
     }
 }
