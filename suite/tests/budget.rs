@@ -6,7 +6,7 @@
 
 use khz_emu::hat::Hat;
 use khz_link::pi3hat::{Options, Pi3hat};
-use khz_measure::budget::{Inputs, Plan};
+use khz_measure::budget::{Inputs, TickPlan};
 use khz_robot::assemble::{self, Links};
 use khz_robot::supervisor::Phase;
 use khz_robot::time::{Time, VirtualTime};
@@ -60,7 +60,7 @@ fn slowed(mut robot: RobotConfig) -> RobotConfig {
 }
 
 /// What `khz check` and `khz budget` say of a robot's cycles is within 5 % of what they are in virtual time. Prints a row of a table.
-fn assert_met(what: &str, plan: &Plan, measured_ns: Cycles) {
+fn assert_met(what: &str, plan: &TickPlan, measured_ns: Cycles) {
     let prediction = plan.predict();
     let predicted_ns = [prediction.cycle_ns, prediction.longest_cycle_ns, prediction.start_cycle_ns];
     let mut row = format!("| {what} |");
@@ -93,7 +93,7 @@ fn robots_emulated_in_the_process() {
     ];
     for robot in robots.map(slowed) {
         let links = assemble::open_links(&robot, |world| Box::new(world)).unwrap();
-        assert_met(&robot.name, &Plan::of(&robot, Inputs::VIRTUAL), emulated_ns(&robot, links));
+        assert_met(&robot.name, &TickPlan::of(&robot, Inputs::VIRTUAL), emulated_ns(&robot, links));
     }
 }
 
@@ -116,7 +116,7 @@ fn every_family_on_every_wire_that_carries_it() {
             let robot = on_buses(&defaults, 1, servos);
             let links = assemble::open_links(&robot, |world| Box::new(world)).unwrap();
             let what = format!("{servos} × {family} {keys}, {}", wire.replace('\n', ", "));
-            assert_met(&what, &Plan::of(&robot, Inputs::VIRTUAL), emulated_ns(&robot, links));
+            assert_met(&what, &TickPlan::of(&robot, Inputs::VIRTUAL), emulated_ns(&robot, links));
         }
     }
 }
@@ -129,7 +129,7 @@ fn a_pi3hat_with_twelve_servos_and_its_imu() {
     // The file's buses are JC1 to JC4.
     let places = (0..4).map(|channel| (0, channel)).collect();
     let links = Links { links: vec![Box::new(link)], places, imu: vec![0] };
-    assert_met("pi3hat", &Plan::of(&robot, Inputs::VIRTUAL), emulated_ns(&robot, links));
+    assert_met("pi3hat", &TickPlan::of(&robot, Inputs::VIRTUAL), emulated_ns(&robot, links));
 }
 
 /// Servos 1 to `n`, dealt round to buses of this link.
@@ -157,7 +157,7 @@ fn an_fdcanusb() {
         let inputs = Inputs { adapter_ns: 0, ..Inputs::VIRTUAL };
         assert_met(
             &format!("{n} × fdcanusb"),
-            &Plan::of(&robot, inputs),
+            &TickPlan::of(&robot, inputs),
             emulated_ns(&robot, on(&mut *stand)),
         );
     }
@@ -171,7 +171,11 @@ fn a_udp_gateway_to_a_bus() {
         // Datagrams take no time in virtual time.
         let ethernet = EthernetRate { bits_per_second: u32::MAX };
         let inputs = Inputs { ethernet, switches: 0, ..Inputs::VIRTUAL };
-        assert_met(&format!("{n} × udp"), &Plan::of(&robot, inputs), emulated_ns(&robot, on(&mut *stand)));
+        assert_met(
+            &format!("{n} × udp"),
+            &TickPlan::of(&robot, inputs),
+            emulated_ns(&robot, on(&mut *stand)),
+        );
     }
 }
 
@@ -182,7 +186,7 @@ fn socketcan() {
         let mut stand = stands::socketcan(n);
         assert_met(
             &format!("{n} × socketcan"),
-            &Plan::of(&robot, Inputs::VIRTUAL),
+            &TickPlan::of(&robot, Inputs::VIRTUAL),
             emulated_ns(&robot, on(&mut *stand)),
         );
     }
@@ -195,7 +199,7 @@ fn an_rs485_line() {
         let mut stand = stands::rs485_line(n);
         assert_met(
             &format!("{n} × rs485"),
-            &Plan::of(&robot, Inputs::VIRTUAL),
+            &TickPlan::of(&robot, Inputs::VIRTUAL),
             emulated_ns(&robot, on(&mut *stand)),
         );
     }
@@ -207,6 +211,10 @@ fn an_slcan_adapter() {
         let robot = one_bus("link = \"slcan\"\npath = \"unused\"\ndata_bit_rate = 5_000_000", n);
         let mut stand = stands::slcan(Answers::Lawicel)(n);
         let inputs = Inputs { adapter_ns: 0, ..Inputs::VIRTUAL };
-        assert_met(&format!("{n} × slcan"), &Plan::of(&robot, inputs), emulated_ns(&robot, on(&mut *stand)));
+        assert_met(
+            &format!("{n} × slcan"),
+            &TickPlan::of(&robot, inputs),
+            emulated_ns(&robot, on(&mut *stand)),
+        );
     }
 }

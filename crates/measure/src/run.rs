@@ -15,7 +15,7 @@ mod table;
 pub use from_log::{FromLog, FromLogError, from_log};
 pub use page_data::page_data;
 
-use crate::budget::{Inputs, Plan};
+use crate::budget::{Inputs, TickPlan};
 use crate::late::{LateReport, lost_lines, tally};
 use crate::require::{Extent, Required, Requirements, amended};
 use crate::run::page::PartTimes;
@@ -510,7 +510,7 @@ fn on_servo(cause: String, place: Option<(&str, &str)>) -> String {
 
 /// The measured parts, each beside what the model says of it.
 fn parts(config: &RobotConfig, outcome: &Outcome) -> Vec<PartTimes> {
-    let predicted = Plan::of(config, Inputs::of(config)).predict().parts;
+    let predicted = TickPlan::of(config, Inputs::of(config)).predict().parts;
     let part = |measured: &khz_rt::SectionSummary| PartTimes {
         name: measured.name.clone(),
         time_ns: measured.time,

@@ -5,7 +5,7 @@
 //! `docs/budget.md`.
 #![allow(clippy::unwrap_used)]
 
-use khz_measure::budget::{ChangeError, Inputs, Plan, SpanKind, Sweep, apply, published};
+use khz_measure::budget::{ChangeError, Inputs, SpanKind, Sweep, TickPlan, apply, published};
 use khz_robot::RobotConfig;
 
 #[test]
@@ -56,32 +56,32 @@ fn rs485(buses: usize, servos: usize, baud: u32) -> RobotConfig {
 #[test]
 fn replies_shortly_before_the_bus_deadline_come_too_late() {
     let mut robot = RobotConfig::quadruped();
-    let cycle_us = Plan::of(&robot, Inputs::REAL).predict().cycle_ns as f64 / 1e3;
+    let cycle_us = TickPlan::of(&robot, Inputs::REAL).predict().cycle_ns as f64 / 1e3;
     for (later_us, missed) in [(10.0, true), (30.0, false)] {
         robot.timing.bus_deadline_us = Some(cycle_us + later_us);
-        assert_eq!(Plan::of(&robot, Inputs::REAL).predict().deadline_missed, missed, "{later_us}");
+        assert_eq!(TickPlan::of(&robot, Inputs::REAL).predict().deadline_missed, missed, "{later_us}");
     }
 }
 
 #[test]
 fn a_deadline_without_room_for_a_lost_reply_is_noticed() {
     let mut robot = shipped("quadruped");
-    assert_eq!(Plan::advice_for_loss(&robot, Inputs::of(&robot)), None);
+    assert_eq!(TickPlan::advice_for_loss(&robot, Inputs::of(&robot)), None);
     // Too little room is what had one lost frame in a hundred bring the quadruped down.
-    let usual_ns = Plan::of(&robot, Inputs::of(&robot)).durations_ns()[0];
-    let longer_ns = Plan::after_loss(&robot, Inputs::of(&robot)).durations_ns()[0];
+    let usual_ns = TickPlan::of(&robot, Inputs::of(&robot)).durations_ns()[0];
+    let longer_ns = TickPlan::after_loss(&robot, Inputs::of(&robot)).durations_ns()[0];
     assert!(longer_ns > usual_ns, "{longer_ns} {usual_ns}");
     robot.timing.bus_deadline_us = Some(usual_ns as f64 / 1e3 + 25.0);
-    let said = Plan::advice_for_loss(&robot, Inputs::of(&robot)).unwrap();
+    let said = TickPlan::advice_for_loss(&robot, Inputs::of(&robot)).unwrap();
     let least: f64 = said.split_whitespace().rev().nth(2).unwrap().parse().unwrap();
     robot.timing.bus_deadline_us = Some(least);
-    assert_eq!(Plan::advice_for_loss(&robot, Inputs::of(&robot)), None, "{said}");
+    assert_eq!(TickPlan::advice_for_loss(&robot, Inputs::of(&robot)), None, "{said}");
 }
 
 #[test]
 fn nothing_overlaps_on_a_wire_and_the_critical_path_has_no_way_back() {
     for robot in [RobotConfig::quadruped(), rs485(2, 12, 3_000_000), shipped("published/pi3hat")] {
-        let timeline = Plan::of(&robot, Inputs::REAL).timeline();
+        let timeline = TickPlan::of(&robot, Inputs::REAL).timeline();
         for row in timeline.rows().into_iter().filter(|row| !row.ends_with(" devices")) {
             let spans = timeline.spans.iter().filter(|span| span.row == row);
             let mut spans: Vec<_> = spans
@@ -98,7 +98,7 @@ fn nothing_overlaps_on_a_wire_and_the_critical_path_has_no_way_back() {
 
 #[test]
 fn more_servos_never_take_less_time_and_faster_buses_never_more() {
-    let plan = Plan::of(&RobotConfig::quadruped(), Inputs::REAL);
+    let plan = TickPlan::of(&RobotConfig::quadruped(), Inputs::REAL);
     let servos = Sweep::of(&plan, "servo.count=1..40").unwrap();
     assert_eq!(servos.points.len(), 40);
     // Another id may need a stuff bit less.
@@ -114,7 +114,7 @@ fn more_servos_never_take_less_time_and_faster_buses_never_more() {
 
 #[test]
 fn a_sweep_stays_within_its_range_and_gives_no_point_twice() {
-    let plan = Plan::of(&rs485(1, 4, 3_000_000), Inputs::REAL);
+    let plan = TickPlan::of(&rs485(1, 4, 3_000_000), Inputs::REAL);
     let values =
         |sweep| -> Vec<f64> { Sweep::of(&plan, sweep).unwrap().points.iter().map(|point| point.0).collect() };
     let fractions = [0.2, 0.26, 0.32, 0.38, 0.44, 0.5, 0.56, 0.62, 0.68, 0.74, 0.8];
@@ -132,7 +132,7 @@ fn a_sweep_stays_within_its_range_and_gives_no_point_twice() {
 
 #[test]
 fn the_same_servos_in_the_sweep_are_the_same_prediction() {
-    let plan = Plan::of(&RobotConfig::quadruped(), Inputs::REAL);
+    let plan = TickPlan::of(&RobotConfig::quadruped(), Inputs::REAL);
     let mut again = plan.clone();
     apply(&mut again, "servo.count=12").unwrap();
     let [one, other] = [plan.durations_ns()[0], again.durations_ns()[0]];
@@ -142,7 +142,7 @@ fn the_same_servos_in_the_sweep_are_the_same_prediction() {
 #[test]
 fn a_prediction_names_what_limits_and_what_helps() {
     let robot = rs485(1, 12, 3_000_000);
-    let prediction = Plan::of(&robot, Inputs::of(&robot)).predict();
+    let prediction = TickPlan::of(&robot, Inputs::of(&robot)).predict();
     assert_eq!(prediction.critical[0].row, "b0");
     assert_eq!(prediction.changes[0].what, "twice as many buses");
     assert!(prediction.tick_ns > prediction.cycle_ns && prediction.headroom_ns > 0);
@@ -150,7 +150,7 @@ fn a_prediction_names_what_limits_and_what_helps() {
     assert!(gains.clone().zip(gains.skip(1)).all(|(more, less)| more >= less));
     let share: i64 = prediction.critical.iter().map(|share| share.ns).sum();
     assert!(share <= prediction.tick_ns && share * 10 > prediction.tick_ns * 9);
-    let sweep = Sweep::of(&Plan::of(&robot, Inputs::REAL), "servo.count=1..20").unwrap();
+    let sweep = Sweep::of(&TickPlan::of(&robot, Inputs::REAL), "servo.count=1..20").unwrap();
     let page = prediction.page(Some(&sweep)).to_string();
     assert!(page.contains("critical path") && page.contains("Over servo.count"));
 }
@@ -158,7 +158,7 @@ fn a_prediction_names_what_limits_and_what_helps() {
 #[test]
 fn what_is_changed_is_what_is_taken_for_granted() {
     let file = "[bus.b]\nlink = \"fdcanusb\"\npath = \"/dev/fdcanusb\"\n[[servo]]\nname = \"s\"\nbus = \"b\"\nid = 1\n";
-    let mut plan = Plan::of(&RobotConfig::parse(file, "robot.toml").unwrap(), Inputs::REAL);
+    let mut plan = TickPlan::of(&RobotConfig::parse(file, "robot.toml").unwrap(), Inputs::REAL);
     apply(&mut plan, "servo.turnaround_us=41").unwrap();
     apply(&mut plan, "adapter_us=43").unwrap();
     let said = plan.predict().assumptions.join("\n");
@@ -167,7 +167,7 @@ fn what_is_changed_is_what_is_taken_for_granted() {
 
 #[test]
 fn a_wrong_change_is_told() {
-    let mut plan = Plan::of(&RobotConfig::quadruped(), Inputs::REAL);
+    let mut plan = TickPlan::of(&RobotConfig::quadruped(), Inputs::REAL);
     let said = |result: Result<(), ChangeError>| result.unwrap_err().to_string();
     assert!(said(apply(&mut plan, "servo.count")).contains("KEY=VALUE"));
     assert!(said(apply(&mut plan, "servos=3")).contains("servo.count"));
@@ -185,7 +185,7 @@ fn the_command_that_measures_names_the_robot_file() {
     use khz_robot::config::RobotFile;
     let said = |file| {
         let robot = RobotConfig { file, ..RobotConfig::quadruped() };
-        Plan::of(&robot, Inputs::of(&robot)).predict().assumptions[0].clone()
+        TickPlan::of(&robot, Inputs::of(&robot)).predict().assumptions[0].clone()
     };
     assert!(said(RobotFile::At("my robot.toml".into())).contains("`khz budget 'my robot.toml' --measure`"));
     for file in [RobotFile::BuiltIn, RobotFile::Unknown] {

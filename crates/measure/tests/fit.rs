@@ -1,7 +1,7 @@
 //! Proposals that make a cycle fit: each is a robot file that holds what was promised, with its comments.
 #![allow(clippy::unwrap_used)]
 
-use khz_measure::budget::{File, Inputs, Plan, Trial};
+use khz_measure::budget::{File, Inputs, TickPlan, Trial};
 use khz_robot::RobotConfig;
 
 /// The commonest first robot: servos on one fdcanusb, everything left as it is.
@@ -38,7 +38,7 @@ fn robstride(link: &str) -> String {
 
 fn fits(text: &str) -> bool {
     let robot = RobotConfig::parse(text, "proposal.toml").unwrap();
-    Plan::of(&robot, Inputs::of(&robot)).predict().fits()
+    TickPlan::of(&robot, Inputs::of(&robot)).predict().fits()
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn only_what_is_longer_is_shortened() {
 fn the_highest_rate_is_one_at_which_it_fits() {
     for text in [first_robot(3), damiao(false), include_str!("../../../robots/quadruped.toml").to_owned()] {
         let robot = RobotConfig::parse(&text, "robot.toml").unwrap();
-        let mut plan = Plan::of(&robot, Inputs::of(&robot));
+        let mut plan = TickPlan::of(&robot, Inputs::of(&robot));
         let highest_hz = plan.predict().highest_rate_hz;
         for (share, expected) in [(0.999, true), (1.001, false)] {
             plan.period_ns = (1e9 / (highest_hz * share)) as i64;

@@ -3,7 +3,7 @@
 use super::robot_file::RobotFile;
 use super::{BAD_INPUT, output, show, show_text, tell_line};
 use anyhow::{Context, Result};
-use khz_measure::budget::{ChangeError, File, Host, Inputs, Plan, Prediction, Sweep, apply, published};
+use khz_measure::budget::{ChangeError, File, Host, Inputs, Prediction, Sweep, TickPlan, apply, published};
 use khz_robot::RobotConfig;
 use serde_json::json;
 use std::io::Write;
@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     robot.warnings.iter().for_each(|warning| tell_line(format_args!("{warning}\n")));
     match predict(&robot, &args) {
         Ok((prediction, sweep)) => {
-            if let Some(advice) = Plan::advice_for_loss(&robot, Inputs::of(&robot)) {
+            if let Some(advice) = TickPlan::advice_for_loss(&robot, Inputs::of(&robot)) {
                 tell_line(format_args!("warning: {advice}\n"));
             }
             tell(&args, &prediction, sweep.as_ref())
@@ -97,7 +97,7 @@ fn measure(robot: Option<&Path>) -> Result<(), String> {
 }
 
 fn predict(robot: &RobotConfig, args: &Args) -> Result<(Prediction, Option<Sweep>), ChangeError> {
-    let mut plan = Plan::of(robot, Inputs::of(robot).on(Host::kept().as_ref(), robot));
+    let mut plan = TickPlan::of(robot, Inputs::of(robot).on(Host::kept().as_ref(), robot));
     args.what_if.iter().try_for_each(|change| apply(&mut plan, change))?;
     let sweep = args.sweep.as_ref().map(|sweep| Sweep::of(&plan, sweep)).transpose()?;
     Ok((plan.predict(), sweep))

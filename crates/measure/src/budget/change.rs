@@ -1,7 +1,7 @@
 //! What if: one input changed, by the user or by the search for what would help.
 
 use super::costs::{Bridge, Medium};
-use super::plan::{Exchange, Line, Plan, resized};
+use super::plan::{Exchange, Line, TickPlan, resized};
 use khz_wire::time::{CanRate, EthernetRate, UartRate};
 use khz_wire::{Address, Frame, frame};
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub enum ChangeError {
     NoRange(String),
 }
 
-type Set = fn(&mut Plan, f64);
+type Set = fn(&mut TickPlan, f64);
 type Key = (&'static str, &'static str, std::ops::RangeInclusive<f64>, Set);
 
 const MICROSECONDS: &str = "microseconds from 0 to 1000000";
@@ -102,7 +102,7 @@ fn ns(us: f64) -> i64 {
 ///
 /// # Errors
 /// The key is unknown, or the value out of its range.
-pub fn apply(plan: &mut Plan, change: &str) -> Result<(), ChangeError> {
+pub fn apply(plan: &mut TickPlan, change: &str) -> Result<(), ChangeError> {
     let (key, value) = change.split_once('=').ok_or_else(|| ChangeError::NoValue(change.to_owned()))?;
     let (name, takes, range, set) = lookup(key.trim())?;
     let fits = |number: &f64| range.contains(number) && (number.fract() == 0.0 || !WHOLE.contains(name));
@@ -137,7 +137,7 @@ impl Sweep {
     ///
     /// # Errors
     /// As [`apply`], or if it is no range.
-    pub fn of(plan: &Plan, sweep: &str) -> Result<Self, ChangeError> {
+    pub fn of(plan: &TickPlan, sweep: &str) -> Result<Self, ChangeError> {
         let no_range = || ChangeError::NoRange(sweep.to_owned());
         let (key, range) = sweep.split_once('=').ok_or_else(no_range)?;
         let (from, to) = range.split_once("..").ok_or_else(no_range)?;
@@ -187,7 +187,7 @@ impl Exchange {
     }
 }
 
-impl Plan {
+impl TickPlan {
     fn each_exchange(&mut self, change: impl FnMut(&mut Exchange)) {
         self.lines.iter_mut().flat_map(|line| &mut line.exchanges).for_each(change);
     }
@@ -236,7 +236,7 @@ fn padded(like: &Frame, len: usize) -> Frame {
 }
 
 /// A change worth trying: what it is, and how.
-type Idea = (&'static str, fn(&mut Plan));
+type Idea = (&'static str, fn(&mut TickPlan));
 
 static IDEAS: &[Idea] = &[
     ("twice the bit rate (CAN-FD: of the data phase)", |p| {
@@ -274,7 +274,7 @@ static IDEAS: &[Idea] = &[
 ];
 
 /// Every change that shortens the tick by a hundredth or more, the best first.
-pub(super) fn worthwhile(plan: &Plan, tick_ns: i64) -> Vec<Change> {
+pub(super) fn worthwhile(plan: &TickPlan, tick_ns: i64) -> Vec<Change> {
     let tried = IDEAS.iter().map(|(what, change)| {
         let mut changed = plan.clone();
         changed.each(change);

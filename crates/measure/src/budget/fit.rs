@@ -5,7 +5,7 @@
 use super::costs::Inputs;
 use super::edit::{Edit, Lengths, edited};
 use super::host::Host;
-use super::plan::Plan;
+use super::plan::TickPlan;
 use super::show::Prediction;
 use super::trial::Trial;
 use khz_page::duration;
@@ -101,8 +101,8 @@ impl<'a> File<'a> {
         Self { host, ..self }
     }
 
-    fn plan(&self, robot: &RobotConfig) -> Plan {
-        Plan::of(robot, Inputs::of(robot).on(self.host.as_ref(), robot))
+    fn plan(&self, robot: &RobotConfig) -> TickPlan {
+        TickPlan::of(robot, Inputs::of(robot).on(self.host.as_ref(), robot))
     }
 
     /// The prediction of the file as it stands.

@@ -235,7 +235,7 @@ mod tests {
     fn a_prediction_says_what_was_measured_and_what_assumed() {
         let robot = RobotConfig::quadruped();
         let said = |host: Option<&Host>| {
-            super::super::Plan::of(&robot, Inputs::of(&robot).on(host, &robot)).predict().assumptions[0]
+            super::super::TickPlan::of(&robot, Inputs::of(&robot).on(host, &robot)).predict().assumptions[0]
                 .clone()
         };
         assert!(said(None).contains("assumed"), "{}", said(None));

@@ -1,7 +1,7 @@
 //! How the frames of one cycle share their wires.
 
 use super::costs::{Bridge, Cost, Medium, datagram};
-use super::plan::{Exchange, Line, Plan, resized};
+use super::plan::{Exchange, Line, TickPlan, resized};
 use super::timeline::{Moment, SpanKind, Timeline};
 use khz_robot::config::ImuLink;
 use khz_wire::time::{EthernetRate, arbitration_rank};
@@ -29,7 +29,7 @@ pub(super) struct Ends {
     pub recorded_ns: i64,
 }
 
-impl Plan {
+impl TickPlan {
     /// Lays out one cycle. Everything starts at 0, with the encoding.
     pub fn timeline(&self) -> Timeline {
         let mut timeline = Timeline::default();

@@ -1,6 +1,6 @@
 //! What a robot's cycle takes, from first principles: no clock, only bytes, bits and delays.
 //!
-//! [`Plan::of`] reads a robot file and the [`Inputs`] such a file does not hold; [`Plan::predict`] lays out one
+//! [`TickPlan::of`] reads a robot file and the [`Inputs`] such a file does not hold; [`TickPlan::predict`] lays out one
 //! cycle, frame by frame, as a [`Timeline`]. The frames come from the encoders the robot runs with, their
 //! durations from [`khz_wire::time`], their order from the rules of the cycle:
 //!
@@ -31,7 +31,7 @@ pub use costs::{Bridge, Inputs, Medium, Separate};
 pub use edit::Edit;
 pub use fit::{Cure, File, Fit};
 pub use host::Host;
-pub use plan::{Exchange, Line, Plan};
+pub use plan::{Exchange, Line, TickPlan};
 pub use show::{Part, Prediction};
 pub use timeline::{Span, SpanKind, Timeline};
 pub use trial::Trial;

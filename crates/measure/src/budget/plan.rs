@@ -11,7 +11,7 @@ use khz_wire::time::{CanRate, UartRate};
 
 /// A robot to be timed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct TickPlan {
     /// Its name.
     pub name: String,
     /// Its file, which commands name.
@@ -116,7 +116,7 @@ impl Line {
     }
 }
 
-impl Plan {
+impl TickPlan {
     /// The plan of a robot file.
     pub fn of(robot: &RobotConfig, inputs: Inputs) -> Self {
         let before = |occasion: fn(usize, usize) -> Occasion| Self {

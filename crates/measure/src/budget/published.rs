@@ -4,7 +4,7 @@
 //! something out, what was taken instead is said beside the figure.
 
 use super::costs::{Bridge, Inputs, Separate};
-use super::plan::Plan;
+use super::plan::TickPlan;
 use khz_robot::{ConfigError, RobotConfig};
 use khz_wire::time::{EthernetPath, EthernetRate, SpiCost};
 use serde::Serialize;
@@ -88,7 +88,7 @@ fn part_4() -> Inputs {
 
 fn cycle_us(file: &str, name: &str, inputs: Inputs) -> Result<f64, ConfigError> {
     let robot = RobotConfig::parse(file, name)?;
-    Ok(Plan::of(&robot, inputs).durations_ns()[0] as f64 / 1e3)
+    Ok(TickPlan::of(&robot, inputs).durations_ns()[0] as f64 / 1e3)
 }
 
 fn hebi(bits_per_second: u32, switches: u32, switch_delay_ns: i64) -> EthernetPath {

@@ -4,7 +4,7 @@ use super::change::{Change, worthwhile};
 use super::costs::Inputs;
 use super::fit::SPARE;
 use super::lines::{Ends, HOST};
-use super::plan::Plan;
+use super::plan::TickPlan;
 use super::timeline::{SpanKind, Timeline};
 use khz_page::duration;
 use khz_robot::time::LAST_LOOK_NS;
@@ -92,7 +92,7 @@ pub struct Share {
     pub ns: i64,
 }
 
-impl Plan {
+impl TickPlan {
     /// The prediction.
     pub fn predict(&self) -> Prediction {
         let mut timeline = Timeline::default();

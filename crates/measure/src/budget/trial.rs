@@ -6,7 +6,7 @@
 //! the bus deadline.
 
 use super::costs::Inputs;
-use super::plan::Plan;
+use super::plan::TickPlan;
 use khz_page::duration;
 use khz_robot::RobotConfig;
 use khz_robot::assemble;
@@ -85,8 +85,8 @@ fn machine(robot: &RobotConfig) -> Result<Machine, String> {
 
 /// What a cycle has that no emulated machine takes, by the prediction.
 fn not_emulated_ns(robot: &RobotConfig) -> i64 {
-    let real_ns = Plan::of(robot, Inputs::of(robot)).longest_ns();
-    (real_ns - Plan::emulated(robot).longest_ns()).max(0)
+    let real_ns = TickPlan::of(robot, Inputs::of(robot)).longest_ns();
+    (real_ns - TickPlan::emulated(robot).longest_ns()).max(0)
 }
 
 fn tried(robot: &RobotConfig, mut machine: Machine) -> Trial {

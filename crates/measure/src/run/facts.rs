@@ -1,7 +1,7 @@
 //! What the verdict on a run is made of: from the run itself, or from its log.
 
 use super::{EventSummary, missing};
-use crate::budget::{Inputs, Plan};
+use crate::budget::{Inputs, TickPlan};
 use khz_page::{duration, grouped, has_percentile};
 use khz_robot::RobotConfig;
 use khz_robot::config::{BusConfig, LinkConfig};
@@ -133,7 +133,7 @@ fn medium(config: &RobotConfig, tally: &Tally) -> Medium {
 
 /// What the longest bus cycle is predicted to need, and until when its replies count.
 fn cycle_ns(config: &RobotConfig) -> (i64, i64) {
-    let prediction = Plan::of(config, Inputs::of(config)).predict();
+    let prediction = TickPlan::of(config, Inputs::of(config)).predict();
     (prediction.cycle_ns, prediction.counts_until_ns)
 }
 

@@ -2,7 +2,7 @@
 
 use khz_drill::gains::Unfit;
 use khz_drill::promises::Broken;
-use khz_measure::budget::{Cure, Inputs, Plan, Prediction};
+use khz_measure::budget::{Cure, Inputs, Prediction, TickPlan};
 use khz_page::duration;
 use khz_robot::RobotConfig;
 use khz_robot::config::{ServoConfig, Simulation};
@@ -24,7 +24,7 @@ impl Checked {
         warnings.extend(missing_limits(&self.robot));
         warnings.extend(unfit_gains(&self.robot));
         warnings.extend(self.does_not_fit());
-        let loss = Plan::advice_for_loss(&self.robot, Inputs::of(&self.robot));
+        let loss = TickPlan::advice_for_loss(&self.robot, Inputs::of(&self.robot));
         warnings.extend(loss.map(|advice| format!("warning: {advice}")));
         warnings.extend(self.suspicious_body());
         warnings.extend(self.not_drawn().map(|why| format!("warning: {why}")));
