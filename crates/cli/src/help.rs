@@ -1,8 +1,7 @@
 //! The first help: all commands by what they are for; and what commands are called that had another name.
 
-use crate::cmd::Command;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Error, Subcommand};
+use clap::{Command, Error};
 use std::fmt::Write;
 
 /// The commands by what they are for, in the order in which a person meets them.
@@ -16,10 +15,9 @@ const GROUPS: [(&str, &[&str]); 4] = [
 /// Former names, and what to write now.
 const RENAMED: [(&str, &str); 2] = [("body", "new --model-of ROBOT.toml"), ("report", "compare")];
 
-/// What `khz --help` prints: it fits 25 lines.
-pub fn template() -> String {
-    let commands = Command::augment_subcommands(clap::Command::new("khz"));
-    let about = |name: &&str| commands.find_subcommand(name).and_then(clap::Command::get_about);
+/// What `khz --help` prints of its commands: it fits 25 lines.
+pub fn template(commands: &Command) -> String {
+    let about = |name: &&str| commands.find_subcommand(name).and_then(Command::get_about);
     let mut text = "{about-with-newline}{usage-heading} {usage}\n".to_owned();
     for (title, names) in GROUPS {
         let _ = write!(text, "\n\x1b[1m\x1b[4m{title}:\x1b[0m");
@@ -39,14 +37,13 @@ pub fn renamed(error: &Error) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    #[test]
-    fn every_command_is_in_the_help_once_and_no_former_name_is_one() {
-        let commands = Command::augment_subcommands(clap::Command::new("khz"));
+    /// Every command is in the help, once, and no former name is one.
+    pub fn assert_lists(commands: &Command) {
         let shown = commands.get_subcommands().filter(|command| !command.is_hide_set());
-        let mut names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        let mut names: Vec<&str> = shown.map(Command::get_name).collect();
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         names.sort_unstable();
         grouped.sort_unstable();

@@ -6,15 +6,20 @@ mod duration;
 mod help;
 
 use anyhow::anyhow;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Run a robot's full control cycle a thousand times a second on Linux, and prove it.
 #[derive(Parser)]
-#[command(name = "khz", version, propagate_version = true, help_template = help::template())]
+#[command(name = "khz", version, propagate_version = true, help_template = help::template(&commands()))]
 struct Khz {
     #[command(subcommand)]
     command: cmd::Command,
+}
+
+/// All commands, for the help that lists them.
+fn commands() -> clap::Command {
+    cmd::Command::augment_subcommands(clap::Command::new("khz"))
 }
 
 fn main() -> ExitCode {
@@ -26,4 +31,14 @@ fn main() -> ExitCode {
         cmd::complain(&error);
         ExitCode::from(cmd::BAD_INPUT)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_the_help_once_and_no_former_name_is_one() {
+        help::tests::assert_lists(&commands());
+    }
 }
