@@ -156,10 +156,19 @@ impl Stuffer {
     /// At most a frame's payload.
     fn bytes(self, bytes: &[u8]) -> Self {
         let (mut step, mut sum) = (u16::from(self.state) << 8, 0);
-        for &byte in bytes {
+        let mut add = |byte: u8| {
             step = BYTES[usize::from(step & 0xf00 | u16::from(byte))];
             sum += u32::from(step);
+        };
+        // Nearly all lengths are multiples of four.
+        let (fours, rest) = bytes.as_chunks::<4>();
+        for &[a, b, c, d] in fours {
+            add(a);
+            add(b);
+            add(c);
+            add(d);
         }
+        rest.iter().for_each(|&byte| add(byte));
         // A payload has fewer than 256 stuff bits: no carry leaves the low byte.
         Self { state: (step >> 8) as u8, stuffed: self.stuffed + (sum & 0xff) }
     }
@@ -291,13 +300,18 @@ const fn classic_reserved(extended: bool) -> u32 {
     if extended { 2 } else { 1 }
 }
 
+/// Everything between the start bit and the data: the bits, and how many.
+const fn classic_head(frame: &Frame, payload: &[u8]) -> (u64, u32) {
+    let (identifier, count) = identifier(frame);
+    let control = classic_reserved(frame.extended) + 4;
+    (identifier << control | payload.len() as u64, count + control)
+}
+
 fn classic_bits(frame: &Frame) -> CanBits {
     let payload = &frame.payload()[..frame.payload().len().min(8)];
-    let reserved = classic_reserved(frame.extended);
-    let (identifier, count) = identifier(frame);
-    let control = reserved + 4;
-    let head = Stuffer::after_start().bits(identifier << control | payload.len() as u64, count + control);
-    let all = head.bytes(payload).bits(u64::from(classic_crc(frame, payload)), 15);
+    let (bits, count) = classic_head(frame, payload);
+    let head = Stuffer::after_start().bits(bits, count);
+    let all = head.bytes(payload).bits(u64::from(classic_crc(bits, payload)), 15);
     let stuffed = all.stuffed + all.ends_with_five() as u32;
     classic_total(frame.extended, payload.len(), stuffed)
 }
@@ -319,22 +333,35 @@ fn classic_estimate(format: CanFormat, len: usize, stuffing: Stuffing) -> CanBit
     classic_total(format.extended, len, stuffed)
 }
 
-/// CRC-15, polynomial 0x4599, over everything from the start bit to the data, before stuffing.
-fn classic_crc(frame: &Frame, payload: &[u8]) -> u16 {
-    let feed = |crc: u16, value: u32, count: u32| {
-        (0..count).rev().fold(crc, |crc, i| {
-            let flip = (value >> i & 1 == 1) != (crc & 0x4000 != 0);
-            (crc << 1 & 0x7fff) ^ if flip { 0x4599 } else { 0 }
-        })
-    };
-    let crc = feed(0, 0, 1);
-    let crc = if frame.extended {
-        feed(feed(feed(crc, frame.id >> 18, 11), 0b11, 2), frame.id << 1, 19)
-    } else {
-        feed(crc, frame.id << 2, 13)
-    };
-    let crc = feed(crc, payload.len() as u32, classic_reserved(frame.extended) + 4);
-    payload.iter().fold(crc, |crc, &byte| feed(crc, u32::from(byte), 8))
+/// CRC-15 of classic CAN, polynomial 0x4599, after these bits, highest first.
+const fn crc_one_by_one(mut crc: u16, value: u64, count: u32) -> u16 {
+    let mut left = count;
+    while left > 0 {
+        left -= 1;
+        let flip = (value >> left & 1 == 1) != (crc & 0x4000 != 0);
+        crc = (crc << 1 & 0x7fff) ^ if flip { 0x4599 } else { 0 };
+    }
+    crc
+}
+
+/// What eight bits make of a CRC of which only the upper eight are left.
+static CRC_BYTES: [u16; 256] = {
+    let mut bytes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        bytes[byte] = crc_one_by_one(0, byte as u64, 8);
+        byte += 1;
+    }
+    bytes
+};
+
+/// The CRC over everything from the start bit to the data, before stuffing: over `head`, of less than 64 bits, and the payload. As the start
+/// bit, zeros before the head make no difference.
+fn classic_crc(head: u64, payload: &[u8]) -> u16 {
+    head.to_be_bytes()
+        .iter()
+        .chain(payload)
+        .fold(0, |crc: u16, &byte| crc << 8 & 0x7fff ^ CRC_BYTES[usize::from((crc >> 7) as u8 ^ byte)])
 }
 
 #[cfg(test)]
@@ -390,6 +417,19 @@ mod tests {
     }
 
     #[test]
+    fn the_crc_by_bytes_is_that_by_bits() {
+        let mut seed = 1_u64;
+        for len in (0..=8).cycle().take(2000) {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (head, payload) = (seed >> 26, seed.to_be_bytes());
+            let by_bits = payload[..len]
+                .iter()
+                .fold(crc_one_by_one(0, head, 38), |crc, &byte| crc_one_by_one(crc, byte.into(), 8));
+            assert_eq!(classic_crc(head, &payload[..len]), by_bits, "{head:x} {len}");
+        }
+    }
+
+    #[test]
     fn a_classic_frame() {
         // 11-bit id 0x014, one byte 0x01; CRC 0x7753 by hand division. Stuff bits (marked |):
         //   SOF, id                 00000|00 1 0 1 00
@@ -400,7 +440,7 @@ mod tests {
         //   ACK, delimiter, EOF     9
         let mut classic = frame(0x014, &[0x01]);
         (classic.fd, classic.brs) = (false, false);
-        assert_eq!(classic_crc(&classic, &[0x01]), 0x7753);
+        assert_eq!(classic_crc(classic_head(&classic, &[0x01]).0, &[0x01]), 0x7753);
         assert_eq!(CanBits::of(&classic), CanBits { nominal: 42 + 3 + 1 + 9, data: 0 });
         assert_eq!(CanRate::MOTEUS.frame_ns(&classic), 55_000);
     }
@@ -456,7 +496,7 @@ mod tests {
             let reserved =
                 if frame.extended { identifier.bit(false).bit(false) } else { identifier.bit(false) };
             let data = bytes(reserved.one_by_one(payload.len() as u64, 4), payload);
-            let all = data.one_by_one(u64::from(classic_crc(frame, payload)), 15);
+            let all = data.one_by_one(u64::from(classic_crc(classic_head(frame, payload).0, payload)), 15);
             let stuffed = all.stuffed + u32::from(all.ends_with_five());
             classic_total(frame.extended, payload.len(), stuffed)
         }
