@@ -91,7 +91,7 @@ impl Bus {
         let room = self.host.len() < usize::from(self.config.host_queue);
         if room {
             self.host.push_back(self.transmission(Sender::Host, frame, now_ns));
-            self.plan();
+            self.plan_behind();
         }
         room
     }
@@ -131,7 +131,7 @@ impl Bus {
             let before = self.replies.iter().filter(|t| t.sender == sender).map(|t| t.start_ns).max();
             let ready_ns = before.map_or(ready_ns, |before_ns| ready_ns.max(before_ns));
             self.replies.push(self.transmission(sender, frame, ready_ns));
-            self.plan();
+            self.plan_behind();
         }
         room
     }
@@ -169,6 +169,12 @@ impl Bus {
     fn plan(&mut self) {
         self.next = self.search();
         self.for_host.set(None);
+    }
+
+    /// A frame has come to wait: on a CAN bus on which another is on its way, the end of that stays the next thing that happens.
+    fn plan_behind(&mut self) {
+        let is_next = self.on_wire.is_empty() || matches!(self.config.wire, WireKind::Rs485 { .. });
+        if is_next { self.plan() } else { self.for_host.set(None) }
     }
 
     /// Finds what happens next. What ends makes room before anything starts.
