@@ -78,7 +78,7 @@ pub struct Forces {
 ///
 /// Must be deterministic, must not allocate in [`Body::step`], and `joints` keeps its length.
 pub trait Body: Send {
-    /// The longest step it can take, s. Control loops and bodies meet every [`crate::world::STEP_NS`]; a body that needs shorter steps is
+    /// The longest step it can take, s. Control loops and bodies meet every [`crate::twin::STEP_NS`]; a body that needs shorter steps is
     /// moved on several times in between.
     fn longest_step_s(&self) -> f64 {
         f64::INFINITY

@@ -1,6 +1,6 @@
 //! The list of families: a module for each that has `Settings`, and a line.
 //!
-//! [`families!`] hands the list on: whoever has something to say of each family does not compile until it is said.
+//! [`families!`](crate::families!) hands the list on: whoever has something to say of each family does not compile until it is said.
 
 use crate::about::OnBus;
 use crate::{ByHand, FamilySettings, Plan, Servos, moteus};
