@@ -108,7 +108,7 @@ def test_a_notebook_shows_how_far_a_run_is(monkeypatch: pytest.MonkeyPatch) -> N
             raise StopIteration
 
     with pytest.raises(StopIteration):
-        kilohertz.Robot.emulated().run(until_seen, duration=120.0)
+        kilohertz.Robot.emulated().run(until_seen, duration=120.0, record=False)
     assert all(" Hz" in text and " s" in text for text in shown.texts), shown.texts
 
 
@@ -125,5 +125,5 @@ def test_a_page_that_shows_nothing_more_does_not_end_a_run(monkeypatch: pytest.M
 
     notebook(monkeypatch, closed)
     with pytest.raises(StopIteration):
-        kilohertz.Robot.emulated().run(until_tried, duration=120.0)
+        kilohertz.Robot.emulated().run(until_tried, duration=120.0, record=False)
     assert len(tried) == 1
