@@ -12,8 +12,9 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Computer and network", &["doctor", "jitter", "rtt", "compare"]),
 ];
 
-/// Former names, and what to write now.
-const RENAMED: [(&str, &str); 2] = [("body", "new --model-of ROBOT.toml"), ("report", "compare")];
+/// Former names of commands, and what to write now.
+const RENAMED: [(&str, &str); 3] =
+    [("body", "new --model-of ROBOT.toml"), ("report", "compare"), ("rtt record", "log record")];
 
 /// What `khz --help` prints of its commands: it fits 25 lines.
 pub fn template(commands: &Command) -> String {
@@ -32,7 +33,7 @@ pub fn template(commands: &Command) -> String {
 /// What to write instead of a command that was called otherwise once.
 pub fn renamed(error: &Error) -> Option<String> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    let (old, new) = RENAMED.iter().find(|(old, _)| old == name)?;
+    let (old, new) = RENAMED.iter().find(|(old, _)| old.split(' ').next_back() == Some(name))?;
     Some(format!("`khz {old}` is now `khz {new}`"))
 }
 

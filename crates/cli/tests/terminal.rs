@@ -174,6 +174,7 @@ fn a_former_name_is_answered_with_the_present_one() {
     for (words, now) in [
         (&["report", "a.json"][..], "`khz report` is now `khz compare`"),
         (&["body", "--mjcf"], "`khz body` is now `khz new --model-of ROBOT.toml`"),
+        (&["rtt", "record", "--port", "7756"], "`khz rtt record` is now `khz log record`"),
         (&["help", "report"], "`khz report` is now `khz compare`"),
     ] {
         let output = khz(Path::new("."), words);
