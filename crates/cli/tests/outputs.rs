@@ -30,6 +30,24 @@ fn a_report_that_was_asked_for_and_cannot_be_written_is_an_error() {
     assert!(stderr(&output).contains("cannot write the report"), "{}", stderr(&output));
 }
 
+/// With `--force` a report took the place of an earlier run's log, or of one that was being written.
+#[test]
+fn a_log_is_replaced_by_no_page() {
+    let bench = bench();
+    let folder = bench.path();
+    let made = khz(folder, &[&RUN[..], &["--log", "old.tlog", "--no-report"]].concat());
+    assert!(made.status.success(), "{}", stderr(&made));
+    symlink("old.tlog", folder.join("link.html")).unwrap();
+    for report in ["old.tlog", "link.html"] {
+        for words in [&[&RUN[..], &["--report"]].concat()[..], &["compare", "results.json", "-o"]] {
+            let output = khz(folder, &[words, &[report, "--force"]].concat());
+            assert_eq!(output.status.code(), Some(2), "{words:?}");
+            assert!(stderr(&output).contains("is a log, and never overwritten"), "{}", stderr(&output));
+        }
+    }
+    assert!(is_whole(folder.join("old.tlog")));
+}
+
 /// It was off by what start-up took.
 #[test]
 fn a_run_that_lasted_as_asked_meets_that_duration() {

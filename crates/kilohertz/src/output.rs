@@ -6,7 +6,7 @@
 use khz_robot::recorder::numbered;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, FileType, OpenOptions, Permissions};
-use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -94,14 +94,23 @@ fn stream(path: &Path, kind: FileType) -> Result<There> {
 /// Whether a file can be written there, before hours of measuring or a robot's run are spent on it.
 ///
 /// # Errors
-/// If it is there and `force` is not given, or the folder cannot be written.
+/// If it is there and `force` is not given, or is a log, or the folder cannot be written.
 pub fn check(path: &Path, force: bool) -> Result<()> {
     match there(path, force)? {
         There::Stream => Ok(()),
         There::Nothing => part_beside(path).map(drop),
+        There::File(place, _) if is_log(&place) => {
+            return refused(format!("{} is a log, and never overwritten; give another name", path.display()));
+        }
         There::File(place, _) => part_beside(&place).map(drop),
     }
     .map_err(cannot(path))
+}
+
+/// Whether a file begins as the log of a run does: a report or a robot file is never worth one.
+fn is_log(path: &Path) -> bool {
+    let mut begins = [0; 4];
+    File::open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok_and(|()| begins == *b"TLOG")
 }
 
 /// As [`check`], for several; none, too. None of them may be one of `inputs`, the files that the command reads.
