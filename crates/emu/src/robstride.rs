@@ -119,22 +119,27 @@ pub struct Setup {
     pub version: [u8; 4],
 }
 
+impl Setup {
+    /// An RS02 as it leaves the factory.
+    pub const RS02: Self = Self {
+        cybergear: false,
+        position: POSITION_RANGE,
+        velocity: 44.0,
+        torque: 17.0,
+        torque_limit: 17.0,
+        kp_most: 500.0,
+        kd_most: 5.0,
+        fault_c: 135.0,
+        centred: false,
+        reports: false,
+        late: 0.0,
+        version: [0, 2, 3, 34],
+    };
+}
+
 impl Default for Setup {
     fn default() -> Self {
-        Self {
-            cybergear: false,
-            position: POSITION_RANGE,
-            velocity: 44.0,
-            torque: 17.0,
-            torque_limit: 17.0,
-            kp_most: 500.0,
-            kd_most: 5.0,
-            fault_c: 135.0,
-            centred: false,
-            reports: false,
-            late: 0.0,
-            version: [0, 2, 3, 34],
-        }
+        Self::RS02
     }
 }
 

@@ -28,20 +28,7 @@ const FIXED: JointConfig = JointConfig {
     stops: Some([0.0, 0.0]),
     start: 0.0,
 };
-const RS02: Setup = Setup {
-    position: POSITION_RANGE,
-    cybergear: false,
-    velocity: 44.0,
-    torque: 17.0,
-    torque_limit: 17.0,
-    kp_most: 500.0,
-    kd_most: 5.0,
-    fault_c: 135.0,
-    centred: false,
-    reports: false,
-    late: 0.0,
-    version: [0, 2, 3, 34],
-};
+const RS02: Setup = Setup::RS02;
 const RS03: Setup =
     Setup { velocity: 50.0, torque: 60.0, torque_limit: 60.0, kp_most: 5000.0, kd_most: 100.0, ..RS02 };
 const CYBERGEAR: Setup =
