@@ -105,7 +105,7 @@ const LEG: &str = "[loop]\nrate_hz = 200\n[bus.leg]\nlink = \"emulated\"\n[servo
                    [[servo]]\nname = \"hip\"\nid = 1\nrobstride = { model = \"RS00\", velocity_range = 33, torque_range = 14 }\n\
                    [[servo]]\nname = \"knee\"\nid = 3\nrobstride = { model = \"RS02\" }\n";
 
-/// At a wrong bit rate nobody answers, and only a guess was printed.
+/// At a wrong bit rate no servo replies, and only a guess was printed.
 #[test]
 fn a_scan_finds_the_bit_rate_of_the_servos() {
     let folder = tempfile::tempdir().unwrap();

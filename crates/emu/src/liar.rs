@@ -1,4 +1,4 @@
-//! Servos that lie: they do something else than they are told, or say something else than they do.
+//! Servos that lie: they do not do what they are commanded, or do not report what they do.
 //!
 //! A liar stands between a bus and an honest servo, whichever its family, and changes what the one hears and the other says.
 

@@ -91,7 +91,7 @@ pub struct Overrides {
 impl Overrides {
     /// Changes what a robot file says.
     pub fn apply(self, config: &mut RobotConfig) {
-        // Whoever asks for samples wants them recorded, whatever the file says.
+        // A log or a stream that was asked for is recorded, whatever the file says.
         let wants_samples = self.log.is_some() || self.stream.is_some();
         config.log.enabled = wants_samples || config.log.enabled && !self.no_log;
         if let Some(log) = &self.log {

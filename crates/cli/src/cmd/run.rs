@@ -165,7 +165,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!is_well)))
 }
 
-/// What is told before the verdict.
+/// Lines printed before the verdict.
 fn said(finished: &Finished, written: [Result<Option<String>>; 2]) -> Vec<String> {
     let mut said = finished.unsent().to_vec();
     if let Some(panic) = finished.panic() {
@@ -177,7 +177,7 @@ fn said(finished: &Finished, written: [Result<Option<String>>; 2]) -> Vec<String
     said
 }
 
-/// Tells how the run went. A terminal that is stopped (Ctrl-S), or a pipe that nobody reads, keeps a process that is asked to end
+/// Prints how the run went. A terminal that is stopped (Ctrl-S), or a pipe that nobody reads, keeps a process that is asked to end
 /// by a signal for two seconds, and any other as long as it takes.
 fn until_told(stop: &AtomicBool, tell: impl FnOnce() + Send + 'static) -> Result<()> {
     let (done, told) = std::sync::mpsc::channel::<()>();
