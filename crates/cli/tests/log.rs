@@ -283,7 +283,8 @@ impl Receiver {
         let command = command.args(words).args(more).stderr(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        // A byte at a time: what comes later is left to whoever looks at the end.
+        BufReader::with_capacity(1, process.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening at ").unwrap().to_owned();
         Self { process, address, log }
     }
@@ -306,6 +307,29 @@ impl Receiver {
         let mut text = String::new();
         self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         (self.process.wait().unwrap().code(), serde_json::from_str(&text).unwrap())
+    }
+}
+
+/// It once said "whole" and ended with 0.
+#[test]
+fn a_received_log_that_somebody_removes_truncates_or_replaces_is_an_error_at_once() {
+    let tries: [(&dyn Fn(&str), &str); 3] = [
+        (&|log| std::fs::remove_file(log).unwrap(), "the file was removed meanwhile"),
+        (&|log| _ = std::fs::File::create(log).unwrap(), "the file was cut to 0 of "),
+        (&|log| std::fs::rename(format!("{log}.other"), log).unwrap(), "the file was removed meanwhile"),
+    ];
+    for (meanwhile, why) in tries {
+        let bench = bench();
+        let receiver = Receiver::start(&bench.folder, &[]);
+        std::fs::write(format!("{}.other", receiver.log), "somebody's").unwrap();
+        while std::fs::metadata(&receiver.log).unwrap().len() == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        meanwhile(&receiver.log);
+        let ended = receiver.process.wait_with_output().unwrap();
+        let text = String::from_utf8(ended.stderr).unwrap();
+        assert!(!ended.status.success() && ended.stdout.is_empty(), "{text}");
+        assert!(text.contains("received.tlog") && text.contains(why), "{text}");
     }
 }
 

@@ -3,7 +3,7 @@
 //! A symbolic link counts as a file that is there. Character devices (`/dev/null`) and pipes that are open already
 //! (`/dev/stdout`, `/dev/fd/63`) are written as they are. Pipes with a name (FIFOs) are refused: to open one waits for a reader.
 
-use khz_robot::recorder::numbered;
+use khz_robot::recorder::{Watched, numbered};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, FileType, OpenOptions, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -184,17 +184,18 @@ fn is_one_file(one: &Path, two: &Path) -> bool {
     }
 }
 
-/// A file for what is read by others while it is written. It must not be there yet, unless `force`.
+/// A file for what is read by others while it is written. It must not be there yet, unless `force`. Writing to it is an error once
+/// somebody has removed or truncated it.
 ///
 /// # Errors
 /// If it is there, or cannot be made.
-pub fn create(path: &Path, force: bool) -> Result<BufWriter<File>> {
+pub fn create(path: &Path, force: bool) -> Result<BufWriter<Watched>> {
     let file = match there(path, force)? {
         There::Nothing => File::create_new(path),
         There::Stream => OpenOptions::new().write(true).open(path),
         There::File(place, permissions) => replaced(&place, permissions),
     };
-    Ok(buffered(file.map_err(cannot(path))?))
+    Ok(buffered(file.and_then(Watched::new).map_err(cannot(path))?))
 }
 
 /// A new file in the place of another, which others may still read.
@@ -216,8 +217,8 @@ pub fn save(path: &Path, force: bool, write: impl FnOnce(&mut Output) -> io::Res
     out.keep_or_number()
 }
 
-fn buffered(file: File) -> BufWriter<File> {
-    BufWriter::with_capacity(256 << 10, file)
+fn buffered<W: Write>(out: W) -> BufWriter<W> {
+    BufWriter::with_capacity(256 << 10, out)
 }
 
 fn folder_of(path: &Path) -> &Path {

@@ -47,8 +47,60 @@ pub enum Gone {
 
 impl Gone {
     /// If it is one.
-    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+    pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+/// A new file that is being written, and notices when somebody removes or truncates it: each write says so before it writes.
+pub struct Watched {
+    file: File,
+    /// The file system counts names.
+    has_links: bool,
+    written: u64,
+}
+
+impl Watched {
+    /// A file to which nothing is written yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(file: File) -> io::Result<Self> {
+        let has_links = file.metadata()?.nlink() > 0;
+        Ok(Self { file, has_links, written: 0 })
+    }
+
+    /// That it is there and as long as what was written. One that got another name is; a pipe or a device always is.
+    ///
+    /// # Errors
+    /// An error with [`Gone`] in it, or what the system says.
+    pub fn check(&self) -> io::Result<()> {
+        let about = self.file.metadata()?;
+        if self.has_links && about.nlink() == 0 {
+            return Err(io::Error::other(Gone::Removed));
+        }
+        if about.is_file() && about.len() < self.written {
+            return Err(io::Error::other(Gone::Cut { len: about.len(), written: self.written }));
+        }
+        Ok(())
+    }
+
+    /// How many bytes were written.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check()?;
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -82,8 +134,7 @@ impl Disk for Files {
             return Err(io::Error::other("it is a device or a pipe, and a log needs a file"));
         }
         let file = File::options().write(true).create_new(true).open(path)?;
-        let has_links = file.metadata()?.nlink() > 0;
-        Ok(Box::new(Reserved { file, has_links, written: 0, reserved: 0, begun: 0 }))
+        Ok(Box::new(Reserved { out: Watched::new(file)?, reserved: 0, begun: 0 }))
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
@@ -95,45 +146,26 @@ impl Disk for Files {
 }
 
 struct Reserved {
-    file: File,
-    /// The file system counts names.
-    has_links: bool,
-    written: u64,
+    out: Watched,
     reserved: u64,
     /// Up to where it is on its way to the disk.
     begun: u64,
 }
 
-impl Reserved {
-    /// That it has not been removed or truncated.
-    fn check(&self) -> io::Result<()> {
-        let about = self.file.metadata()?;
-        if self.has_links && about.nlink() == 0 {
-            return Err(io::Error::other(Gone::Removed));
-        }
-        if about.len() < self.written {
-            return Err(io::Error::other(Gone::Cut { len: about.len(), written: self.written }));
-        }
-        Ok(())
-    }
-}
-
 impl Write for Reserved {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.check()?;
-        if self.written + bytes.len() as u64 > self.reserved {
+        if self.out.written + bytes.len() as u64 > self.reserved {
             // Some file systems cannot; then they find room as they go, as ever.
-            let _ = fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.reserved, AHEAD);
+            let _ = fallocate(&self.out.file, FallocateFlags::KEEP_SIZE, self.reserved, AHEAD);
             self.reserved += AHEAD;
         }
-        let written = self.file.write(bytes)?;
-        self.written += written as u64;
-        if self.written - self.begun >= BEGIN {
+        let written = self.out.write(bytes)?;
+        let begun = self.out.written - self.begun;
+        if begun >= BEGIN {
             // When it learns that pages are not needed any more, Linux begins to write those that are dirty, and does not
             // wait. Where it does not, nothing is lost.
-            let _ =
-                fadvise(&self.file, self.begun, NonZeroU64::new(self.written - self.begun), Advice::DontNeed);
-            self.begun = self.written;
+            let _ = fadvise(&self.out.file, self.begun, NonZeroU64::new(begun), Advice::DontNeed);
+            self.begun = self.out.written;
         }
         Ok(written)
     }
@@ -145,13 +177,13 @@ impl Write for Reserved {
 
 impl Output for Reserved {
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+        self.out.file.sync_data()
     }
 
     fn close(&mut self) -> io::Result<u64> {
-        self.check()?;
-        self.file.set_len(self.written)?;
-        Ok(self.written)
+        self.out.check()?;
+        self.out.file.set_len(self.out.written)?;
+        Ok(self.out.written)
     }
 }
 

@@ -91,7 +91,7 @@ mod tests;
 mod until;
 mod work;
 
-pub use disk::{Disk, Files, Gone, Output};
+pub use disk::{Disk, Files, Gone, Output, Watched};
 pub use error::RecorderError;
 pub use file::numbered;
 pub use plan::{Plan, Recorder, Sync};

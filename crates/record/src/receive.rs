@@ -273,6 +273,11 @@ impl<W: Write> Intake<W> {
         IntakeCounts { senders: self.known, lost, ..self.counts }
     }
 
+    /// Where the log is written to.
+    pub fn destination(&mut self) -> &mut W {
+        self.log.destination()
+    }
+
     /// Whether the log has had to refuse something because of its limit.
     pub fn is_full(&self) -> bool {
         self.counts.beyond > 0

@@ -9,8 +9,7 @@ use khz_link::Received;
 use khz_link::replay::{read_candump, read_pcapng};
 use khz_link::trace::{Candump, Pcapng, Sink, Traced, Way};
 use khz_rt::clock::{now_ns, realtime_ns};
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -80,7 +79,7 @@ fn is_pcapng(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "pcapng")
 }
 
-fn sink<'a>(path: &Path, out: &'a mut BufWriter<File>, names: Vec<String>) -> Result<Box<dyn Sink + 'a>> {
+fn sink<'a>(path: &Path, out: &'a mut impl Write, names: Vec<String>) -> Result<Box<dyn Sink + 'a>> {
     let epoch_ns = realtime_ns() - now_ns();
     Ok(if is_pcapng(path) {
         Box::new(Pcapng::new(out, &names, epoch_ns)?)

@@ -3,10 +3,10 @@
 use super::shared::create;
 use crate::cmd::{stop_on_signal, tell, warn};
 use anyhow::{Context, Result};
-use khz_robot::recorder::{Disk, Files, Intake, IntakeCounts};
+use khz_robot::recorder::{Disk, Files, Intake, IntakeCounts, Watched};
 use khz_rt::clock::realtime_ns;
 use serde_json::json;
-use std::io::ErrorKind;
+use std::io::{self, BufWriter, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -100,22 +100,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let stop = stop_on_signal()?;
     tell(&format!("listening at {}\n", socket.local_addr()?));
     let batch = Mutex::new(Batch::default());
+    let written = || format!("writing {}", args.output.display());
     let (mut dropped, why) = std::thread::scope(|scope| {
         scope.spawn(|| receive(&socket, &args.from, &batch, &stop));
         let outcome = write(&args, &mut intake, &batch, &stop);
         stop.store(true, Ordering::Relaxed);
         outcome
-    })?;
+    })
+    .with_context(written)?;
     // The receiving thread is gone; what it took last is still here.
     match why {
-        None => dropped += pour(&batch, &mut intake, &mut Batch::default())?,
+        None => dropped += pour(&batch, &mut intake, &mut Batch::default()).with_context(written)?,
         Some(_) => dropped += batch.into_inner().unwrap_or_else(PoisonError::into_inner).count(),
     }
-    let (counts, out) = intake.finish(realtime_ns()).context("writing the log")?;
-    let bytes = out.get_ref().metadata()?.len();
-    summarise(&args, &counts, bytes, dropped)?;
+    let (counts, out) = intake.finish(realtime_ns()).with_context(written)?;
+    let whole = counts.is_whole() && dropped == 0;
+    summarise(&args, &counts, out.get_ref().written(), dropped, whole)?;
     match why {
-        None => Ok(ExitCode::from(u8::from(args.strict && !(counts.is_whole() && dropped == 0)))),
+        None => Ok(ExitCode::from(u8::from(args.strict && !whole))),
         Some(why) => {
             warn(format_args!("ended early: {why}"));
             Ok(ExitCode::from(1))
@@ -153,10 +155,10 @@ fn receive(socket: &UdpSocket, from_only: &[IpAddr], batch: &Mutex<Batch>, stop:
 /// Writes until asked to stop. Returns the dropped datagrams, and why it ended if it was not asked to.
 fn write(
     args: &Args,
-    intake: &mut Intake<impl std::io::Write>,
+    intake: &mut Intake<BufWriter<Watched>>,
     batch: &Mutex<Batch>,
     stop: &AtomicBool,
-) -> Result<(u64, Option<String>)> {
+) -> io::Result<(u64, Option<String>)> {
     let started = Instant::now();
     let mut full = Batch::default();
     let mut dropped = 0;
@@ -168,7 +170,9 @@ fn write(
         if intake.is_full() {
             return Ok((dropped, Some(format!("the log has reached its limit of {} MiB", args.limit))));
         }
-        intake.flush(realtime_ns()).context("writing the log")?;
+        intake.flush(realtime_ns())?;
+        // Also while nothing comes.
+        intake.destination().get_ref().check()?;
         notices.look(intake.counts(), dropped, started.elapsed());
         if last {
             return Ok((dropped, None));
@@ -230,7 +234,7 @@ impl Notices {
 }
 
 /// Writes what was received, as far as the log's limit allows. Returns the dropped datagrams.
-fn pour(batch: &Mutex<Batch>, intake: &mut Intake<impl std::io::Write>, full: &mut Batch) -> Result<u64> {
+fn pour(batch: &Mutex<Batch>, intake: &mut Intake<impl io::Write>, full: &mut Batch) -> io::Result<u64> {
     full.clear();
     std::mem::swap(&mut *batch.lock().unwrap_or_else(PoisonError::into_inner), full);
     let mut start = 0;
@@ -238,7 +242,7 @@ fn pour(batch: &Mutex<Batch>, intake: &mut Intake<impl std::io::Write>, full: &m
         if intake.is_full() {
             return Ok(full.count() - number as u64);
         }
-        intake.datagram(from, &full.bytes[start..end], at_ns).context("writing the log")?;
+        intake.datagram(from, &full.bytes[start..end], at_ns)?;
         start = end;
     }
     Ok(full.dropped)
@@ -249,7 +253,7 @@ fn short_of_room(path: &Path, keep_mib: u64) -> Option<String> {
     (free < keep_mib).then(|| format!("the disk has {free} MiB free, and {keep_mib} are to be kept"))
 }
 
-fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64) -> Result<()> {
+fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64, whole: bool) -> Result<()> {
     let &IntakeCounts {
         senders,
         samples,
@@ -269,7 +273,7 @@ fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64) -> Re
             "log": args.output, "bytes": bytes, "senders": senders, "samples": samples, "lost": lost,
             "repeated": repeated, "refused": refused, "unknown": unknown, "unfit": unfit, "restamped": restamped,
             "dropped": dropped, "beyond_share": beyond_share, "evicted": evicted,
-            "whole": counts.is_whole() && dropped == 0,
+            "whole": whole,
         })
         .to_string(),
         false => format!(
