@@ -123,6 +123,36 @@ fn a_scan_finds_the_bit_rate_of_the_servos() {
     assert!(scan(&format!("{link},bitrate=500000")).status.success());
 }
 
+/// Their replies went out as CAN-FD's.
+#[test]
+fn classic_servos_behind_an_emulated_fdcanusb_reply() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("leg.toml").to_str().unwrap().to_owned();
+    std::fs::write(&file, LEG).unwrap();
+    let mut served = Served::of(&file, "leg=terminal");
+    let link = format!("fdcanusb:{}", served.endpoint().1);
+    let output =
+        khz(&["bus", "scan", &link, "--family", "robstride", "--last", "4", "--json"]).output().unwrap();
+    assert_eq!(text(&output).matches("\"robstride\"").count(), 2, "{output:?}");
+}
+
+/// A scan switched them all off without a word; and a family beside a robot file was ignored.
+#[test]
+fn a_scan_says_what_it_does_to_servos() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("leg.toml").to_str().unwrap().to_owned();
+    let cubemars = "[bus.leg]\nlink = \"emulated\"\n[[servo]]\nname = \"hip\"\nbus = \"leg\"\nid = 1\nfamily = \"cubemars\"\n\
+                    cubemars = { model = \"AK80-9\", unwatched = true }\n";
+    std::fs::write(&file, cubemars).unwrap();
+    let scan = |more: &[&str]| {
+        text(&khz(&[&["bus", "scan", &file, "--last", "2"], more].concat()).output().unwrap())
+    };
+    let told = scan(&[]);
+    assert!(told.contains("note: each CubeMars that is asked switches its output off"), "{told}");
+    let told = scan(&["--family", "cubemars"]);
+    assert!(told.contains("leg.toml says which families its servos are of: leave `--family` out"), "{told}");
+}
+
 /// A run said that the servo did not answer, and to check its power and id.
 #[test]
 fn a_run_names_a_port_with_the_wrong_link_instead_of_its_silent_servo() {

@@ -158,11 +158,14 @@ impl Uart {
     /// Writes `rcv ID DATA`; its length, `None` if `out` is too small.
     ///
     /// A zero-length frame gets flags, which the real device does not send: without them the official Python
-    /// client (moteus 1.1.1) trims the line to two words and its reader dies.
+    /// client (moteus 1.1.1) trims the line to two words and its reader dies. A frame of classic CAN gets them, too: no
+    /// moteus sends one, but a host takes a frame without flags for CAN-FD.
     pub fn write_received(self, frame: &Frame, out: &mut [u8]) -> Option<usize> {
         let mut text = Text::new(out);
         text.push(b"rcv ").number(frame.id, 8, LOWER).push(b" ").hex(frame.payload(), LOWER);
-        if frame.payload().is_empty() {
+        if !frame.fd {
+            text.push(if frame.extended { b" E b f" } else { b" e b f" });
+        } else if frame.payload().is_empty() {
             text.push(b" E B F");
         }
         text.end(self.checksums, b"\r\n")
@@ -221,6 +224,8 @@ mod tests {
         assert_eq!(&text[..len], expected);
         let (text, len) = line(|out| uart.write_received(&Frame::new(0x100, &[]).unwrap(), out));
         assert_eq!(&text[..len], b"rcv 00000100  E B F *8D\r\n");
+        let (text, len) = line(|out| Uart::new().write_received(&Frame::classic(1, &[0xab]).unwrap(), out));
+        assert_eq!(&text[..len], b"rcv 00000001 ab e b f\r\n");
     }
 
     #[test]
