@@ -23,6 +23,11 @@ pub trait ByHand {
     /// Asks the servo with this id who it is: the first request shows that it is there, the others tell more of it.
     fn who(&self, id: u8) -> Vec<Ask>;
 
+    /// What a servo does when it is asked who it is, if that is more than to reply: said before a scan.
+    fn who_does(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The frame that switches the servo of this id off, at any time and whatever else was sent. Nobody needs its answer.
     fn off(&self, id: u8) -> Frame;
 

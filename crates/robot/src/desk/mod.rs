@@ -386,6 +386,16 @@ impl Desk {
         }
     }
 
+    /// What a scan makes servos do beside replying, by the families that are asked for: a sentence each.
+    pub fn scan_does(&self) -> Vec<String> {
+        let families = self.buses.iter().flat_map(|bus| &bus.families);
+        let line = |family: &Family| {
+            let does = family.by_hand().who_does()?;
+            Some(format!("each {} that is asked {does}", family.name().title()))
+        };
+        families.filter_map(line).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// The servos that answer on a bus, whether a robot file has them or not, by their ids. Where nobody knows what is there,
     /// one family after another is asked for, until somebody answers; a family is asked for only if those before it could be.
     ///

@@ -46,13 +46,19 @@ impl Desk {
     /// all, or of one for each word.
     ///
     /// # Errors
-    /// As [`Desk::open`], or there are several families, and not as many as words.
+    /// As [`Desk::open`], or there are several families, and not as many as words, or families although all words are robot files.
     pub fn open_for(families: &[FamilyName], words: &[impl AsRef<str>]) -> Result<Self, String> {
         if families.len() > 1 && families.len() != words.len() {
             let (links, families) = (words.len(), families.len());
             return Err(format!(
                 "{families} families for {links} links: give `--family` once, or once for each link, in their order"
             ));
+        }
+        if let ([_, ..], [word, ..]) = (families, words)
+            && words.iter().all(|word| is_robot_file(word.as_ref()))
+        {
+            let word = word.as_ref();
+            return Err(format!("{word} says which families its servos are of: leave `--family` out"));
         }
         let mut desk = Self { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
         for (number, word) in words.iter().enumerate() {

@@ -20,6 +20,10 @@ impl ByHand for Settings {
         vec![self.ask(id, &Mounting::default(), Say::Disable)]
     }
 
+    fn who_does(&self) -> Option<&'static str> {
+        Some("switches its output off, as it replies to no other question")
+    }
+
     fn off(&self, id: u8) -> Frame {
         self.frame(id, Say::Disable)
     }

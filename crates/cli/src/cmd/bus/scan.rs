@@ -61,6 +61,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         links.push("emulated".to_owned());
     }
     let mut desk = Desk::open_for(&args.family, &links).map_err(|error| anyhow!(error))?;
+    desk.scan_does().into_iter().for_each(note);
     let scan = Scan { last: args.last, timeout_ns: i64::from(args.timeout_ms) * 1_000_000, together: false };
     let mut elsewhere = Vec::new();
     let found = everywhere(&mut desk, &scan, |line| elsewhere.push(line))?;
