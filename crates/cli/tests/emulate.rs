@@ -123,6 +123,17 @@ fn a_scan_finds_the_bit_rate_of_the_servos() {
     assert!(scan(&format!("{link},bitrate=500000")).status.success());
 }
 
+/// The low bits of the code became the status of a Damiao: 33 switched it on.
+#[test]
+fn a_fault_that_a_family_does_not_have_is_refused() {
+    let robot = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/openarm_like.toml");
+    let output = khz(&["emulate", robot, "--fault", "fault=33"]).output().unwrap();
+    assert!(
+        output.status.code() == Some(2) && text(&output).contains("a Damiao has no fault 33"),
+        "{output:?}"
+    );
+}
+
 /// Their replies went out as CAN-FD's.
 #[test]
 fn classic_servos_behind_an_emulated_fdcanusb_reply() {

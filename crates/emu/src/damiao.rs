@@ -70,6 +70,10 @@ impl Lies for Setup {
         mit::suits(injection)
     }
 
+    fn has_fault(&self, code: u32) -> bool {
+        u8::try_from(code).is_ok_and(|code| code > status::ENABLED && status::ALL.contains(&code))
+    }
+
     /// A status without a name.
     fn other_modes(&self) -> &'static [u8] {
         &[7]
@@ -254,7 +258,10 @@ impl mit::Motor for Motor {
     }
 
     fn fault(&mut self, code: u32) {
-        self.status = (code & 0xf) as u8;
+        // One that it does not have changes nothing: four bits of it could switch the motor on.
+        if let Some(status) = u8::try_from(code).ok().filter(|status| status::ALL.contains(status)) {
+            self.status = status;
+        }
     }
 
     fn switch_off(&mut self) {

@@ -8,6 +8,11 @@ pub trait Lies {
     /// Drills put this into its servos: they can suffer or tell it, and a host can be expected to notice.
     fn suits(&self, injection: Injection) -> bool;
 
+    /// Its servos can have a fault of this code.
+    fn has_fault(&self, code: u32) -> bool {
+        (1..=u32::from(u8::MAX)).contains(&code)
+    }
+
     /// Modes, as its servos number them, in which none under control is, whatever it is commanded.
     fn other_modes(&self) -> &'static [u8];
 

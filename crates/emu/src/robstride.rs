@@ -190,6 +190,11 @@ impl Lies for Setup {
         mit::suits(injection)
     }
 
+    /// A bit for each.
+    fn has_fault(&self, code: u32) -> bool {
+        code != 0
+    }
+
     /// Calibration.
     fn other_modes(&self) -> &'static [u8] {
         &[1]

@@ -2,8 +2,8 @@
 
 use super::{BAD_INPUT, show, stop_on_signal, tell_line};
 use anyhow::{Context, Result, anyhow, bail};
-use khz_emu::Trouble;
 use khz_emu::serve::{Endpoint, Server};
+use khz_emu::{Injection, Trouble};
 use khz_link::socketcan::interface::Interface;
 use khz_measure::jitter::duration_ns;
 use khz_robot::links::LinkKind;
@@ -113,6 +113,11 @@ impl Pending {
             servo.map_or(Some(0), number).with_context(|| format!("--fault {text}: no such servo"))?;
         let trouble = Trouble::named(kind, servo, value)
             .with_context(|| format!("--fault {text}: no such kind; there are: {}", Trouble::NAMES))?;
+        if let (Trouble::Servo(_, Injection::Fault(code)), Some(servo)) = (trouble, robot.servos.get(servo))
+            && !servo.twin().lies().has_fault(code)
+        {
+            bail!("--fault {text}: a {} has no fault {value}", servo.family.title());
+        }
         let after_ns =
             after.map_or(Ok(0), duration_ns).map_err(|error| anyhow!("--fault {text}: {error}"))?;
         Ok(Self { trouble, after_ns, since_ns: None })
