@@ -16,7 +16,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar
 
@@ -401,6 +401,8 @@ class Robot:
             except asyncio.CancelledError:
                 run.stop()
                 await asyncio.wait([ending])
+                with suppress(Exception):
+                    _summary(run, ending.result(), report)
                 raise
             return _summary(run, text, report)
 
@@ -588,6 +590,7 @@ def _summary(run: _native.Run, text: str, report: bool) -> Summary:
         except OSError as why:
             # The run was what it was, whether or not it can be reported.
             warnings.warn(f"cannot write the report: {why}", RuntimeWarning, stacklevel=3)
+    run.raise_end()
     if not summary["ended_well"]:
         error = RobotError(summary["end"])
         error.summary = summary

@@ -261,6 +261,7 @@ impl Robot {
         Ok(Run {
             names: self.servos(),
             page: Mutex::new(None),
+            raises: Mutex::new(None),
             view: run.view().map(str::to_owned),
             parameters: run.parameters(),
             console: run.console(),
@@ -319,6 +320,8 @@ pub struct Run {
     names: Vec<String>,
     /// Once it was waited for.
     page: Mutex<Option<ReportPage>>,
+    /// What ended it, if that is to be raised, once it was waited for.
+    raises: Mutex<Option<PyErr>>,
     /// The address of its live view.
     view: Option<String>,
     run: Mutex<Option<Box<kilohertz::Run>>>,
@@ -371,7 +374,7 @@ impl Run {
     }
 
     /// Waits until the robot is down, and returns the figures of the run as JSON. Ctrl-C brings it down gently.
-    /// Raises what the controller raised. `watched`: with a live line on stderr, if that is a terminal. `progress` is called
+    /// What ended it is left to `raise_end`. `watched`: with a live line on stderr, if that is a terminal. `progress` is called
     /// with that line every second instead.
     #[pyo3(signature = (watched=false, progress=None))]
     fn finish(&self, py: Python<'_>, watched: bool, progress: Option<Bound<'_, PyAny>>) -> PyResult<String> {
@@ -388,20 +391,21 @@ impl Run {
         let (page, figures) = ended.map_err(cannot_start)?;
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
         let summary = self.summary(&figures);
-        if let Some(error) = interrupted {
-            return Err(error);
-        }
-        match self.shared.as_ref().and_then(|shared| shared.raised()) {
-            Some(error) => {
-                self.explain_timeout(py, &error);
-                let _ = error.value(py).call_method1(
-                    "add_note",
-                    (format!("the robot was brought down: {}", summary["end"].as_str().unwrap_or("")),),
-                );
-                Err(error)
-            }
-            None => Ok(summary.to_string()),
-        }
+        let raised = || self.shared.as_ref().and_then(|shared| shared.raised());
+        let raises = interrupted.or_else(|| {
+            let error = raised()?;
+            self.explain_timeout(py, &error);
+            let note = format!("the robot was brought down: {}", summary["end"].as_str().unwrap_or(""));
+            let _ = error.value(py).call_method1("add_note", (note,));
+            Some(error)
+        });
+        *self.raises.lock().unwrap_or_else(PoisonError::into_inner) = raises;
+        Ok(summary.to_string())
+    }
+
+    /// Raises what the controller raised, or the signal that ended the run, once it was waited for.
+    fn raise_end(&self) -> PyResult<()> {
+        self.raises.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
     /// The page of the run, once it was waited for.

@@ -256,6 +256,25 @@ def test_reports_are_written_beside_the_log_and_where_they_are_wanted(tmp_path: 
         copied.report(tmp_path / "copy.html")
 
 
+def test_a_run_that_ends_by_an_exception_leaves_its_report(tmp_path: pathlib.Path) -> None:
+    def fails(state: kilohertz.State, command: kilohertz.Command) -> None:
+        if state.tick > 50:
+            raise ValueError("no plan")
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(robot().run_async(log=tmp_path / "cancelled.tlog"))
+        await asyncio.sleep(1.0)
+        running.cancel()
+        await running
+
+    with pytest.raises(ValueError, match="no plan"):
+        robot().run(fails, log=tmp_path / "failed.tlog", virtual_time=True)
+    assert "no plan" in (tmp_path / "failed.html").read_text()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+    assert (tmp_path / "cancelled.html").exists()
+
+
 def test_a_run_leaves_other_tasks_their_time() -> None:
     async def both() -> tuple[kilohertz.Summary, int]:
         running, turns = asyncio.create_task(robot().run_async(duration=1.0)), 0
