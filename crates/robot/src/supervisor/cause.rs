@@ -457,8 +457,8 @@ impl fmt::Display for Cause {
             Self::ServoNotFinite { .. } => f.write_str("the servo reports a value that is not a number"),
             Self::ServoSaturated { quantity, most, .. } => write!(
                 f,
-                "{quantity} beyond what its replies carry (±{most:.3} {}): a moteus can report more with \
-                 `query.{quantity} = \"float\"`, others cannot: keep it slower by `limits.velocity`",
+                "{quantity} beyond what its replies carry (±{most:.3} {}): the servo does not obey, or something drives its joint. If it \
+                 may go there, a moteus reports more with `query.{quantity} = \"float\"`; keep others within by their `limits`",
                 quantity.unit()
             ),
             Self::RegisterRefused { refused, ran, .. } => write_refused(f, refused, ran),
