@@ -31,6 +31,9 @@ fn what_is_made_is_checked_without_a_warning_and_runs() {
         ["--from", "emulated"],
         ["--urdf", "robot.urdf"],
     ];
+    // It was ignored.
+    let refused = khz(folder, &["new", "--template", "leg3", "--family", "damiao"]);
+    assert!(text(&refused.stderr).contains("cannot be used with"), "{}", text(&refused.stderr));
     for [origin, value] in origins {
         let made = khz(folder, &["new", origin, value, "--force"]);
         assert!(made.status.success(), "{value}: {}", text(&made.stderr));

@@ -316,11 +316,12 @@ fn parameters_are_saved_as_a_table_or_into_the_robot_file() {
     let robot = folder.path().join("robot.toml");
     let text = format!("{PAN_TILT}\n[parameters]\nkp_scale = 0.5 # found on Monday\n");
     std::fs::write(&robot, &text).unwrap();
-    let run = |file: &str| {
+    let with = |more: &[&str]| {
         let words = ["run", "robot.toml", "--virtual", "--duration", "200ms", "--no-report"];
-        let output = khz(folder.path(), &[&words[..], &["--save-parameters", file]].concat());
+        let output = khz(folder.path(), &[&words[..], more].concat());
         (output.status.code(), stderr(&output))
     };
+    let run = |file: &str| with(&["--save-parameters", file]);
     let (code, told) = run("found.toml");
     assert!(code == Some(0) && told.contains("the parameters are in found.toml"), "{told}");
     let found = std::fs::read_to_string(folder.path().join("found.toml")).unwrap();
@@ -329,5 +330,7 @@ fn parameters_are_saved_as_a_table_or_into_the_robot_file() {
     assert_eq!(run("robot.toml").0, Some(0));
     assert_eq!(std::fs::read_to_string(&robot).unwrap(), text);
     let (code, told) = run("found.toml");
-    assert!(code != Some(0) && told.contains("found.toml"), "it is there: {told}");
+    assert!(code != Some(0) && told.contains("--force overwrites it"), "it is there: {told}");
+    // It was advised, and refused without --report.
+    assert_eq!(with(&["--save-parameters", "found.toml", "--force"]).0, Some(0));
 }

@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "LINK")]
     from: Vec<String>,
     /// With --from, ask for servos of this family only: once for all links, or once for each
-    #[arg(long, value_name = FamilyName::USAGE, requires = "from")]
+    #[arg(long, value_name = FamilyName::USAGE, requires = "from", conflicts_with_all = ["template", "urdf", "mjcf", "model_of"])]
     family: Vec<FamilyName>,
     /// Copy a built-in emulated robot: pan_tilt, leg3, arm6, openarm_like, quadruped, quadruped_walk, quadruped_mujoco,
     /// quadruped_robstride or mixed

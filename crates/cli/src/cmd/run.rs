@@ -37,6 +37,7 @@ use std::time::Duration;
   khz run robot.toml --json > run.json
   khz run --open                                   look at the report afterwards
   khz run --view --open                            watch it and tune it in the browser")]
+#[command(group(clap::ArgGroup::new("named").args(["report", "save_parameters"]).multiple(true)))]
 pub struct Args {
     /// The robot file; without it, the built-in quadruped.
     robot: Option<PathBuf>,
@@ -63,8 +64,8 @@ pub struct Args {
     /// The report, which must not be there yet; by default the log's name with `.html`, and a number if that is taken.
     #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
     report: Option<PathBuf>,
-    /// Overwrite the file of --report if it is there. Logs are never overwritten.
-    #[arg(long, requires = "report")]
+    /// Overwrite the files of --report and --save-parameters if they are there. Logs are never overwritten.
+    #[arg(long, requires = "named")]
     force: bool,
     /// Save the parameters as they are at the end: as `[parameters]` in a new file, or in the robot file, if FILE is that;
     /// its comments stay.
@@ -237,7 +238,7 @@ fn check_outputs(args: &Args, config: &RobotConfig) -> Result<()> {
         bail!("--open opens the report, and this run writes none; give --report FILE");
     }
     if let Some(path) = args.save_parameters.as_deref() {
-        output::check(path, is_the_robot_file(args, path))?;
+        output::check(path, args.force || is_the_robot_file(args, path))?;
     }
     let log = Some(Path::new(&config.log.path)).filter(|_| config.log.enabled);
     match args.report.as_deref().filter(|report| log.is_some_and(|log| output::is_same(report, log))) {
@@ -264,13 +265,13 @@ fn save_parameters(args: &Args, finished: &Finished) -> Result<Option<String>> {
     let Some(path) = &args.save_parameters else { return Ok(None) };
     let (parameters, before) = (finished.parameters(), &finished.config.parameters);
     let save = || -> Result<PathBuf> {
-        let force = is_the_robot_file(args, path);
-        let parameters = if force {
+        let is_robot = is_the_robot_file(args, path);
+        let parameters = if is_robot {
             found::into_file(&finished.text, parameters, before)?
         } else {
             found::table(parameters, before)
         };
-        Ok(output::save(path, force, |file| write!(file, "{parameters}"))?)
+        Ok(output::save(path, args.force || is_robot, |file| write!(file, "{parameters}"))?)
     };
     let path = save().context("cannot save the parameters")?;
     let whither = if is_the_robot_file(args, &path) {
