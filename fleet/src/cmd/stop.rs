@@ -86,9 +86,7 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
         true => asking.stop_all(known.all().map(|(robot, _)| robot))?,
         false => (asking.stop(robots), true),
     };
-    if outcomes.is_empty() {
-        return Err(if are_all { anyhow!(NONE_SEEN) } else { not_told() });
-    }
+    let (code, warning) = ended(&outcomes, are_all)?;
     known.note(outcomes.iter().filter(|outcome| outcome.rest.is_ok()).map(|outcome| &outcome.robot));
     show(
         &outcomes
@@ -96,11 +94,18 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
             .map(|outcome| if args.json { outcome.json() } else { outcome.line() })
             .collect::<String>(),
     )?;
-    if !are_all {
-        eprint_line(&format!("NOT ALL ROBOTS MAY HAVE BEEN ASKED: {}", not_told()));
+    warning.as_deref().into_iter().for_each(eprint_line);
+    Ok(ExitCode::from(code))
+}
+
+/// The exit code, and what is to be said beside the outcomes. `are_all`: the network has said who is there.
+fn ended(outcomes: &[Outcome], are_all: bool) -> Result<(u8, Option<String>)> {
+    if outcomes.is_empty() {
+        return Err(if are_all { anyhow!(NONE_SEEN) } else { not_told() });
     }
     let is_well = are_all && outcomes.iter().all(|outcome| outcome.rest.is_ok());
-    Ok(ExitCode::from(u8::from(!is_well)))
+    let warning = (!are_all).then(|| format!("NOT ALL ROBOTS MAY HAVE BEEN ASKED: {}", not_told()));
+    Ok((u8::from(!is_well), warning))
 }
 
 /// What came back: how a robot is, or what became of the stop.
@@ -469,6 +474,25 @@ mod tests {
         assert_eq!(results[3], Ok(Some("at rest".into())));
         let (_, results) = said(&[("a", 7, "active"), ("a", 8, "active")]);
         assert!(results[1].as_ref().is_err_and(|why| why.contains("another one has begun")));
+    }
+
+    /// Merging two changes once lost it, and `stop --all` ended as if all had been asked.
+    #[test]
+    fn a_network_that_does_not_say_who_is_there_is_no_success() {
+        let outcome = |rest| Outcome {
+            robot: RobotName::new("dog").unwrap(),
+            tick: Some(1),
+            taken: None,
+            rest,
+            took: Duration::ZERO,
+        };
+        let stopped = [outcome(Ok("at rest".into()))];
+        assert_eq!(ended(&stopped, true).unwrap(), (0, None));
+        assert_eq!(ended(&[outcome(Err("refused".into()))], true).unwrap(), (1, None));
+        let (code, warning) = ended(&stopped, false).unwrap();
+        assert!(code == 1 && warning.is_some_and(|warning| warning.contains("did not say")));
+        let nobody = |are_all| ended(&[], are_all).unwrap_err().to_string();
+        assert!(nobody(false).contains("did not say") && nobody(true).contains(NONE_SEEN));
     }
 
     /// A forged answer ended `khz-fleet stop` with "at rest" and code 0, while the robot went on.
