@@ -110,7 +110,11 @@ pub fn check(path: &Path, force: bool) -> Result<()> {
 /// Whether a file begins as the log of a run does: a report or a robot file is never worth one.
 fn is_log(path: &Path) -> bool {
     let mut begins = [0; 4];
-    File::open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok_and(|()| begins == *b"TLOG")
+    // To open a pipe waits for who writes to it.
+    path.is_file()
+        && File::open(path)
+            .and_then(|mut file| file.read_exact(&mut begins))
+            .is_ok_and(|()| begins == *b"TLOG")
 }
 
 /// As [`check`], for several; none, too. None of them may be one of `inputs`, the files that the command reads.
@@ -206,13 +210,14 @@ fn replaced(place: &Path, permissions: Permissions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes a whole file. If `path` is taken by now and `force` is not given, a number is added to the name: what was
-/// measured is not lost. Returns where it is.
+/// Writes a whole file that is no log. If `path` is taken by now and `force` is not given, or it is a log, a number is added to the
+/// name: what was measured is not lost. Returns where it is.
 ///
 /// # Errors
 /// If it cannot be written; what was there is there still.
 pub fn save(path: &Path, force: bool, write: impl FnOnce(&mut Output) -> io::Result<()>) -> Result<PathBuf> {
-    let mut out = if force { Output::new(path, true)? } else { Output::new_or_numbered(path)? };
+    let mut out =
+        if force && !is_log(path) { Output::new(path, true)? } else { Output::new_or_numbered(path)? };
     write(&mut out).map_err(cannot(path))?;
     out.keep_or_number()
 }
@@ -410,6 +415,17 @@ mod tests {
         }
         assert_eq!(text(&names[0]), "somebody's");
         assert!(!folder.path().join("nowhere").exists());
+    }
+
+    #[test]
+    fn a_log_that_was_begun_after_the_check_keeps_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.html");
+        check(&path, true).unwrap();
+        std::fs::write(&path, "TLOG0003 and more").unwrap();
+        assert_eq!(write(&path, true).unwrap(), folder.path().join("run-1.html"));
+        assert_eq!(text(&path), "TLOG0003 and more");
+        assert!(check(&path, true).is_err());
     }
 
     #[test]
