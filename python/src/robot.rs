@@ -156,8 +156,11 @@ impl Robot {
         let names = self.servos();
         let made = controller.map(|given| control::controller(py, &given, &names)).transpose()?;
         let (controller, shared) = made.unzip();
-        let parts = Parts { shared, operator: None, patience_ns: nanoseconds("patience", patience)? };
-        self.launch(py, controller, parts, Wishes { duration, log, record, virtual_time, view, seed })
+        let patience_ns = nanoseconds("patience", patience)?;
+        let clock = virtual_time.then_some(Clock::Virtual);
+        let overrides = Overrides { no_log: !record, log, clock, seed, ..Overrides::default() };
+        let parts = Parts { shared, operator: None, patience_ns, duration, view };
+        self.launch(py, controller, parts, overrides)
     }
 
     /// Opens the buses without a loop.
@@ -180,9 +183,9 @@ impl Robot {
     ) -> PyResult<Run> {
         let state = khz_robot::assemble::state(&self.config);
         let (beside, operator) = Beside::new(&state, nanoseconds("age_limit", age_limit)?);
-        let parts = Parts { shared: None, operator: Some(operator), patience_ns: i64::MAX };
-        let wishes = Wishes { duration, log, record, virtual_time: false, view, seed: None };
-        self.launch(py, Some(Box::new(beside)), parts, wishes)
+        let parts = Parts { shared: None, operator: Some(operator), patience_ns: i64::MAX, duration, view };
+        let overrides = Overrides { no_log: !record, log, ..Overrides::default() };
+        self.launch(py, Some(Box::new(beside)), parts, overrides)
     }
 }
 
@@ -191,16 +194,8 @@ struct Parts {
     shared: Option<Arc<Shared>>,
     operator: Option<Operator>,
     patience_ns: i64,
-}
-
-/// What the caller wants of a run.
-struct Wishes {
     duration: Option<f64>,
-    log: Option<PathBuf>,
-    record: bool,
-    virtual_time: bool,
     view: Option<View>,
-    seed: Option<u64>,
 }
 
 /// An address to show the run at, and a folder where the program that does may be.
@@ -230,15 +225,8 @@ impl Robot {
         py: Python<'_>,
         controller: Option<Box<dyn Controller>>,
         parts: Parts,
-        wishes: Wishes,
+        overrides: Overrides,
     ) -> PyResult<Run> {
-        let overrides = Overrides {
-            no_log: !wishes.record,
-            log: wishes.log,
-            clock: wishes.virtual_time.then_some(Clock::Virtual),
-            seed: wishes.seed,
-            ..Overrides::default()
-        };
         let (tell, told) = channel();
         let links: OpenLinks = Box::new(move |config| {
             open(config).map(|(links, outside)| {
@@ -250,9 +238,8 @@ impl Robot {
         let mut robot = robot.with(overrides);
         let options = robot.options();
         (options.controller, options.links) = (controller, Some(links));
-        options.duration_ns =
-            wishes.duration.map(|duration| nanoseconds("duration", duration)).transpose()?;
-        if let Some(wanted) = wishes.view {
+        options.duration_ns = parts.duration.map(|duration| nanoseconds("duration", duration)).transpose()?;
+        if let Some(wanted) = parts.view {
             robot = robot.view(view(wanted)?);
         }
         let run = py.detach(|| robot.start()).map_err(cannot_start)?;
