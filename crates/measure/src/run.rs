@@ -271,23 +271,9 @@ impl RunSummary {
             stats.transitions.iter().map(|transition| event(config, &narrow, stats, transition)).collect();
         let controlled = tally.controlled();
         let lack = lack(config, &narrow, outcome.machine.supervisor().lack());
-        let (mut end, ended_well) = ending(&events, controlled.ticks, lack.clone());
         let servos = servos(config, outcome);
         let names: Vec<String> = servos.iter().map(|servo| servo.name.clone()).collect();
-        if !ended_well {
-            let lost = missing::lost(config, &outcome.machine);
-            let (of_robot, of_run) = ((&config.buses[..], &lost[..]), (&events[..], &servos[..]));
-            end = missing::named(&end, lack.as_deref(), of_run, of_robot, fits_not(config));
-            let down = trouble(&events).map(EventSummary::tell);
-            if let Some(told) =
-                down.or_else(|| lack.clone()).filter(|_| servos.iter().all(|of| of.replied > 0))
-            {
-                end = missing::sometimes(&end, &told, tally, &names);
-            }
-        }
-        if let Some(failure) = outcome.machine.failure() {
-            end = format!("{end}: {failure}");
-        }
+        let (end, ended_well) = ended(config, outcome, lack, &events, (&servos, &names));
         let pace = pace(config);
         let steal = &outcome.usage.steal_ns;
         let steal_loop_cpu_ns = config.timing.cpu.and_then(|cpu| steal.get(cpu as usize)).copied();
@@ -491,6 +477,31 @@ fn buses(config: &RobotConfig, outcome: &Outcome) -> Vec<BusSummary> {
 }
 
 /// What a robot that was never armed lacked.
+/// How a run ended, with what was missing, and whether that is as planned.
+fn ended(
+    config: &RobotConfig,
+    outcome: &Outcome,
+    lack: Option<String>,
+    events: &[EventSummary],
+    (servos, names): (&[ServoSummary], &[String]),
+) -> (String, bool) {
+    let tally = &outcome.stats.tally;
+    let (mut end, ended_well) = ending(events, tally.controlled().ticks, lack.clone());
+    if !ended_well {
+        let lost = missing::lost(config, &outcome.machine);
+        let (of_robot, of_run) = ((&config.buses[..], &lost[..]), (events, servos));
+        end = missing::named(&end, lack.as_deref(), of_run, of_robot, fits_not(config));
+        let down = trouble(events).map(EventSummary::tell);
+        if let Some(told) = down.or(lack).filter(|_| servos.iter().all(|of| of.replied > 0)) {
+            end = missing::sometimes(&end, &told, tally, names);
+        }
+    }
+    if let Some(failure) = outcome.machine.failure() {
+        end = format!("{end}: {failure}");
+    }
+    (end, ended_well)
+}
+
 fn lack(config: &RobotConfig, told: &dyn Fn(Cause) -> String, lack: Option<Cause>) -> Option<String> {
     lack.map(|cause| on_servo(told(cause), servo_and_bus(config, cause)))
 }

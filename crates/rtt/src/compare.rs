@@ -76,42 +76,7 @@ pub fn compare(runs: &[Results]) -> Section {
         let values = trips.iter().map(|t| t.quantile(q).unwrap_or(f64::NAN));
         table = table.row(format!("of the answers {label}"), "ns", Better::Neither, values);
     }
-    let late = |q: f64| of_each(runs, move |run| run.planned.as_ref()?.late.quantile(q));
-    let rate = of_each(runs, |run| run.planned.as_ref()?.achieved_rate_hz(run.ticks));
-    let shares = |counts: fn(&Results) -> (u64, u64)| {
-        of_each(runs, move |run| {
-            let (count, of) = counts(run);
-            Some(share(count, of))
-        })
-    };
-    let never_asked = |run: &Results| {
-        let planned = run.planned.as_ref()?;
-        Some(share(planned.missed, planned.periods))
-    };
-    for (label, q) in [("p50", 0.5), ("p99", 0.99)] {
-        let planned =
-            of_each(runs, |run| if has_percentile(periods(run), q) { run.cycle_planned_ns(q) } else { None });
-        let complete = of_each(runs, |run| run.cycle.values.quantile(q));
-        table = table.row(format!("cycle {label}, planned ticks"), "ns", Better::Lower, planned).row(
-            format!("cycle {label}, ticks that got all answers"),
-            "ns",
-            Better::Neither,
-            complete,
-        );
-    }
-    table = table
-        .row("incomplete ticks, of asked", "%", Better::Lower, shares(|run| (run.incomplete, run.ticks)))
-        .row(
-            "late answers, of sent",
-            "%",
-            Better::Lower,
-            shares(|run| (run.counts().late, run.counts().sent)),
-        )
-        .row("late tick over planned periods p99", "ns", Better::Lower, late(0.99))
-        .row("lost, of sent", "%", Better::Lower, shares(|run| (run.counts().lost(), run.counts().sent)))
-        .row("never asked, of planned", "%", Better::Lower, of_each(runs, never_asked))
-        .row("achieved rate", "Hz", Better::Neither, rate)
-        .row("steal", "ns", Better::Neither, of_each(runs, |run| Some(run.steal_ns as f64)));
+    let table = shares(runs, cycles(runs, table));
     let curves = Plot::percentiles("Round trips over planned periods", Axis::new("round trip", "ns").log());
     let curves = runs.iter().zip(&trips).fold(curves, |plot, (run, trips)| {
         plot.curve(&run.name, run.planned.as_ref().map_or(trips, |planned| &planned.round_trip))
@@ -132,6 +97,51 @@ pub fn compare(runs: &[Results]) -> Section {
         .with_some(lengths)
         .with(table)
         .with(curves)
+}
+
+/// The cycles' rows.
+fn cycles(runs: &[Results], mut table: Comparison) -> Comparison {
+    for (label, q) in [("p50", 0.5), ("p99", 0.99)] {
+        let planned =
+            of_each(runs, |run| if has_percentile(periods(run), q) { run.cycle_planned_ns(q) } else { None });
+        let complete = of_each(runs, |run| run.cycle.values.quantile(q));
+        table = table.row(format!("cycle {label}, planned ticks"), "ns", Better::Lower, planned).row(
+            format!("cycle {label}, ticks that got all answers"),
+            "ns",
+            Better::Neither,
+            complete,
+        );
+    }
+    table
+}
+
+/// The rows of what was lost, late and never asked, of what was planned or sent.
+fn shares(runs: &[Results], table: Comparison) -> Comparison {
+    let late = |q: f64| of_each(runs, move |run| run.planned.as_ref()?.late.quantile(q));
+    let rate = of_each(runs, |run| run.planned.as_ref()?.achieved_rate_hz(run.ticks));
+    let shares = |counts: fn(&Results) -> (u64, u64)| {
+        of_each(runs, move |run| {
+            let (count, of) = counts(run);
+            Some(share(count, of))
+        })
+    };
+    let never_asked = |run: &Results| {
+        let planned = run.planned.as_ref()?;
+        Some(share(planned.missed, planned.periods))
+    };
+    table
+        .row("incomplete ticks, of asked", "%", Better::Lower, shares(|run| (run.incomplete, run.ticks)))
+        .row(
+            "late answers, of sent",
+            "%",
+            Better::Lower,
+            shares(|run| (run.counts().late, run.counts().sent)),
+        )
+        .row("late tick over planned periods p99", "ns", Better::Lower, late(0.99))
+        .row("lost, of sent", "%", Better::Lower, shares(|run| (run.counts().lost(), run.counts().sent)))
+        .row("never asked, of planned", "%", Better::Lower, of_each(runs, never_asked))
+        .row("achieved rate", "Hz", Better::Neither, rate)
+        .row("steal", "ns", Better::Neither, of_each(runs, |run| Some(run.steal_ns as f64)))
 }
 
 #[cfg(test)]

@@ -28,30 +28,8 @@ fn write_run(run: &Measurement, out: &mut String) -> std::fmt::Result {
         ns(plan.period_ns),
         plan.work
     )?;
-    let heading = ["", "min", "mean", "σ", "p50", "p90", "p99", "p99.9", "p99.99", "max", "at"];
-    row(out, heading.map(str::to_owned))?;
-    let metrics = [
-        ("wake latency", &run.wake_latency_ns),
-        ("start delay", &run.start_delay_ns),
-        ("period", &run.period_ns),
-        ("execution", &run.execution_ns),
-        ("response", &run.response_ns),
-    ];
-    metrics.iter().try_for_each(|(name, summary)| row(out, cells(name, summary)))?;
-    let counts = &run.counts;
-    writeln!(out, "rate {:.2} Hz", run.rate_hz())?;
-    writeln!(
-        out,
-        "overruns {}, lost periods {} of {}, late wakes {}",
-        grouped(counts.overruns),
-        grouped(counts.missed),
-        grouped(run.periods()),
-        grouped(counts.late_wakes)
-    )?;
-    let (late, over) = (grouped(run.causes.late), ns(run.late_threshold_ns));
-    writeln!(out, "late ticks {late} (over {over}): {}", tally(&run.causes))?;
-    let [ticks, time] = lost_lines(&run.lost_time, run.steal_ns());
-    writeln!(out, "ticks that lost time {}\nunaccounted {}", ticks.trim_start(), time.trim_start())?;
+    write_times(run, out)?;
+    write_late(run, out)?;
     let guard = run.guard_ns.map_or(String::new(), |guard| format!(", guard {}", ns(guard)));
     writeln!(
         out,
@@ -81,6 +59,36 @@ fn write_run(run: &Measurement, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  {event}")?;
     }
     Ok(())
+}
+
+fn write_times(run: &Measurement, out: &mut String) -> std::fmt::Result {
+    let heading = ["", "min", "mean", "σ", "p50", "p90", "p99", "p99.9", "p99.99", "max", "at"];
+    row(out, heading.map(str::to_owned))?;
+    let metrics = [
+        ("wake latency", &run.wake_latency_ns),
+        ("start delay", &run.start_delay_ns),
+        ("period", &run.period_ns),
+        ("execution", &run.execution_ns),
+        ("response", &run.response_ns),
+    ];
+    metrics.iter().try_for_each(|(name, summary)| row(out, cells(name, summary)))
+}
+
+fn write_late(run: &Measurement, out: &mut String) -> std::fmt::Result {
+    let counts = &run.counts;
+    writeln!(out, "rate {:.2} Hz", run.rate_hz())?;
+    writeln!(
+        out,
+        "overruns {}, lost periods {} of {}, late wakes {}",
+        grouped(counts.overruns),
+        grouped(counts.missed),
+        grouped(run.periods()),
+        grouped(counts.late_wakes)
+    )?;
+    let (late, over) = (grouped(run.causes.late), duration(run.late_threshold_ns as f64));
+    writeln!(out, "late ticks {late} (over {over}): {}", tally(&run.causes))?;
+    let [ticks, time] = lost_lines(&run.lost_time, run.steal_ns());
+    writeln!(out, "ticks that lost time {}\nunaccounted {}", ticks.trim_start(), time.trim_start())
 }
 
 fn cells(name: &str, s: &Summary) -> [String; 11] {
