@@ -1,7 +1,7 @@
 //! Controllers and modules of the Rust side, for chains with Python ones.
 
 use khz_robot::Controller;
-use khz_robot::controller::{
+use khz_robot::controllers::{
     Hold, LowPass, Sine, SineParameters, Slew, StandAndSquat, StandAndSquatParameters,
 };
 use pyo3::exceptions::PyValueError;

@@ -4,11 +4,10 @@ use super::monitor::{Monitor, lock};
 use super::plant;
 use super::scenario::Style;
 use khz_robot::config::Limits;
-use khz_robot::controller::Hold;
+use khz_robot::controllers::Hold;
 use khz_robot::parameters::Parameter;
 use khz_robot::time::VirtualTime;
-use khz_robot::{ControlError, Controller, RobotConfig, RobotState};
-use khz_robot::{PositionCommand, ServoCommand};
+use khz_robot::{ControlError, Controller, PositionCommand, RobotConfig, RobotState, ServoCommand};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 

@@ -7,7 +7,7 @@ pub use compare::{Apart, AtTick, Deviation, Differences, Joint, JointDeviation};
 
 use compare::{Commands, Motion};
 use khz_robot::config::{ControllerConfig, ControllerKind, RobotBody};
-use khz_robot::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
+use khz_robot::controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use khz_robot::replay::{Playback, Rerun};
 use khz_robot::supervisor::Phase;
 use khz_robot::{Controller, RobotConfig, assemble};

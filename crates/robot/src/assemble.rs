@@ -1,7 +1,8 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
 use crate::config::{ControllerConfig, ImuLink, RobotConfig};
-use crate::controller::{Controller, Hold, Sine, StandAndSquat, Walk};
+use crate::controller::Controller;
+use crate::controllers::{Hold, Sine, StandAndSquat, Walk};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
 use crate::links::{Around, LinkConfig, LinkKind};
 use crate::state::RobotState;

@@ -5,6 +5,7 @@ pub mod assemble;
 mod companions;
 pub mod config;
 pub mod controller;
+pub mod controllers;
 pub mod cycle;
 pub mod desk;
 pub mod door;

@@ -2,7 +2,8 @@
 
 use crate::assemble;
 use crate::config::{Mode, RobotConfig};
-use crate::controller::{ControlError, Controller, Hold, HoldParameters, RobotInfo, hold_still};
+use crate::controller::{ControlError, Controller, RobotInfo, hold_still};
+use crate::controllers::{Hold, HoldParameters};
 use crate::parameters::{self, Parameter, ParameterError};
 use crate::ready::NotReady;
 use crate::state::RobotState;

@@ -1,7 +1,8 @@
 //! A robot run by [`Launch`], in real time. Nothing here must be fast; things must only happen at last.
 #![allow(clippy::unwrap_used)]
 
-use khz_robot::controller::{Controller, Hold};
+use khz_robot::controller::Controller;
+use khz_robot::controllers::Hold;
 use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::recorder::{Declared, Plan, RecordId, Sink, SinkResult, Tap};
 use khz_robot::run::{Observer, Tick};

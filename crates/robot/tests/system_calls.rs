@@ -7,7 +7,8 @@
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 use khz_emu::serve::{Endpoint, Server};
-use khz_robot::controller::{Hold, Pipelined};
+use khz_robot::controller::Pipelined;
+use khz_robot::controllers::Hold;
 use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::{ControlError, Controller, RobotConfig, RobotState, ServoCommand, assemble};
 use seccompiler::{

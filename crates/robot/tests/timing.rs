@@ -2,14 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_link::{Link, LinkError, Received};
-use khz_robot::assemble;
 use khz_robot::config::QUADRUPED;
-use khz_robot::controller::{Controller, Hold};
+use khz_robot::controller::Controller;
+use khz_robot::controllers::Hold;
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::time::{Freeze, Time, VirtualTime};
-use khz_robot::{ControlError, RobotConfig, ServoCommand};
+use khz_robot::{ControlError, RobotConfig, ServoCommand, assemble};
 use khz_run::late::PARTS;
 use khz_run::tally::Pace;
 use khz_wire::Frame;

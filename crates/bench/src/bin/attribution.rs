@@ -7,7 +7,8 @@
 
 use anyhow::{Context, Result, ensure};
 use khz_bench::Bench;
-use khz_robot::controller::{Controller, Hold};
+use khz_robot::controller::Controller;
+use khz_robot::controllers::Hold;
 use khz_robot::session::{Outcome, Session, SessionSettings};
 use khz_robot::state::RobotState;
 use khz_robot::time::Receive;

@@ -37,7 +37,7 @@ mod values;
 mod varied;
 mod whole;
 
-pub use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
+pub use crate::controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 pub use crate::cycle::MAX_LINKS;
 pub use crate::links::{LinkConfig, LinkKind};
 pub use crate::parameters::settings::{ParameterKind, ParameterSettings, ParametersConfig};

@@ -1,7 +1,7 @@
 //! `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
 
 use super::BodyConfig;
-use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
+use crate::controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use crate::links::LinkKind;
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};

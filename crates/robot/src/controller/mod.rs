@@ -2,26 +2,13 @@
 
 mod about;
 mod chain;
-mod gliding;
 mod handover;
-mod hold;
-mod moving;
 mod pipelined;
-mod sine;
-mod smooth;
-mod stand_and_squat;
-mod walk;
 
 pub use about::{JointInfo, RobotInfo};
 pub use chain::Chain;
-pub use hold::{Hold, HoldParameters};
 pub use pipelined::Pipelined;
 pub(crate) use pipelined::hold as hold_still;
-pub use sine::{Sine, SineParameters};
-pub use smooth::{LowPass, Slew};
-pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
-pub(crate) use walk::LONGEST;
-pub use walk::{Walk, WalkParameters};
 
 use crate::parameters::Parameter;
 use crate::state::RobotState;

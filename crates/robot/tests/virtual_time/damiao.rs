@@ -2,14 +2,13 @@
 
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_link::{Link, LinkError, Received};
-use khz_robot::assemble;
-use khz_robot::controller::Hold;
+use khz_robot::controllers::Hold;
 use khz_robot::ready::NotReady;
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::supervisor::Phase;
 use khz_robot::tick::Machine;
 use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{Doing, RobotConfig};
+use khz_robot::{Doing, RobotConfig, assemble};
 use khz_wire::Request;
 use khz_wire::damiao::{Access, REGISTERS, Special, frame};
 use khz_wire::mit::Codes;

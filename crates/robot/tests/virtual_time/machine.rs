@@ -2,9 +2,9 @@
 
 use khz_emu::World;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
-use khz_robot::assemble;
 use khz_robot::config::Clock;
-use khz_robot::controller::{Controller, Hold};
+use khz_robot::controller::Controller;
+use khz_robot::controllers::Hold;
 use khz_robot::live::Console;
 use khz_robot::operator::Heartbeat;
 use khz_robot::parameters::{Intake, LiveParameters, Source};
@@ -15,7 +15,7 @@ use khz_robot::steer::Steering;
 use khz_robot::supervisor::{Arming, Cause, Phase};
 use khz_robot::tick::Machine;
 use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{ControlError, Doing, RobotConfig, ServoCommand, Teleop};
+use khz_robot::{ControlError, Doing, RobotConfig, ServoCommand, Teleop, assemble};
 use khz_wire::{Frame, Request};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,8 @@
 
 use khz_emu::{Trunk, World};
 use khz_link::{Link, LinkError, Received};
-use khz_robot::controller::{ControlError, Controller, Walk};
+use khz_robot::controller::{ControlError, Controller};
+use khz_robot::controllers::Walk;
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::{RobotState, Teleop};
 use khz_robot::supervisor::{Cause, Phase};

@@ -1,6 +1,6 @@
-//! Modules that make the commands before them gentler. They come last in a [`super::Chain`].
+//! Modules that make the commands before them gentler. They come last in a [`Chain`](crate::controller::Chain).
 
-use super::{ControlError, Controller};
+use crate::controller::{ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};

@@ -1,7 +1,7 @@
 //! Hold every joint where it was found.
 
 use super::gliding::Gliding;
-use super::{ControlError, Controller};
+use crate::controller::{ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};

@@ -1,7 +1,7 @@
 //! Swing every joint around where it was found, with a frequency that can sweep.
 
 use super::gliding::Gliding;
-use super::{ControlError, Controller};
+use crate::controller::{ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};

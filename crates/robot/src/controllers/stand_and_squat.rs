@@ -2,7 +2,7 @@
 
 use super::gliding::{Glide, Gliding};
 use super::moving::Moving;
-use super::{ControlError, Controller};
+use crate::controller::{ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};

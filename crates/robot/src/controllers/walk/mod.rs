@@ -10,7 +10,7 @@ mod leg;
 
 use super::gliding::{Glide, Gliding};
 use super::moving::Moving;
-use super::{ControlError, Controller};
+use crate::controller::{ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::{RobotState, Teleop};
 use gait::{Gait, LEGS};
