@@ -154,7 +154,7 @@ mod tests {
         let functions = Functions { start: None, update, user: User::new(user, None) };
         let declared = vec![Parameter::float("gain", 0.5, 0.0..=1.0)];
         let mut controller = CController::new(functions, declared, recording);
-        controller.prepare(&RobotInfo::of(&robot)).unwrap();
+        controller.prepare(&assemble::info(&robot)).unwrap();
         let mut state = assemble::state(&robot);
         state.servos.iter_mut().for_each(|servo| servo.position = 0.5);
         controller.start(&state).unwrap();

@@ -4,12 +4,13 @@ use crate::arrays::Recording;
 use crate::controller::{CController, Functions, Release, Start, Update, User};
 use crate::door::{Problem, Status, Text, c_string, door, there};
 use crate::run::Run;
+use khz_robot::assemble;
 use khz_robot::config::QUADRUPED;
 use khz_robot::parameters::settings::ParametersConfig;
 use khz_robot::parameters::settle;
 use khz_tlog::{Field as LogField, Type};
 use kilohertz::record::{Plan, RecorderError};
-use kilohertz::{Overrides, Parameter, RobotConfig, RobotInfo};
+use kilohertz::{Overrides, Parameter, RobotConfig};
 use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_void};
 use std::path::PathBuf;
@@ -198,7 +199,7 @@ extern "C" fn khz_robot_servo_name(robot: Option<&Robot>, servo: usize) -> *cons
 extern "C" fn khz_robot_servo(robot: Option<&Robot>, name: Text<'_>) -> isize {
     door(|| {
         let (robot, name) = (there(robot, "robot")?, name.get("name")?);
-        let found = RobotInfo::of(&robot.config).joint(name);
+        let found = assemble::info(&robot.config).joint(name);
         found.map(|at| at as isize).map_err(|error| Problem::invalid(error.to_string()))
     })
 }
@@ -313,7 +314,7 @@ extern "C" fn khz_robot_add_parameter(
         settle(all, Vec::new(), &ParametersConfig::default())
             .map_err(|error| Problem::invalid(error.to_string()))?;
         robot.declared.push(declared);
-        Ok((RobotInfo::of(&robot.config).parameters.len() + robot.declared.len()) as isize - 1)
+        Ok((assemble::info(&robot.config).parameters.len() + robot.declared.len()) as isize - 1)
     })
 }
 
@@ -321,7 +322,7 @@ extern "C" fn khz_robot_add_parameter(
 extern "C" fn khz_robot_parameter(robot: Option<&Robot>, name: Text<'_>) -> isize {
     door(|| {
         let (robot, name) = (there(robot, "robot")?, name.get("name")?);
-        let of_file = RobotInfo::of(&robot.config);
+        let of_file = assemble::info(&robot.config);
         let mut of_program = robot.declared.iter().map(|declared| &declared.name);
         if let Some(at) = of_program.position(|declared| declared == name) {
             return Ok((of_file.parameters.len() + at) as isize);

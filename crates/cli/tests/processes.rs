@@ -553,7 +553,7 @@ fn a_process_whose_controller_panics() {
     let Some(path) = std::env::var_os("PANICKING_ROBOT") else { return };
     let mut config = RobotConfig::load(path).unwrap();
     if std::env::var_os("PIPELINED").is_some() {
-        config.timing.mode = khz_robot::config::Mode::Pipelined;
+        config.timing.mode = khz_robot::timing::Mode::Pipelined;
     }
     let robot = Launch::start(
         &config,

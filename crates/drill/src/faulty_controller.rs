@@ -3,9 +3,9 @@
 use super::monitor::{Monitor, lock};
 use super::plant;
 use super::scenario::Style;
-use khz_robot::config::Limits;
 use khz_robot::controllers::Hold;
 use khz_robot::parameters::Parameter;
+use khz_robot::supervisor::Limits;
 use khz_robot::time::VirtualTime;
 use khz_robot::{ControlError, Controller, PositionCommand, RobotConfig, RobotState, ServoCommand};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicUsize, Ordering};

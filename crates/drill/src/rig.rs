@@ -8,14 +8,13 @@ use khz_emu::World;
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, LinkError, Received};
 use khz_robot::assemble::{self, Links};
-use khz_robot::config::Clock;
 use khz_robot::door::Made;
 use khz_robot::live::Console;
-use khz_robot::ready;
-use khz_robot::supervisor::{Cause, Supervisor};
+use khz_robot::supervisor::Cause;
 use khz_robot::tick::{Machine, TickTiming};
 use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{Controller, RobotConfig};
+use khz_robot::timing::Clock;
+use khz_robot::{Controller, RobotConfig, ready};
 use khz_wire::Frame;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -134,7 +133,7 @@ impl Rig {
         if let Some(monitor) = &monitor {
             lock(&stage).world.attach(Box::new(MonitorProbe(Arc::clone(monitor))));
         }
-        let supervisor = Supervisor::of(supervised);
+        let supervisor = assemble::supervisor(supervised);
         let bus_deadline_ns = config.timing.bus_deadline_ns();
         let mut machine = Machine::new(links.links, cycle, supervisor, controller, state, bus_deadline_ns);
         let console = Arc::new(Console::new(Clock::Virtual));

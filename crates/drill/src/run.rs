@@ -15,10 +15,10 @@ use super::violation::{Invariant, Violated};
 use khz_emu::injection::{Injection, Refused};
 use khz_emu::noise::Noise;
 use khz_link::faults::{Direction, Fault as WireFault, FaultEffect};
-use khz_robot::config::Clock;
 use khz_robot::parameters::{Intake, LiveParameters};
 use khz_robot::supervisor::{Cause, Phase, Transition};
 use khz_robot::time::VirtualTime;
+use khz_robot::timing::Clock;
 use khz_robot::{Controller, Doing, RobotConfig};
 use std::sync::{Arc, Mutex};
 

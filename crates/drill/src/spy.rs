@@ -3,7 +3,7 @@
 
 use khz_link::Received;
 use khz_robot::RobotConfig;
-use khz_robot::config::Limits;
+use khz_robot::supervisor::Limits;
 use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value};
 use std::f64::consts::TAU;
 

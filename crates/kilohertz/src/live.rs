@@ -3,8 +3,8 @@
 
 use crate::robot::Run;
 use khz_page::{duration, grouped};
-use khz_robot::config::Clock;
 use khz_robot::session::Session;
+use khz_robot::timing::Clock;
 use khz_robot::viewer::Viewer;
 use khz_rt::Summary;
 use khz_run::record::Tick;

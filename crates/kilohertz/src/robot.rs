@@ -1,11 +1,10 @@
 //! A robot file and a controller become a run, the run a summary, a log and a report.
 
-use crate::live;
 use crate::output::{self, OutputError};
-use crate::signals;
+use crate::{live, signals};
 use khz_measure::run::page::RunData;
 use khz_measure::run::{RunSummary, page_data};
-use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig};
+use khz_robot::config::{ConfigError, QUADRUPED, RobotConfig};
 use khz_robot::controller::{ControlError, Controller};
 use khz_robot::launch::{Launch, LaunchError, LaunchOptions};
 use khz_robot::live::Console;
@@ -15,6 +14,7 @@ use khz_robot::run::Observer;
 use khz_robot::session::{Outcome, Session, SessionError};
 use khz_robot::steer::Steering;
 use khz_robot::tick::Failure;
+use khz_robot::timing::Clock;
 use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_robot::{RobotState, ServoCommand};
 use khz_run::record::Tick;

@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout)]
 
 use khz_link::{Imu, ImuSample, Link, LinkError, Received, Request};
-use khz_robot::config::{Clock, RobotConfig};
+use khz_robot::config::RobotConfig;
 use khz_robot::controller::Controller;
 use khz_robot::live::Console;
 use khz_robot::parameters::{Intake, LiveParameters, Parameter};
@@ -17,6 +17,7 @@ use khz_robot::state::RobotState;
 use khz_robot::supervisor::Phase;
 use khz_robot::tick::{Machine, TickTiming};
 use khz_robot::time::{Time, VirtualTime};
+use khz_robot::timing::Clock;
 use khz_robot::{ControlError, ServoCommand, assemble};
 use khz_rt::Disturbance;
 use khz_run::record;

@@ -98,9 +98,9 @@ fn declaration(parameter: &Parameter, value: f64) -> Value {
 mod tests {
     use super::*;
     use khz_robot::RobotConfig;
-    use khz_robot::config::Clock;
     use khz_robot::parameters::{Intake, settle};
     use khz_robot::supervisor::Phase;
+    use khz_robot::timing::Clock;
 
     const ROBOT: &str =
         "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n";

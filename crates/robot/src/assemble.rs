@@ -1,12 +1,12 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
-use crate::config::{ControllerConfig, ImuLink, RobotConfig};
-use crate::controller::Controller;
+use crate::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig};
+use crate::controller::{Controller, JointInfo, RobotInfo};
 use crate::controllers::{Hold, Sine, StandAndSquat, Walk};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
 use crate::links::{Around, LinkConfig, LinkKind};
 use crate::state::RobotState;
-use crate::supervisor::{Cause, Supervisor};
+use crate::supervisor::{Cause, Joint, Supervisor};
 use crate::tick::Machine;
 use khz_emu::{EmulatedLink, WireKind, World};
 use khz_link::faults::{Fault, Faults};
@@ -48,8 +48,7 @@ pub fn machine_on(config: &RobotConfig, controller: Box<dyn Controller>, link: B
 /// Builds the machine of a robot file on links that are open.
 pub fn put_together(config: &RobotConfig, controller: Box<dyn Controller>, links: Links) -> Machine {
     let (cycle, state) = (cycle(config, &links), state(config));
-    let supervisor = Supervisor::of(config);
-    Machine::new(links.links, cycle, supervisor, controller, state, config.timing.bus_deadline_ns())
+    Machine::new(links.links, cycle, supervisor(config), controller, state, config.timing.bus_deadline_ns())
 }
 
 /// The bus cycle of a robot file on links that are open.
@@ -69,6 +68,26 @@ fn pace_frame(config: &RobotConfig, links: &Links) -> Option<PaceFrame> {
     let bus = config.buses.iter().position(|bus| timing.pace_bus.as_ref() == Some(&bus.name))?;
     let (link, channel) = links.places[bus];
     Some(PaceFrame { link, channel, id: timing.pace_id? })
+}
+
+/// The supervisor of the robot of a file, with its thresholds and limits.
+pub fn supervisor(config: &RobotConfig) -> Supervisor {
+    let joint =
+        |servo: &ServoConfig| Joint::new(&servo.limits, &servo.family(), &servo.mounting(), servo.timeout());
+    let bearable_ns = (config.bearable_stall_s() * 1e9) as i64;
+    Supervisor::of(config.supervisor_settings(), config.servos.iter().map(joint).collect(), bearable_ns)
+}
+
+/// What a controller is told of the robot of a file.
+pub fn info(config: &RobotConfig) -> RobotInfo {
+    let joint = |servo: &ServoConfig| JointInfo { name: servo.name.clone(), limits: servo.limits.clone() };
+    RobotInfo {
+        name: config.name.clone(),
+        period_ns: config.timing.period_ns(),
+        joints: config.servos.iter().map(joint).collect(),
+        has_imu: config.imu.is_some(),
+        parameters: config.parameters.iter().filter_map(|(name, given)| given.declared(name)).collect(),
+    }
 }
 
 /// The state of the robot before anything is known.

@@ -7,10 +7,10 @@
 //! # Realtime contract
 //! [`Request::admit`] neither allocates nor locks nor reads a clock.
 
-use crate::config::Clock;
 use crate::parameters::ParameterError;
 use crate::state::Teleop;
 use crate::supervisor::{Phase, Supervisor};
+use crate::timing::Clock;
 use std::fmt;
 
 /// Something asked of a running robot.

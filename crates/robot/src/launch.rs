@@ -2,8 +2,8 @@
 
 use crate::assemble::{self, AssembleError, Links};
 use crate::companions::{Companion, Companions, Recording, Steered};
-use crate::config::{self, Clock, LoopConfig, RobotConfig};
-use crate::controller::{ControlError, Controller, Pipelined, RobotInfo};
+use crate::config::{self, RobotConfig};
+use crate::controller::{ControlError, Controller, Pipelined};
 use crate::draft;
 use crate::live::{Channel, Console, Wiring};
 use crate::operator::{self, Heartbeat, Listener, OperatorError};
@@ -14,6 +14,7 @@ use crate::run::Observer;
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
 use crate::steer::{Receiver, Steering};
 use crate::tick::Machine;
+use crate::timing::{Clock, LoopConfig};
 use crate::watchdogs::{WatchdogError, Watchdogs};
 use khz_rt::{Passport, Setup};
 use std::os::fd::OwnedFd;
@@ -230,7 +231,7 @@ fn machine(
     links: Links,
 ) -> Result<(Machine, Vec<Parameter>), LaunchError> {
     let mut controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
-    let info = RobotInfo::of(config);
+    let info = assemble::info(config);
     controller.prepare(&info).map_err(LaunchError::Prepare)?;
     let list = parameters::settle(controller.parameters(), info.parameters, &config.parameters)?;
     let (controller, list) = threaded(config, controller, list)?;

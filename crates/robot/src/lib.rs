@@ -30,6 +30,7 @@ pub mod supervisor;
 mod sync;
 pub mod tick;
 pub mod time;
+pub mod timing;
 pub mod viewer;
 mod waited;
 pub mod watchdogs;

@@ -3,11 +3,11 @@
 //! To the viewer go the recorder's datagrams, as by `log.stream`, and replies; from it come requests ([`khz_run::channel`]). A thread at normal priority serves it; a viewer that is stuck or dead
 //! delays nobody, and the robot goes on.
 
-use crate::config::Clock;
 use crate::door::{self, Made};
 use crate::parameters::{LiveParameters, ParameterError, Receipt, source};
 use crate::steer::{InputCounts, Steering};
 use crate::supervisor::Phase;
+use crate::timing::Clock;
 use crate::waited::{PATIENCE_NS, Waited, wait};
 use khz_rt::now_ns;
 use khz_run::channel::{Answer, Ask, MAX_REQUEST, Reply, Request, Teleop, What};

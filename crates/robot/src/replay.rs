@@ -1,8 +1,8 @@
 //! A recorded run once more: its states for a controller, or its commands for simulated servos.
 
 use crate::assemble;
-use crate::config::{Mode, RobotConfig};
-use crate::controller::{ControlError, Controller, RobotInfo, hold_still};
+use crate::config::RobotConfig;
+use crate::controller::{ControlError, Controller, hold_still};
 use crate::controllers::{Hold, HoldParameters};
 use crate::parameters::{self, Parameter, ParameterError};
 use crate::ready::NotReady;
@@ -10,6 +10,7 @@ use crate::state::RobotState;
 use crate::supervisor::{Phase, Supervisor};
 use crate::tick::Machine;
 use crate::time::{Time, VirtualTime};
+use crate::timing::Mode;
 use khz_servo::ServoCommand;
 
 /// Why a recorded run cannot be repeated.
@@ -47,7 +48,7 @@ impl Rerun {
     /// # Errors
     /// It is not for this robot.
     pub fn new(config: &RobotConfig, mut controller: Box<dyn Controller>) -> Result<Self, ReplayError> {
-        let info = RobotInfo::of(config);
+        let info = assemble::info(config);
         controller.prepare(&info).map_err(ReplayError::Prepare)?;
         let parameters = parameters::settle(controller.parameters(), info.parameters, &config.parameters)
             .map_err(ReplayError::Parameter)?;
@@ -55,7 +56,7 @@ impl Rerun {
         Ok(Self {
             controller,
             parameters,
-            supervisor: Supervisor::of(config),
+            supervisor: assemble::supervisor(config),
             beside: (config.timing.mode == Mode::Pipelined).then(|| stop.clone()),
             commands: stop,
             is_first: true,

@@ -1,6 +1,5 @@
 //! A whole run: opens the links, starts the recorder and the loop's thread, and tells how it went.
 
-use crate::config::Clock;
 use crate::live::LiveSummary;
 use crate::parameters::Parameter;
 use crate::ready::NotReady;
@@ -8,6 +7,7 @@ use crate::recorder::Summary;
 use crate::run::{Observer, RunOptions, RunStats, Tick, run};
 use crate::tick::Machine;
 use crate::time::{RealTime, Receive, VirtualTime};
+use crate::timing::Clock;
 use khz_rt::late::{self, Window};
 use khz_rt::panics::{self, Panic};
 use khz_rt::{

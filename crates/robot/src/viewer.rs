@@ -3,7 +3,8 @@
 //! [`Options::start`] goes before the real-time set-up, which a child would inherit. What it returns for
 //! [`crate::launch::LaunchOptions::live`] never makes the loop wait.
 
-use crate::config::{Clock, RobotConfig};
+use crate::config::RobotConfig;
+use crate::timing::Clock;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};

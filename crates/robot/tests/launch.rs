@@ -249,7 +249,7 @@ fn a_session_that_is_dropped_brings_its_robot_down() {
     let phases = Arc::new(Mutex::new(Vec::new()));
     let observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Phases(Arc::clone(&phases)))];
     let settings = SessionSettings {
-        clock: khz_robot::config::Clock::Real,
+        clock: khz_robot::timing::Clock::Real,
         setup: Setup::ordinary(),
         wake: Wake::Sleep,
         receive: Receive::Poll,

@@ -346,7 +346,7 @@ fn a_log_has_what_may_be_changed_and_every_change_with_its_tick() {
     let mut config = robot("[parameters]\nkp_scale = { value = 0.5, max = 0.9 }");
     config.log.enabled = true;
     config.log.path = folder.path().join("log.tlog").display().to_string();
-    for mode in [khz_robot::config::Mode::Inline, khz_robot::config::Mode::Pipelined] {
+    for mode in [khz_robot::timing::Mode::Inline, khz_robot::timing::Mode::Pipelined] {
         config.timing.mode = mode;
         let launch = start(&config, None);
         let parameters = launch.parameters().clone();

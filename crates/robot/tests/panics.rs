@@ -58,7 +58,7 @@ fn panics_within_a_tick_are_reported_and_never_printed() {
 
     // On the machine's clock: the loop itself.
     let settings = SessionSettings {
-        clock: khz_robot::config::Clock::Real,
+        clock: khz_robot::timing::Clock::Real,
         setup: Setup::ordinary(),
         wake: Wake::Sleep,
         receive: Receive::Poll,

@@ -96,7 +96,7 @@ impl Scenario {
         let controller = Faulty { hold: Hold::default(), fault: self.fault };
         let machine = assemble::machine(&config, Box::new(controller))?;
         let settings = SessionSettings {
-            clock: khz_robot::config::Clock::Real,
+            clock: khz_robot::timing::Clock::Real,
             // Unlocked, so that fresh memory is not there before it is touched.
             setup: Setup { cpu: Some(cpu()), lock_memory: false, ..Setup::default() },
             wake: Wake::Hybrid,

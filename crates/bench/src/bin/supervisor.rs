@@ -21,7 +21,7 @@ fn main() -> Result<()> {
     let bench = Bench::from_args();
     let robot = RobotConfig::quadruped();
     let mut rig = Rig {
-        supervisor: Supervisor::of(&robot),
+        supervisor: assemble::supervisor(&robot),
         state: assemble::state(&robot),
         commands: vec![ServoCommand::Stop; 12],
         positions: robot.servos.iter().map(|servo| servo.joint.start).collect(),

@@ -2,9 +2,11 @@
 
 use super::whole::LOAD;
 use khz_link::ImuSample;
-use khz_robot::config::{Mode, Reaction, ServoConfig};
+use khz_robot::assemble;
+use khz_robot::config::{Reaction, ServoConfig};
 use khz_robot::state::{ImuState, RobotState};
 use khz_robot::supervisor::{Cause, Observation, Phase, Supervisor};
+use khz_robot::timing::Mode;
 use khz_robot::{Doing, PositionCommand, RobotConfig, ServoCommand, ServoState};
 
 /// A robot that must come down leaves control within so many ticks, …
@@ -63,7 +65,7 @@ impl Bench {
         };
         let well = robot.servos.iter().map(well).collect();
         Self {
-            supervisor: Supervisor::of(robot),
+            supervisor: assemble::supervisor(robot),
             state: RobotState::unknown(servos, robot.imu.is_some(), robot.timing.period_ns()),
             seen: Observation::default(),
             commands: vec![ServoCommand::Stop; servos],

@@ -3,9 +3,8 @@
 use super::DAMPING;
 use crate::fall::{self, Fault};
 use crate::rig::Rig;
-use khz_robot::config::Limits;
 use khz_robot::controllers::Hold;
-use khz_robot::supervisor::{Cause, Phase, SupervisorSettings};
+use khz_robot::supervisor::{Cause, Limits, Phase, SupervisorSettings};
 use khz_robot::time::VirtualTime;
 use khz_robot::{ControlError, Controller, PositionCommand, RobotConfig, RobotState, ServoCommand};
 

@@ -2,9 +2,10 @@
 
 use super::costs::{Inputs, Medium};
 use khz_page::duration;
-use khz_robot::config::{ImuLink, LinkConfig, Mode, RobotFile, usual_deadline_ns};
+use khz_robot::config::{ImuLink, LinkConfig, RobotFile};
 use khz_robot::links::{Adapter, WireKind};
 use khz_robot::time::LAST_LOOK_NS;
+use khz_robot::timing::{Mode, usual_deadline_ns};
 use khz_robot::{Occasion, RobotConfig};
 use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate};

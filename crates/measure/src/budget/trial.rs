@@ -11,7 +11,6 @@ use khz_page::duration;
 use khz_robot::RobotConfig;
 use khz_robot::assemble;
 use khz_robot::config::Arming;
-use khz_robot::controller::RobotInfo;
 use khz_robot::run::{Observer, RunOptions, Tick, run};
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::tick::Machine;
@@ -79,7 +78,7 @@ impl Trial {
 fn machine(robot: &RobotConfig) -> Result<Machine, String> {
     let world = robot.emulate().map_err(|error| error.to_string())?;
     let mut controller = assemble::controller(&robot.controller);
-    controller.prepare(&RobotInfo::of(robot)).map_err(|error| error.to_string())?;
+    controller.prepare(&assemble::info(robot)).map_err(|error| error.to_string())?;
     Ok(assemble::machine_on(robot, controller, Box::new(world)))
 }
 

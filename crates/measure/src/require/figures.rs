@@ -5,7 +5,7 @@ use super::{DURATION, Figure, Value};
 use crate::jitter::Measurement;
 use crate::run::{Pipelined, RunSummary};
 use khz_page::{has_percentile, share};
-use khz_robot::config::Clock;
+use khz_robot::timing::Clock;
 use khz_rt::Summary;
 use khz_rt::late::Causes;
 use khz_run::figures::{COUNTS, Needs, TIMES};

@@ -6,10 +6,6 @@ use khz_settings::{Problem, Reader, join, section, suggestion};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A servo that was silent for more ticks may have lost its power and be back unseen, on another turn: after so many queries
-/// without an answer most replies are not taken.
-pub const RESTART_UNSEEN: u32 = 24;
-
 /// One bus: a name, a link, and faults to inject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusConfig {

@@ -32,7 +32,6 @@ mod promises;
 mod reference;
 mod schema;
 mod servo;
-mod timing;
 mod values;
 mod varied;
 mod whole;
@@ -45,7 +44,9 @@ pub use crate::steer::TeleopConfig;
 pub use crate::supervisor::settings::{
     Arming, Descent, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings,
 };
+pub use crate::supervisor::{Limits, RESTART_UNSEEN};
 pub use crate::time::Receive;
+pub use crate::timing::{Clock, LoopConfig, Mode, usual_deadline_ns};
 pub use crate::watchdogs::settings::WatchdogSettings;
 pub use bus::*;
 pub use emulated::Simulation;
@@ -66,7 +67,6 @@ pub use khz_settings::{ConfigError, Key, Problem, Word};
 pub use reference::reference;
 pub use schema::schema;
 pub use servo::*;
-pub use timing::*;
 pub use varied::Variable;
 pub use whole::*;
 
@@ -227,7 +227,7 @@ impl RobotConfig {
     pub fn recoverable_stall_s(&self) -> Option<f64> {
         let recovers = self.supervisor.recover == Recover::On
             && self.supervisor.reactions.servo_fault == Reaction::Damp
-            && self.servos.iter().all(|servo| Timeout::of(servo).is_some());
+            && self.servos.iter().all(|servo| servo.timeout().is_some());
         recovers.then_some(crate::supervisor::settings::LONGEST_RECOVERED_NS as f64 * 1e-9)
     }
 

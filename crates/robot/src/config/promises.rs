@@ -1,7 +1,7 @@
 //! What a file may say, but what gives up a promise of `docs/safety.md`.
 
 use super::families::written;
-use super::{Format, Reaction, Reactions, Recover, RobotConfig, ServoConfig, Timeout};
+use super::{Format, Reaction, Reactions, Recover, RobotConfig, ServoConfig};
 use khz_settings::{Problem, Reader};
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ const RULES: &[Rule] = &[
     Rule {
         keys: &["supervisor.recover"],
         applies: |robot, servo| {
-            let first = robot.servos.iter().find(|servo| Timeout::of(servo).is_none());
+            let first = robot.servos.iter().find(|servo| servo.timeout().is_none());
             robot.supervisor.recover == Recover::On && first.is_some_and(|first| std::ptr::eq(first, servo))
         },
         title: "`recover` does nothing: a servo cannot be switched on again within a run, or its joint not be brought back",

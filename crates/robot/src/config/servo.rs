@@ -1,7 +1,8 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
+use crate::supervisor::{Limits, Timeout};
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
-use khz_servo::{Doing, Mounting};
+use khz_servo::Mounting;
 use khz_settings::section;
 
 pub use khz_servo::FamilyName;
@@ -30,34 +31,20 @@ impl ServoConfig {
         if self.command.watchdog == Format::None { 0.0 } else { self.watchdog_s }
     }
 
+    /// How it times out; `None`: it is not switched on again. A joint is brought back to its target under its velocity limit, and what
+    /// is not measured cannot be judged.
+    pub fn timeout(&self) -> Option<Timeout> {
+        let (family, after_s) = (self.family(), self.sent_watchdog_s());
+        let is_kept = self.limits.velocity.is_some() && self.carries().velocity_asked;
+        let (doing, fault) = family.settings().timed_out_as().filter(|_| is_kept && after_s > 0.0)?;
+        let torque = self.limits.torque.unwrap_or(f64::INFINITY);
+        let reach = family.settings().reach_of(torque)?;
+        Some(Timeout { after_ns: (after_s * 1e9) as i64, doing, fault, reach })
+    }
+
     /// How it is mounted on its joint.
     pub fn mounting(&self) -> Mounting {
         Mounting { sign: f64::from(self.sign), offset: self.offset }
-    }
-}
-
-/// How a servo times out, where it may be switched on again within a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeout {
-    /// It has received nothing for so long, ns.
-    pub after_ns: i64,
-    /// What it reports then, …
-    pub doing: Doing,
-    /// … and the code of the fault.
-    pub fault: u32,
-    /// How far its target can be from it, rad, while its position gain exerts no more than its greatest torque.
-    pub reach: f64,
-}
-
-impl Timeout {
-    /// `None`: it may not. A joint is brought back to its target under its velocity limit, and what is not measured cannot be judged.
-    pub fn of(servo: &ServoConfig) -> Option<Self> {
-        let (family, after_s) = (servo.family(), servo.sent_watchdog_s());
-        let is_kept = servo.limits.velocity.is_some() && servo.carries().velocity_asked;
-        let (doing, fault) = family.settings().timed_out_as().filter(|_| is_kept && after_s > 0.0)?;
-        let torque = servo.limits.torque.unwrap_or(f64::INFINITY);
-        let reach = family.settings().reach_of(torque)?;
-        Some(Self { after_ns: (after_s * 1e9) as i64, doing, fault, reach })
     }
 }
 
@@ -114,20 +101,5 @@ section! {
         device: DeviceConfig = DeviceConfig::default(), "";
         /// How the emulated servo warms up.
         heat: HeatConfig = HeatConfig::default(), "";
-    }
-}
-
-section! {
-    /// `limits` of a servo. A limit that is not set does not exist. safety.md describes how each limit is enforced.
-    Limits {
-        /// `[min, max]`: minimum and maximum joint angle. If a joint starts outside, the robot is not armed; if a
-        /// joint leaves the limits under control, the robot is brought down (`position_tolerance`). Targets are
-        /// clamped to the limits.
-        position: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
-        /// Maximum speed of the joint: a target moves no faster, and a joint that does brings the robot down
-        /// (`velocity_factor`). Without it a target may jump.
-        velocity: Option<f64> = None, "rad/s", 0.001 => 1000.0;
-        /// Maximum torque.
-        torque: Option<f64> = None, "N·m", 0.001 => 1000.0;
     }
 }

@@ -1,4 +1,4 @@
-//! `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
+//! `[robot]`, `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
 
 use super::BodyConfig;
 use crate::controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
@@ -7,6 +7,14 @@ use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};
 use std::ops::Range;
 use toml::de::DeTable;
+
+section! {
+    /// `[robot]`: the name of the machine.
+    RobotSection {
+        /// Name of the machine, for logs and reports.
+        name: String = "robot".to_owned(), "";
+    }
+}
 
 words! {
     /// Where the IMU is.

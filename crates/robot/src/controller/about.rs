@@ -1,7 +1,7 @@
 //! What a controller knows of its robot.
 
-use crate::config::{Limits, RobotConfig};
 use crate::parameters::Parameter;
+use crate::supervisor::Limits;
 
 /// What a controller knows of its robot before the loop starts.
 #[derive(Clone, Debug)]
@@ -28,21 +28,6 @@ pub struct JointInfo {
 }
 
 impl RobotInfo {
-    /// The robot of a file.
-    pub fn of(config: &RobotConfig) -> Self {
-        let joint = |servo: &crate::config::ServoConfig| JointInfo {
-            name: servo.name.clone(),
-            limits: servo.limits.clone(),
-        };
-        Self {
-            name: config.name.clone(),
-            period_ns: config.timing.period_ns(),
-            joints: config.servos.iter().map(joint).collect(),
-            has_imu: config.imu.is_some(),
-            parameters: config.parameters.iter().filter_map(|(name, given)| given.declared(name)).collect(),
-        }
-    }
-
     /// A parameter that the robot file declares. Keep it: [`Parameter::get`] is the value in force.
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 
 use super::ticket::{Answers, Asking, Fate, Taking, tickets};
 use super::{Parameter, ParameterError, find};
-use crate::config::Clock;
 use crate::door::{Made, Request as Asked};
 use crate::supervisor::Phase;
+use crate::timing::Clock;
 use arrayvec::{ArrayString, ArrayVec};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

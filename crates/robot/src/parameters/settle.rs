@@ -66,13 +66,12 @@ fn narrow(parameter: &mut Parameter, settings: &ParameterSettings) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RobotConfig;
+    use crate::parameters::settings::read_parameters;
 
+    /// What stands below `[parameters]`.
     fn file(text: &str) -> ParametersConfig {
-        let text = format!(
-            "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n[parameters]\n{text}"
-        );
-        RobotConfig::parse(&text, "test").unwrap_or_else(|error| panic!("{error}")).parameters
+        let read = khz_settings::parse(text, "test", |table, reader| read_parameters(table, "", reader));
+        read.unwrap_or_else(|error| panic!("{error}")).0
     }
 
     fn gain() -> Vec<Parameter> {

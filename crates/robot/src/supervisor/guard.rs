@@ -147,10 +147,9 @@ fn heat_share(celsius: f64, settings: &SupervisorSettings) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RobotConfig;
-    use crate::supervisor::joint::Bounds;
-    use khz_servo::ServoState;
-    use khz_servo::{Doing, Quantity};
+    use crate::supervisor::joint::{Bounds, Limits};
+    use khz_servo::moteus::{self, CommandFormat, Format};
+    use khz_servo::{Doing, Family, Mounting, Quantity, ServoState};
     use khz_wire::{Class, Resolution};
     use std::f64::consts::TAU;
 
@@ -341,11 +340,10 @@ mod tests {
 
     #[test]
     fn a_little_torque_does_not_become_none_by_rounding() {
-        let text = "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\n\
-                    command.max_torque = \"int8\"\nlimits.torque = 0.9";
-        let robot = RobotConfig::parse(text, "test").unwrap();
+        let limits = Limits { torque: Some(0.9), ..Limits::default() };
+        let command = CommandFormat { max_torque: Format::Int8, ..CommandFormat::default() };
         let mut bench = Bench::new(Bounds::NONE);
-        bench.joints = vec![Joint::of(&robot.servos[0])];
+        bench.joints = vec![moteus(&limits, command, &Mounting::default())];
         bench.state.servos[0].temperature = 67.0;
         assert_eq!(bench.check(PositionCommand::hold(0.0)).max_torque, 0.5);
         assert_eq!(
@@ -428,6 +426,12 @@ mod tests {
         assert!((most(90.0) - 5.0 * 0.3).abs() < 1e-9);
     }
 
+    /// A joint whose commands travel so.
+    fn moteus(limits: &Limits, command: CommandFormat, mounting: &Mounting) -> Joint {
+        let family = Family::Moteus(moteus::Settings { command, ..moteus::Settings::default() });
+        Joint::new(limits, &family, mounting, None)
+    }
+
     /// Joint angle of a target as the servo receives it.
     fn received(joint: f64, sign: f64, offset: f64, format: Resolution) -> f64 {
         let turns = sign * (joint - offset) / TAU;
@@ -436,24 +440,24 @@ mod tests {
 
     #[test]
     fn a_target_at_a_limit_is_not_rounded_beyond_it() {
-        let formats =
-            [("int8", Resolution::Int8), ("int16", Resolution::Int16), ("float", Resolution::Float)];
-        for ((name, format), sign, offset) in formats
+        let formats = [
+            (Format::Int8, Resolution::Int8),
+            (Format::Int16, Resolution::Int16),
+            (Format::Float, Resolution::Float),
+        ];
+        for ((position, format), sign, offset) in formats
             .into_iter()
-            .flat_map(|f| [1, -1].map(|s| (f, s)))
+            .flat_map(|f| [1.0, -1.0].map(|s| (f, s)))
             .flat_map(|(f, s)| [0.0, 0.3, -1.0, 2.2].map(|offset| (f, s, offset)))
         {
-            let text = format!(
-                "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\nsign = {sign}\n\
-                 offset = {offset}\ncommand.position = \"{name}\"\nlimits.position = [-0.5123, 0.4987]"
-            );
-            let robot = RobotConfig::parse(&text, "test").unwrap();
+            let limits = Limits { position: Some([-0.5123, 0.4987]), ..Limits::default() };
+            let command = CommandFormat { position, ..CommandFormat::default() };
             let mut bench = Bench::new(Bounds::NONE);
-            bench.joints = vec![Joint::of(&robot.servos[0])];
+            bench.joints = vec![moteus(&limits, command, &Mounting { sign, offset })];
             for target in [-9.0, -0.5123, 0.4987, 9.0] {
                 let sent = bench.check(PositionCommand::hold(target)).position;
-                let joint = received(sent, f64::from(sign), offset, format);
-                assert!((-0.5123..=0.4987).contains(&joint), "{joint} rad as {name}, {sign}, {offset}");
+                let joint = received(sent, sign, offset, format);
+                assert!((-0.5123..=0.4987).contains(&joint), "{joint} rad as {position:?}, {sign}, {offset}");
             }
             // Rounding is no cutting.
             assert_eq!(bench.guard.clamped(), 2);

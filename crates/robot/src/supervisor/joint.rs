@@ -1,7 +1,35 @@
-//! What the robot file says about one joint, as the supervisor needs it.
+//! What the supervisor knows of one joint.
 
-use crate::config::{Limits, ServoConfig, Timeout};
-use khz_servo::Carries;
+use khz_servo::{Carries, Doing, Family, Mounting};
+use khz_settings::section;
+
+section! {
+    /// `limits` of a servo. A limit that is not set does not exist. safety.md describes how each limit is enforced.
+    Limits {
+        /// `[min, max]`: minimum and maximum joint angle. If a joint starts outside, the robot is not armed; if a
+        /// joint leaves the limits under control, the robot is brought down (`position_tolerance`). Targets are
+        /// clamped to the limits.
+        position: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
+        /// Maximum speed of the joint: a target moves no faster, and a joint that does brings the robot down
+        /// (`velocity_factor`). Without it a target may jump.
+        velocity: Option<f64> = None, "rad/s", 0.001 => 1000.0;
+        /// Maximum torque.
+        torque: Option<f64> = None, "N·m", 0.001 => 1000.0;
+    }
+}
+
+/// How a servo times out, where it may be switched on again within a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeout {
+    /// It has received nothing for so long, ns.
+    pub after_ns: i64,
+    /// What it reports then, …
+    pub doing: Doing,
+    /// … and the code of the fault.
+    pub fault: u32,
+    /// How far its target can be from it, rad, while its position gain exerts no more than its greatest torque.
+    pub reach: f64,
+}
 
 /// Limits of one servo; infinite where there is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,13 +95,12 @@ impl Joint {
         timeout: None,
     };
 
-    /// A servo of a robot file.
-    pub fn of(servo: &ServoConfig) -> Self {
-        let bounds = Bounds::of(&servo.limits);
-        let (family, mounting) = (servo.family(), servo.mounting());
-        let [low, high] = family.settings().targets(bounds.position, &mounting);
+    /// A servo with these limits, of this family, mounted so.
+    pub fn new(limits: &Limits, family: &Family, mounting: &Mounting, timeout: Option<Timeout>) -> Self {
+        let (bounds, settings) = (Bounds::of(limits), family.settings());
+        let [low, high] = settings.targets(bounds.position, mounting);
         // Limits less than a step apart hold no target; `khz check` says so.
         let target = if low <= high { [low, high] } else { bounds.position };
-        Self { bounds, target, carries: family.settings().carries(&mounting), timeout: Timeout::of(servo) }
+        Self { bounds, target, carries: settings.carries(mounting), timeout }
     }
 }

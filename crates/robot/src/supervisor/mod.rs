@@ -32,20 +32,18 @@ mod tests;
 mod watch;
 
 pub use cause::{Cause, Transition, Transitions, Trigger};
-pub use joint::Bounds;
+pub use joint::{Bounds, Joint, Limits, Timeout};
 pub use khz_run::Phase;
 pub use khz_servo::Quantity;
 pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings};
-pub use watch::LONGEST_STALL_NS;
+pub use watch::{LONGEST_STALL_NS, RESTART_UNSEEN};
 pub(crate) use watch::{OFF_REPLIES, STILL_WAY};
 
-use crate::config::RobotConfig;
 use crate::cycle::CycleResult;
 use crate::door::Request;
 use crate::state::RobotState;
 use bring_up::BringUp;
 use guard::Guard;
-use joint::Joint;
 use khz_servo::{Doing, ServoCommand, ServoState};
 use recover::{Progress, Recovery};
 use std::fmt;
@@ -177,11 +175,9 @@ impl Supervisor {
         Self::with_joints(settings, vec![Joint::UNLIMITED; servos])
     }
 
-    /// Watches the robot of a file, with its thresholds and limits.
-    pub fn of(robot: &RobotConfig) -> Self {
-        let joints = robot.servos.iter().map(Joint::of).collect();
-        let bearable_ns = Fixed((robot.bearable_stall_s() * 1e9) as i64);
-        Self { bearable_ns, ..Self::with_joints(robot.supervisor_settings(), joints) }
+    /// Watches these joints. `bearable_ns`: how long the loop may be held up before servos act by themselves.
+    pub fn of(settings: SupervisorSettings, joints: Vec<Joint>, bearable_ns: i64) -> Self {
+        Self { bearable_ns: Fixed(bearable_ns), ..Self::with_joints(settings, joints) }
     }
 
     fn with_joints(settings: SupervisorSettings, joints: Vec<Joint>) -> Self {

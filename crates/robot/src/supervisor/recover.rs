@@ -7,11 +7,10 @@
 //! is the measured position with the preload that the joint had before. Meanwhile the controller is not asked. What is not as it should
 //! be, or takes too long, brings the robot down as without it.
 
-use super::joint::Joint;
+use super::joint::{Joint, Timeout};
 use super::settings::LONGEST_RECOVERED_NS;
 use super::watch::is_reported;
 use super::{Cause, Observation};
-use crate::config::Timeout;
 use crate::state::RobotState;
 use arrayvec::ArrayVec;
 use khz_servo::{Doing, PositionCommand, ServoCommand, ServoState};

@@ -377,13 +377,7 @@ fn a_failing_controller_damps() {
 
 #[test]
 fn at_low_rates_one_lost_reply_is_no_silence() {
-    let settings = |rate_hz| {
-        let text = format!(
-            "[loop]\nrate_hz = {rate_hz}\n[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\n\
-             id = 1\nwatchdog_s = 0.5"
-        );
-        RobotConfig::parse(&text, "test").unwrap().supervisor_settings()
-    };
+    let settings = |rate_hz: i64| SupervisorSettings::default().at(1_000_000_000 / rate_hz, 0.5);
     let silences =
         |rate_hz| [settings(rate_hz).stale_ns() / 1_000_000, settings(rate_hz).imu_silent_ns() / 1_000_000];
     assert_eq!([silences(1000), silences(50), silences(10)], [[50, 20], [70, 70], [350, 350]]);

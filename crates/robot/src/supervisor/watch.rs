@@ -2,13 +2,16 @@
 
 use super::joint::Joint;
 use super::{Cause, Observation, Phase, SupervisorSettings, Trigger};
-use crate::config::RESTART_UNSEEN;
 use crate::state::{ImuState, RobotState};
 use khz_link::ImuSample;
 use khz_servo::{Doing, Fault, Quantity, Refused, ServoCommand, ServoState, Track};
 
 /// What is wrong in one tick: at most one cause per trigger.
 pub type Findings = [Option<Cause>; Trigger::COUNT];
+
+/// A servo that was silent for more ticks may have lost its power and be back unseen, on another turn: after so many queries
+/// without an answer most replies are not taken.
+pub const RESTART_UNSEEN: u32 = 24;
 
 /// Replies in which a servo may still be stopped after it was commanded to move: the first reads its mode before it takes
 /// the command, and a command may be lost.

@@ -5,6 +5,7 @@
 
 use crate::events::{Event, ServoEvent, Tick};
 use crate::key::{Caps, EPOCH_NS, Key, key};
+use khz_robot::assemble;
 use khz_robot::config::RobotConfig;
 use khz_robot::door::{self, Made, RULES, Request};
 use khz_robot::parameters::Source;
@@ -151,7 +152,7 @@ fn waiting_robot() -> RobotConfig {
 fn explore(most_states: usize) -> Result<(usize, [usize; 7]), String> {
     let robot = waiting_robot();
     let mut tick = Tick::new(1, PERIOD_NS);
-    let supervisor = Supervisor::of(&robot);
+    let supervisor = assemble::supervisor(&robot);
     let first = World { supervisor, now_ns: EPOCH_NS, shown: Phase::Init, held: None, asked_ns: None };
     let mut known = HashMap::from([(first.key(), 0)]);
     let mut worlds = vec![(first, 0, Happens::Frozen)];

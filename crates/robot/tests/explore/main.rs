@@ -13,8 +13,9 @@ mod laws;
 mod search;
 
 use events::{CommandEvent, Event, ServoEvent};
+use khz_robot::assemble;
 use khz_robot::config::RobotConfig;
-use khz_robot::supervisor::{Phase, Supervisor};
+use khz_robot::supervisor::Phase;
 use search::{Scope, Seen, explore};
 
 const PERIOD_NS: i64 = 50_000_000;
@@ -75,7 +76,7 @@ fn explored_with(
 ) {
     let robot = robot(servos, reactions, recover);
     let scope = Scope {
-        supervisor: Supervisor::of(&robot),
+        supervisor: assemble::supervisor(&robot),
         settings: robot.supervisor_settings(),
         servos,
         period_ns: PERIOD_NS,

@@ -2,7 +2,6 @@
 
 use khz_emu::World;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
-use khz_robot::config::Clock;
 use khz_robot::controller::Controller;
 use khz_robot::controllers::Hold;
 use khz_robot::live::Console;
@@ -15,6 +14,7 @@ use khz_robot::steer::Steering;
 use khz_robot::supervisor::{Arming, Cause, Phase};
 use khz_robot::tick::Machine;
 use khz_robot::time::{Time, VirtualTime};
+use khz_robot::timing::Clock;
 use khz_robot::{ControlError, Doing, RobotConfig, ServoCommand, Teleop, assemble};
 use khz_wire::{Frame, Request};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,18 +1,21 @@
 //! Servos and sensors that do not do what they are commanded to do, or report what cannot be.
 
 use super::*;
+use khz_servo::moteus::{self, Format, QueryFormat};
+use khz_servo::{Family, Mounting};
 
 #[test]
 fn a_velocity_nobody_asked_for_is_no_lie() {
-    for (format, phase) in [("none", Phase::Active), ("float", Phase::Damping)] {
-        let servo = |name, id| format!("[[servo]]\nname = \"{name}\"\nbus = \"main\"\nid = {id}\n");
-        let text = format!(
-            "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nquery.velocity = \"{format}\"\n{}{}",
-            servo("pan", 1),
-            servo("tilt", 2)
-        );
+    for (velocity, phase) in [(Format::None, Phase::Active), (Format::Float, Phase::Damping)] {
+        let query = QueryFormat { velocity, ..QueryFormat::default() };
+        let family = Family::Moteus(moteus::Settings { query, ..moteus::Settings::default() });
+        let joint = Joint::new(&Limits::default(), &family, &Mounting::default(), None);
         let mut bench = Bench::active(|_| {});
-        bench.supervisor = Supervisor::of(&RobotConfig::parse(&text, "test").unwrap());
+        bench.supervisor = Supervisor::of(
+            SupervisorSettings::default().at(PERIOD_NS, 0.5),
+            vec![joint; 2],
+            LONGEST_STALL_NS,
+        );
         bench.run(600, |_| {});
         assert_eq!(bench.tick(|bench| bench.state.servos[1].velocity = f64::NAN), phase);
     }

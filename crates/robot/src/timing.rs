@@ -1,16 +1,8 @@
-//! `[robot]` and `[loop]`: who the machine is, and how its loop keeps time.
+//! `[loop]`: how the loop keeps time.
 
 use crate::time::Receive;
 use khz_rt::{Overrun, Policy, Wake};
 use khz_settings::{nanoseconds, section, words};
-
-section! {
-    /// `[robot]`: the name of the machine.
-    RobotSection {
-        /// Name of the machine, for logs and reports.
-        name: String = "robot".to_owned(), "";
-    }
-}
 
 words! {
     /// Where the controller runs.
