@@ -7,8 +7,8 @@
 
 use khz_link::{Imu, ImuSample, Link, LinkError, Received, Request};
 use khz_robot::config::RobotConfig;
+use khz_robot::console::Console;
 use khz_robot::controller::Controller;
-use khz_robot::live::Console;
 use khz_robot::parameters::{Intake, LiveParameters, Parameter};
 use khz_robot::recorder::{Plan, Recorder};
 use khz_robot::records::RunLog;

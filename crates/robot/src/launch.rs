@@ -3,9 +3,10 @@
 use crate::assemble::{self, AssembleError, Links};
 use crate::companions::{Companion, Companions, Recording, Steered};
 use crate::config::{self, RobotConfig};
+use crate::console::Console;
 use crate::controller::{ControlError, Controller, Pipelined};
 use crate::draft;
-use crate::live::{Channel, Console, Wiring};
+use crate::live::{Channel, Wiring};
 use crate::operator::{self, Heartbeat, Listener, OperatorError};
 use crate::parameters::{self, Intake, LiveParameters, Parameter, ParameterError};
 use crate::recorder::{Plan, RecorderError};

@@ -4,6 +4,7 @@
 pub mod assemble;
 mod companions;
 pub mod config;
+pub mod console;
 pub mod controller;
 pub mod controllers;
 pub mod cycle;

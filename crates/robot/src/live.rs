@@ -3,11 +3,11 @@
 //! To the viewer go the recorder's datagrams, as by `log.stream`, and replies; from it come requests ([`khz_run::channel`]). A thread at normal priority serves it; a viewer that is stuck or dead
 //! delays nobody, and the robot goes on.
 
+use crate::console::Console;
 use crate::door::{self, Made};
 use crate::parameters::{LiveParameters, ParameterError, Receipt, source};
 use crate::steer::{InputCounts, Steering};
 use crate::supervisor::Phase;
-use crate::timing::Clock;
 use crate::waited::{PATIENCE_NS, Waited, wait};
 use khz_rt::now_ns;
 use khz_run::channel::{Answer, Ask, MAX_REQUEST, Reply, Request, Teleop, What};
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 /// Requests that are looked at within a second.
@@ -29,63 +29,6 @@ const ARMING_NS: i64 = 600_000_000;
 /// Replies that may be due at once, and stops among them for which there is room beside.
 const DUE: usize = 256;
 const STOPS: usize = 1024;
-
-/// No request is pending.
-const NEVER: i64 = i64::MIN;
-
-/// What people beside the loop see of it, and whether they asked it to arm.
-#[derive(Debug)]
-pub struct Console {
-    tick: AtomicU64,
-    phase: AtomicU8,
-    /// When the request to arm was decided that no tick has taken yet.
-    arm_ns: AtomicI64,
-    clock: Clock,
-}
-
-impl Console {
-    /// Of a loop that has not ticked yet, and runs by this clock.
-    pub const fn new(clock: Clock) -> Self {
-        Self { tick: AtomicU64::new(0), phase: AtomicU8::new(0), arm_ns: AtomicI64::new(NEVER), clock }
-    }
-
-    /// The number of the last tick, and the phase after it.
-    pub fn seen(&self) -> (u64, Phase) {
-        let phase = usize::from(self.phase.load(Ordering::Relaxed));
-        (self.tick.load(Ordering::Relaxed), Phase::ALL[phase.min(Phase::ALL.len() - 1)])
-    }
-
-    /// Asks the robot to arm, with `supervisor.arming = "operator"`. Counts for 0.4 s from now.
-    ///
-    /// # Errors
-    /// It does not wait for that.
-    pub fn arm(&self) -> Result<(), ParameterError> {
-        let made = Made::now(self.clock);
-        self.arm_as(made, made.decided_ns)
-    }
-
-    /// As [`Console::arm`], of a request that was made some time before `now_ns`.
-    ///
-    /// # Errors
-    /// It is too old, or the robot does not wait for it.
-    pub fn arm_as(&self, made: Made, now_ns: i64) -> Result<(), ParameterError> {
-        door::Request::Arm.admit(made, now_ns, self.seen().1)?;
-        self.arm_ns.store(made.decided_ns, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// When the request to arm was decided that came since the last tick. Neither allocates nor waits.
-    pub(crate) fn asked_to_arm(&self) -> Option<i64> {
-        let is_asked = self.arm_ns.load(Ordering::Relaxed) != NEVER;
-        is_asked.then(|| self.arm_ns.swap(NEVER, Ordering::Relaxed))
-    }
-
-    /// After a tick. Neither allocates nor waits.
-    pub(crate) fn show(&self, tick: u64, phase: Phase) {
-        self.tick.store(tick, Ordering::Relaxed);
-        self.phase.store(phase as u8, Ordering::Relaxed);
-    }
-}
 
 /// What became of requests and replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -381,6 +324,7 @@ fn done(id: &Value, tick: u64) -> String {
 mod tests {
     use super::*;
     use crate::parameters::{Intake, Parameter};
+    use crate::timing::Clock;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use serde_json::json;
 

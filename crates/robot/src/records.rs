@@ -2,7 +2,7 @@
 
 use crate::assemble::{BusPlace, link_names, narrowed, places};
 use crate::config::{RobotConfig, RobotFile, ServoConfig};
-use crate::live::Console;
+use crate::console::Console;
 use crate::parameters::{Parameter, Taken};
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
 use crate::run::{Observer, Tick};

@@ -1,9 +1,9 @@
 //! One tick of the whole machine: cycle, supervisor, controller.
 
+use crate::console::Console;
 use crate::controller::{Beside, ControlError, Controller};
 use crate::cycle::{Cycle, CycleResult, Paced};
 use crate::door;
-use crate::live::Console;
 use crate::operator::Heartbeat;
 use crate::parameters::{Intake, Taken};
 use crate::ready::{self, NotReady};

@@ -2,9 +2,9 @@
 
 use khz_emu::World;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
+use khz_robot::console::Console;
 use khz_robot::controller::Controller;
 use khz_robot::controllers::Hold;
-use khz_robot::live::Console;
 use khz_robot::operator::Heartbeat;
 use khz_robot::parameters::{Intake, LiveParameters, Source};
 use khz_robot::records::RunLog;
