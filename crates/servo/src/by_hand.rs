@@ -4,9 +4,9 @@
 //!
 //! Nothing here is for the tick: everything allocates.
 
-use crate::{Fault, Mode, Mounting, PositionCommand};
+use crate::{Family, Fault, Mode, Mounting, PositionCommand};
 use khz_wire::{Frame, Request};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -283,6 +283,38 @@ pub struct Answer {
     pub damaged: Option<String>,
     /// Why the servo must not be driven, if what was asked shows it: no further request is sent.
     pub wrong: Option<String>,
+}
+
+/// A servo that was found on a bus.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Its bus, counted from 0.
+    pub bus: usize,
+    /// What it speaks.
+    pub family: Family,
+    /// What it said of itself; its id is in there.
+    pub answer: Answer,
+    /// From handing the request to the link until the first answer had arrived, ns.
+    pub round_trip_ns: i64,
+    /// What further answers to the same question said: other servos have the same id.
+    pub others: Vec<Answer>,
+}
+
+impl Found {
+    /// That several servos have this id, with their serial numbers where they are known.
+    pub fn twins(&self) -> Option<String> {
+        if self.others.is_empty() {
+            return None;
+        }
+        let all = std::iter::once(&self.answer).chain(&self.others);
+        let serials: BTreeSet<_> = all.filter_map(|answer| answer.identity.serial.as_deref()).collect();
+        let serials = if serials.len() > 1 {
+            format!(" (serial {})", Vec::from_iter(serials).join(", "))
+        } else {
+            String::new()
+        };
+        Some(format!("{} servos answer to id {}{serials}", self.others.len() + 1, self.answer.id))
+    }
 }
 
 /// Who a servo is.

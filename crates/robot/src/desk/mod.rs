@@ -6,7 +6,7 @@
 mod open;
 mod set;
 
-pub use khz_servo::by_hand::{Answer, Identity, Order, Wanted};
+pub use khz_servo::by_hand::{Answer, Found, Identity, Order, Wanted};
 pub use open::{hat_spi, is_robot_file};
 pub use set::Setting;
 
@@ -18,8 +18,8 @@ use khz_rt::{now_ns, wait_readable};
 use khz_servo::by_hand::Ask;
 use khz_servo::{Family, FamilyName, ServoPlan};
 use khz_wire::{Address, Frame, Request};
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::collections::btree_map::Entry;
 use std::mem::discriminant;
 use std::time::Duration;
 
@@ -145,38 +145,6 @@ pub struct Scan {
     pub timeout_ns: i64,
     /// Asks everybody at once, where family and bus allow it. Round trips then tell little.
     pub together: bool,
-}
-
-/// A servo that was found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// Its bus, counted from 0.
-    pub bus: usize,
-    /// What it speaks.
-    pub family: Family,
-    /// What it said of itself; its id is in there.
-    pub answer: Answer,
-    /// From handing the request to the link until the first answer had arrived, ns.
-    pub round_trip_ns: i64,
-    /// What further answers to the same question said: other servos have the same id.
-    pub others: Vec<Answer>,
-}
-
-impl Found {
-    /// That several servos have this id, with their serial numbers where they are known.
-    pub fn twins(&self) -> Option<String> {
-        if self.others.is_empty() {
-            return None;
-        }
-        let all = std::iter::once(&self.answer).chain(&self.others);
-        let serials: BTreeSet<_> = all.filter_map(|answer| answer.identity.serial.as_deref()).collect();
-        let serials = if serials.len() > 1 {
-            format!(" (serial {})", Vec::from_iter(serials).join(", "))
-        } else {
-            String::new()
-        };
-        Some(format!("{} servos answer to id {}{serials}", self.others.len() + 1, self.answer.id))
-    }
 }
 
 impl Seat {

@@ -1,9 +1,9 @@
 //! A robot file of the servos that answered on a link.
 
 use super::{Draft, Servo};
-use crate::desk::Found;
 use crate::links::{LinkConfig, LinkKind};
 use khz_servo::Family;
+use khz_servo::by_hand::Found;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::RobotConfig;
     use crate::config::FamilyName;
-    use crate::desk::Answer;
+    use khz_servo::by_hand::Answer;
 
     #[test]
     fn a_serial_device_is_named_by_what_does_not_change_between_boots() {
