@@ -5,22 +5,22 @@
 //! The rings of `rtrb` are not ours and not checked here: [`sync::RingBuffer`] stands for what they promise. `cargo xtask
 //! prove miri` runs the recorder's ring itself.
 
-#[path = "../../crates/robot/src/controller/handover.rs"]
+#[path = "../../crates/loop/src/controller/handover.rs"]
 pub mod handover;
 #[path = "../../crates/rt/src/sys/newest.rs"]
 pub mod newest;
 #[allow(dead_code, reason = "the loop's end of it is crate-private")]
-#[path = "../../crates/robot/src/watchdogs/pulse.rs"]
+#[path = "../../crates/loop/src/watchdogs/pulse.rs"]
 pub mod pulse;
 pub mod sync;
-#[path = "../../crates/robot/src/parameters/ticket.rs"]
+#[path = "../../crates/loop/src/parameters/ticket.rs"]
 pub mod ticket;
 #[path = "../../crates/record/src/until.rs"]
 pub mod until;
 
 /// What `pulse` needs of the supervisor.
 pub mod supervisor {
-    pub use khz_robot::supervisor::Phase;
+    pub use khz_loop::supervisor::Phase;
 }
 
 /// The loop's end of a [`pulse::Pulse`].

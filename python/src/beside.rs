@@ -1,8 +1,8 @@
 //! Python beside the loop: the newest state out, the newest command in, at Python's own rate.
 
-use khz_robot::controller::RobotInfo;
-use khz_robot::parameters::Parameter;
-use khz_robot::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
+use khz_loop::controller::RobotInfo;
+use khz_loop::parameters::Parameter;
+use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
 use khz_rt::now_ns;
 
 /// Commands on their way into the loop.

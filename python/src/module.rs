@@ -1,6 +1,6 @@
 //! Controllers and modules of the Rust side, for chains with Python ones.
 
-use khz_robot::Controller;
+use khz_loop::Controller;
 use khz_robot::controllers::{
     Hold, LowPass, Sine, SineParameters, Slew, StandAndSquat, StandAndSquatParameters,
 };

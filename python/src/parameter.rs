@@ -1,7 +1,7 @@
 //! Parameters of a controller: declared in Python, read every tick, changed while the robot runs.
 
-use khz_robot::config::ParameterKind;
-use khz_robot::parameters::{LiveParameters, Parameter};
+use khz_loop::parameters::settings::ParameterKind;
+use khz_loop::parameters::{LiveParameters, Parameter};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt};
@@ -177,6 +177,6 @@ fn find<'a>(list: &'a [Parameter], name: &str) -> PyResult<&'a Parameter> {
     })
 }
 
-fn refused(error: khz_robot::parameters::ParameterError) -> PyErr {
+fn refused(error: khz_loop::parameters::ParameterError) -> PyErr {
     PyValueError::new_err(error.0)
 }

@@ -3,8 +3,8 @@
 use crate::error::CommandError;
 use crate::joint::{JointCommand, JointState, index};
 use crate::parameter::Parameters;
+use khz_loop::{PositionCommand, RobotState, ServoCommand};
 use khz_robot::plain::{self, DAMP, POSITION, STOP, VELOCITY, Wrong};
-use khz_robot::{PositionCommand, RobotState, ServoCommand};
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -101,7 +101,7 @@ impl State {
             rate: read_only(py, 3)?,
             acceleration: read_only(py, 3)?,
             imu_age: f64::INFINITY,
-            teleop: Py::new(py, Teleop::of(&khz_robot::Teleop::NONE))?,
+            teleop: Py::new(py, Teleop::of(&khz_loop::Teleop::NONE))?,
             parameters: Py::new(py, Parameters(Vec::new()))?,
             filled_ns: i64::MIN,
         })
@@ -186,8 +186,8 @@ pub struct Teleop {
 }
 
 impl Teleop {
-    fn of(teleop: &khz_robot::Teleop) -> Self {
-        let khz_robot::Teleop { forward, left, turn, height, roll, pitch, age_ns } = *teleop;
+    fn of(teleop: &khz_loop::Teleop) -> Self {
+        let khz_loop::Teleop { forward, left, turn, height, roll, pitch, age_ns } = *teleop;
         Self { forward, left, turn, height, roll, pitch, age: seconds(age_ns) }
     }
 }

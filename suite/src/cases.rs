@@ -5,7 +5,7 @@ use crate::shared::Share;
 use khz_emu::Injection;
 use khz_link::Link;
 use khz_link::faults::{Direction, Fault, FaultEffect};
-use khz_robot::{Doing, PositionCommand, ServoCommand};
+use khz_loop::{Doing, PositionCommand, ServoCommand};
 use khz_wire::{Address, Frame, Register, Subframe, Subframes, Value};
 use std::f64::consts::TAU;
 use std::time::{Duration, Instant};

@@ -29,6 +29,7 @@ const CRATES: &[(&str, &str, u8)] = &[
     ("khz-record", "record", 2),
     ("khz-link", "link", 2),
     ("khz-emu", "emu", 3),
+    ("khz-loop", "loop", 3),
     ("khz-mujoco", "mujoco", 4),
     ("khz-robot", "robot", 5),
     ("khz-measure", "measure", 6),

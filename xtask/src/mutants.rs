@@ -17,16 +17,16 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The crate, and its files whose mutants are tried.
-const PACKAGE: &str = "crates/robot";
+const PACKAGE: &str = "crates/loop";
 const FILES: &[&str] =
     &["supervisor/reach.rs", "supervisor/guard.rs", "supervisor/watch.rs", "supervisor/mod.rs"];
-/// The tests that have to notice, cheapest first, and which of them.
-const TESTS: &[(&[&str], &str)] = &[
-    (&["--lib"], "supervisor"),
-    (&["--test", "virtual_time"], "limits::"),
-    (&["--test", "virtual_time"], "held_up::"),
-    (&["--test", "virtual_time"], "machine::"),
-    (&["--test", "explore"], ""),
+/// The tests that have to notice, cheapest first: their crate's folder, the program, and which of them.
+const TESTS: &[(&str, &[&str], &str)] = &[
+    ("crates/loop", &["--lib"], "supervisor"),
+    ("crates/robot", &["--test", "virtual_time"], "limits::"),
+    ("crates/robot", &["--test", "virtual_time"], "held_up::"),
+    ("crates/robot", &["--test", "virtual_time"], "machine::"),
+    ("crates/robot", &["--test", "explore"], ""),
 ];
 /// What mutants are, and why they may survive.
 const EXPLAINED: &str = include_str!("mutants/explained.tsv");
@@ -82,7 +82,10 @@ pub fn run(words: &[String]) -> Result<bool> {
     let lib = source.join("lib.rs");
     fs::write(&lib, fs::read_to_string(&lib)? + SWITCH)?;
     let programs = build(&tree)?;
-    let usual = programs.iter().zip(TESTS).map(|(program, (_, which))| usual(program, which, &tree));
+    let usual = programs
+        .iter()
+        .zip(TESTS)
+        .map(|(program, (folder, _, which))| usual(program, which, &tree.join(folder)));
     let usual = usual.collect::<Result<Vec<_>>>()?;
     let (mut survivors, mut explained) = (0, 0);
     for (number, what) in mutants.iter().enumerate().skip(1) {
@@ -108,8 +111,8 @@ pub fn run(words: &[String]) -> Result<bool> {
 
 /// Whether a test fails with this mutant.
 fn killed(programs: &[PathBuf], usual: &[Duration], tree: &Path, number: usize) -> Result<bool> {
-    for ((program, usual), (_, which)) in programs.iter().zip(usual).zip(TESTS) {
-        if !passes(program, which, tree, number, *usual * PATIENCE + Duration::from_secs(10))? {
+    for ((program, usual), (folder, _, which)) in programs.iter().zip(usual).zip(TESTS) {
+        if !passes(program, which, &tree.join(folder), number, *usual * PATIENCE + Duration::from_secs(10))? {
             return Ok(true);
         }
     }
@@ -139,16 +142,9 @@ fn copy_of_the_tree() -> Result<PathBuf> {
 /// turns, and each run and each build after it compiles everything once more.
 fn build(tree: &Path) -> Result<Vec<PathBuf>> {
     let mut programs = Vec::new();
-    for (test, _) in TESTS {
-        let mut cargo = shell::cargo(&[
-            "test",
-            "--release",
-            "--package",
-            "khz-robot",
-            "--no-run",
-            "--message-format=json",
-        ]);
-        cargo.args(*test).current_dir(tree).env("CARGO_TARGET_DIR", tree.join("target"));
+    for (folder, test, _) in TESTS {
+        let mut cargo = shell::cargo(&["test", "--release", "--no-run", "--message-format=json"]);
+        cargo.args(*test).current_dir(tree.join(folder)).env("CARGO_TARGET_DIR", tree.join("target"));
         let messages = shell::output(&mut cargo)?;
         let mut programs_of = messages.lines().filter_map(|line| {
             let message: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -160,21 +156,21 @@ fn build(tree: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// How long it takes without a change.
-fn usual(program: &Path, which: &str, tree: &Path) -> Result<Duration> {
+fn usual(program: &Path, which: &str, folder: &Path) -> Result<Duration> {
     let begun = Instant::now();
-    if !passes(program, which, tree, 0, Duration::from_secs(600))? {
+    if !passes(program, which, folder, 0, Duration::from_secs(600))? {
         bail!("{} fails without a change", program.display());
     }
     Ok(begun.elapsed())
 }
 
 /// Whether the tests pass with this mutant, within this time.
-fn passes(program: &Path, which: &str, tree: &Path, mutant: usize, within: Duration) -> Result<bool> {
+fn passes(program: &Path, which: &str, folder: &Path, mutant: usize, within: Duration) -> Result<bool> {
     let mut command = Command::new(program);
     if !which.is_empty() {
         command.arg(which);
     }
-    command.current_dir(tree.join(PACKAGE)).env(VARIABLE, mutant.to_string());
+    command.current_dir(folder).env(VARIABLE, mutant.to_string());
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let begun = Instant::now();
     loop {

@@ -3,12 +3,13 @@
 use anyhow::{Result, bail};
 use khz_link::Link;
 use khz_link::trace::Tap;
+use khz_loop::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::SupervisorSettings;
+use khz_loop::time::{RealTime, Receive, Time};
+use khz_loop::{PositionCommand, ServoCommand, ready};
+use khz_robot::assemble;
 use khz_robot::config::{CommandFormat, Format, QueryFormat, RobotConfig};
-use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
-use khz_robot::state::RobotState;
-use khz_robot::supervisor::SupervisorSettings;
-use khz_robot::time::{RealTime, Receive, Time};
-use khz_robot::{PositionCommand, ServoCommand, assemble, ready};
 use khz_servo::Doing;
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting, ServoPlan};

@@ -7,8 +7,9 @@ mod common;
 use common::SERVOS;
 use khz_link::Link;
 use khz_link::fdcanusb::Fdcanusb;
+use khz_loop::{ControlError, Controller, Doing, RobotState, ServoCommand, ServoState};
+use khz_robot::RobotConfig;
 use khz_robot::launch::{Launch, LaunchOptions};
-use khz_robot::{ControlError, Controller, Doing, RobotConfig, RobotState, ServoCommand, ServoState};
 use khz_rt::now_ns;
 use khz_wire::fdcanusb::Dialect;
 use khz_wire::{Address, Frame, Mode};
@@ -505,7 +506,7 @@ impl Controller for Hanging {
             }
         }
         for (command, servo) in commands.iter_mut().zip(&state.servos) {
-            *command = ServoCommand::Position(khz_robot::PositionCommand::hold(servo.position));
+            *command = ServoCommand::Position(khz_loop::PositionCommand::hold(servo.position));
         }
         Ok(())
     }
@@ -541,7 +542,7 @@ impl Controller for Panicking {
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         self.0 = self.0.checked_sub(1).expect("a bug in the controller");
         for (command, servo) in commands.iter_mut().zip(&state.servos) {
-            *command = ServoCommand::Position(khz_robot::PositionCommand::hold(servo.position));
+            *command = ServoCommand::Position(khz_loop::PositionCommand::hold(servo.position));
         }
         Ok(())
     }
@@ -553,7 +554,7 @@ fn a_process_whose_controller_panics() {
     let Some(path) = std::env::var_os("PANICKING_ROBOT") else { return };
     let mut config = RobotConfig::load(path).unwrap();
     if std::env::var_os("PIPELINED").is_some() {
-        config.timing.mode = khz_robot::timing::Mode::Pipelined;
+        config.timing.mode = khz_loop::timing::Mode::Pipelined;
     }
     let robot = Launch::start(
         &config,

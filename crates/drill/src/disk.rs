@@ -1,10 +1,10 @@
 //! A recording of a drill, on a disk in memory that can be full.
 
+use khz_loop::run::{Observer, Tick, recorded};
+use khz_loop::tick::{Machine, TickTiming};
 use khz_robot::RobotConfig;
 use khz_robot::recorder::{Disk, Output, Plan, Recorder, RecorderError};
 use khz_robot::records::RunLog;
-use khz_robot::run::{Observer, Tick, recorded};
-use khz_robot::tick::{Machine, TickTiming};
 use khz_rt::Disturbance;
 use khz_run::record;
 use khz_run::tally::Pace;

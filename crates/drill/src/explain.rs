@@ -3,9 +3,9 @@
 use super::faulty_controller;
 use super::monitor::{GAINS, SMOOTH_HZ};
 use super::scenario::{Event, Fault, Queue, Scenario, Style, is_coarse};
+use khz_loop::supervisor::{Cause, Quantity, Recover, Trigger};
 use khz_robot::RobotConfig;
-use khz_robot::config::{Recover, ServoConfig};
-use khz_robot::supervisor::{Cause, Quantity, Trigger};
+use khz_robot::config::ServoConfig;
 use std::f64::consts::PI;
 
 /// A request to arm counts for so long.

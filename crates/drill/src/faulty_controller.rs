@@ -3,11 +3,12 @@
 use super::monitor::{Monitor, lock};
 use super::plant;
 use super::scenario::Style;
+use khz_loop::parameters::Parameter;
+use khz_loop::supervisor::Limits;
+use khz_loop::time::VirtualTime;
+use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
+use khz_robot::RobotConfig;
 use khz_robot::controllers::Hold;
-use khz_robot::parameters::Parameter;
-use khz_robot::supervisor::Limits;
-use khz_robot::time::VirtualTime;
-use khz_robot::{ControlError, Controller, PositionCommand, RobotConfig, RobotState, ServoCommand};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 

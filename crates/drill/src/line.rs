@@ -5,7 +5,7 @@ use super::plant::{Forger, Inbox};
 use super::rig::Stage;
 use khz_link::faults::Faults;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
-use khz_robot::time::VirtualTime;
+use khz_loop::time::VirtualTime;
 use khz_wire::request::Kept;
 use khz_wire::{Address, Frame, Request};
 use std::collections::VecDeque;

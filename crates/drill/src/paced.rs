@@ -7,8 +7,8 @@ use super::plant::Plant;
 use super::rig::{Rig, Set};
 use super::scenario::Scenario;
 use super::violation::{Invariant, Violated};
-use khz_robot::run::{Observer, RunOptions, Tick, run};
-use khz_robot::time::VirtualTime;
+use khz_loop::run::{Observer, RunOptions, Tick, run};
+use khz_loop::time::VirtualTime;
 use std::sync::Arc;
 
 /// Ticks over which the rate is measured.

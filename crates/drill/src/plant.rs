@@ -5,8 +5,9 @@
 
 use khz_emu::moteus::lies::{copied, rewritten};
 use khz_link::Received;
-use khz_robot::PositionCommand;
-use khz_robot::config::{Format, Reaction, Recover, RobotConfig};
+use khz_loop::PositionCommand;
+use khz_loop::supervisor::{Reaction, Recover};
+use khz_robot::config::{Format, RobotConfig};
 use khz_wire::subframe::RegisterRun;
 use khz_wire::{Address, Class, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 use std::collections::BTreeMap;

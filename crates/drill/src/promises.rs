@@ -7,9 +7,9 @@
 mod alone;
 mod whole;
 
+use khz_loop::supervisor::SupervisorSettings;
 use khz_robot::RobotConfig;
 use khz_robot::config::ServoConfig;
-use khz_robot::supervisor::SupervisorSettings;
 
 /// A key, or several together, by which a promise is not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ fn damping_of(servo: &mut ServoConfig) -> Option<&mut f64> {
 mod tests {
     use super::*;
     use crate::Fleet;
-    use khz_robot::config::Reaction;
+    use khz_loop::supervisor::Reaction;
 
     /// A joint with an IMU, and this in its file.
     fn robot(more: &str) -> RobotConfig {

@@ -2,8 +2,8 @@
 //! judged by what their joints do.
 
 use khz_link::Received;
+use khz_loop::supervisor::Limits;
 use khz_robot::RobotConfig;
-use khz_robot::supervisor::Limits;
 use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value};
 use std::f64::consts::TAU;
 

@@ -26,17 +26,16 @@ pub mod output;
 mod robot;
 mod signals;
 
+pub use khz_loop::controller::{ControlError, Controller, JointInfo, RobotInfo};
+pub use khz_loop::parameters::{LiveParameters, Parameter, ParameterError};
+pub use khz_loop::run::{Observer, Tick};
+pub use khz_loop::state::{ImuState, RobotState, Teleop};
+pub use khz_loop::steer::{self, Steering};
+pub use khz_loop::{Doing, Fault, PositionCommand, ServoCommand, ServoState};
 pub use khz_measure::run::RunSummary;
 pub use khz_robot::config::{self, RobotConfig};
-pub use khz_robot::controller::{ControlError, Controller, JointInfo, RobotInfo};
 pub use khz_robot::controllers::{Hold, Sine, StandAndSquat, Walk};
-pub use khz_robot::parameters::{LiveParameters, Parameter, ParameterError};
-pub use khz_robot::run::{Observer, Tick};
-pub use khz_robot::state::{ImuState, RobotState, Teleop};
-pub use khz_robot::steer::{self, Steering};
-pub use khz_robot::{
-    Doing, Fault, PositionCommand, ServoCommand, ServoState, desk, recorder as record, viewer,
-};
+pub use khz_robot::{desk, recorder as record, viewer};
 pub use khz_run::record::Tick as LiveTick;
 pub use robot::{Error, Finished, Overrides, ReportPage, Robot, Run};
 pub use signals::{ending_signals, stop_on_signal};

@@ -2,9 +2,9 @@
 //! and why, 99th percentile of the wake latency, worst cycle. What does not fit the terminal's line is left out from the right.
 
 use crate::robot::Run;
+use khz_loop::timing::Clock;
 use khz_page::{duration, grouped};
 use khz_robot::session::Session;
-use khz_robot::timing::Clock;
 use khz_robot::viewer::Viewer;
 use khz_rt::Summary;
 use khz_run::record::Tick;

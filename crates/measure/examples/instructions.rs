@@ -6,19 +6,20 @@
 #![allow(clippy::print_stdout)]
 
 use khz_link::{Imu, ImuSample, Link, LinkError, Received, Request};
+use khz_loop::console::Console;
+use khz_loop::controller::Controller;
+use khz_loop::parameters::{Intake, LiveParameters, Parameter};
+use khz_loop::run::{Observer, RunStats, Tick, recorded};
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::Phase;
+use khz_loop::tick::{Machine, TickTiming};
+use khz_loop::time::{Time, VirtualTime};
+use khz_loop::timing::Clock;
+use khz_loop::{ControlError, ServoCommand};
+use khz_robot::assemble;
 use khz_robot::config::RobotConfig;
-use khz_robot::console::Console;
-use khz_robot::controller::Controller;
-use khz_robot::parameters::{Intake, LiveParameters, Parameter};
 use khz_robot::recorder::{Plan, Recorder};
 use khz_robot::records::RunLog;
-use khz_robot::run::{Observer, RunStats, Tick, recorded};
-use khz_robot::state::RobotState;
-use khz_robot::supervisor::Phase;
-use khz_robot::tick::{Machine, TickTiming};
-use khz_robot::time::{Time, VirtualTime};
-use khz_robot::timing::Clock;
-use khz_robot::{ControlError, ServoCommand, assemble};
 use khz_rt::Disturbance;
 use khz_run::record;
 use khz_run::tally::Pace;

@@ -1,8 +1,8 @@
 //! Values of parameters that were found while a robot ran, written down for its next run.
 
 use crate::budget::edit;
-use khz_robot::config::{ParameterKind, ParametersConfig};
-use khz_robot::parameters::Parameter;
+use khz_loop::parameters::Parameter;
+use khz_loop::parameters::settings::{ParameterKind, ParametersConfig};
 use std::fmt::Write;
 use toml_edit::{DocumentMut, InlineTable, Item, Key, TomlError, Value};
 
@@ -97,10 +97,10 @@ fn declaration(parameter: &Parameter, value: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_loop::parameters::{Intake, settle};
+    use khz_loop::supervisor::Phase;
+    use khz_loop::timing::Clock;
     use khz_robot::RobotConfig;
-    use khz_robot::parameters::{Intake, settle};
-    use khz_robot::supervisor::Phase;
-    use khz_robot::timing::Clock;
 
     const ROBOT: &str =
         "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n";

@@ -6,11 +6,12 @@ mod recorded;
 pub use compare::{Apart, AtTick, Deviation, Differences, Joint, JointDeviation};
 
 use compare::{Commands, Motion};
+use khz_loop::Controller;
+use khz_loop::supervisor::Phase;
 use khz_robot::config::{ControllerConfig, ControllerKind, RobotBody};
 use khz_robot::controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use khz_robot::replay::{Playback, Rerun};
-use khz_robot::supervisor::Phase;
-use khz_robot::{Controller, RobotConfig, assemble};
+use khz_robot::{RobotConfig, assemble};
 use recorded::Recording;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -20,15 +20,15 @@ use crate::late::{LateReport, lost_lines, tally};
 use crate::require::{Extent, Required, Requirements, amended};
 use crate::run::page::PartTimes;
 use facts::{Known, Unlogged, ending, facts, fits_not, trouble, warned};
+use khz_loop::run::RunStats;
+use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::timing::Clock;
 use khz_page::{Verdict, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::BusConfig;
 use khz_robot::live::LiveSummary;
 use khz_robot::recorder::SinkSummary;
-use khz_robot::run::RunStats;
 use khz_robot::session::Outcome;
-use khz_robot::supervisor::{Cause, Phase};
-use khz_robot::timing::Clock;
 use khz_rt::late::{Causes, Lost, Window, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_run::costs::LateGroup;
@@ -426,7 +426,7 @@ impl RunSummary {
 }
 
 fn pipelined(stats: &RunStats) -> Option<Pipelined> {
-    let khz_robot::stats::Pipelined { ticks, without_decision, elsewhere, command_age } = &stats.pipelined;
+    let khz_loop::stats::Pipelined { ticks, without_decision, elsewhere, command_age } = &stats.pipelined;
     (*ticks > 0).then(|| Pipelined {
         ticks: *ticks,
         without_decision: *without_decision,
@@ -607,7 +607,7 @@ fn event(
     config: &RobotConfig,
     told: &dyn Fn(Cause) -> String,
     stats: &RunStats,
-    transition: &khz_robot::supervisor::Transition,
+    transition: &khz_loop::supervisor::Transition,
 ) -> EventSummary {
     let place = servo_and_bus(config, transition.cause);
     EventSummary {

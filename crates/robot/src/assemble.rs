@@ -1,16 +1,16 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
 use crate::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig};
-use crate::controller::{Controller, JointInfo, RobotInfo};
 use crate::controllers::{Hold, Sine, StandAndSquat, Walk};
-use crate::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
 use crate::links::{Around, LinkConfig, LinkKind};
-use crate::state::RobotState;
-use crate::supervisor::{Cause, Joint, Supervisor};
-use crate::tick::Machine;
 use khz_emu::{EmulatedLink, WireKind, World};
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, Replier, Role};
+use khz_loop::controller::{Controller, JointInfo, RobotInfo};
+use khz_loop::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::{Cause, Joint, Supervisor};
+use khz_loop::tick::Machine;
 use khz_servo::{Family, family};
 
 /// Why the machine could not be put together.

@@ -1,14 +1,14 @@
 //! What runs beside a loop, from before its first tick until after its last: whoever hears, steers, looks, records, or watches.
 
 use crate::live::Channel;
-use crate::operator::{Heartbeat, Listener};
 use crate::recorder::Recorder;
 use crate::records::RunLog;
-use crate::run::Observer;
 use crate::session::{Outcome, SessionError};
-use crate::steer::{Receiver, Steering, SteeringReceiver};
-use crate::tick::Machine;
-use crate::watchdogs::Watchdogs;
+use khz_loop::operator::{Heartbeat, Listener};
+use khz_loop::run::Observer;
+use khz_loop::steer::{Receiver, Steering, SteeringReceiver};
+use khz_loop::tick::Machine;
+use khz_loop::watchdogs::Watchdogs;
 
 /// Those who are told of every tick.
 pub(crate) type Observers = Vec<Box<dyn Observer + Send>>;

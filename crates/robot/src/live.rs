@@ -3,12 +3,12 @@
 //! To the viewer go the recorder's datagrams, as by `log.stream`, and replies; from it come requests ([`khz_run::channel`]). A thread at normal priority serves it; a viewer that is stuck or dead
 //! delays nobody, and the robot goes on.
 
-use crate::console::Console;
-use crate::door::{self, Made};
-use crate::parameters::{LiveParameters, ParameterError, Receipt, source};
-use crate::steer::{InputCounts, Steering};
-use crate::supervisor::Phase;
-use crate::waited::{PATIENCE_NS, Waited, wait};
+use khz_loop::console::Console;
+use khz_loop::door::{self, Made};
+use khz_loop::parameters::{LiveParameters, ParameterError, Receipt, source};
+use khz_loop::steer::{InputCounts, Steering};
+use khz_loop::supervisor::Phase;
+use khz_loop::waited::{PATIENCE_NS, Waited, wait};
 use khz_rt::now_ns;
 use khz_run::channel::{Answer, Ask, MAX_REQUEST, Reply, Request, Teleop, What};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -323,8 +323,8 @@ fn done(id: &Value, tick: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameters::{Intake, Parameter};
-    use crate::timing::Clock;
+    use khz_loop::parameters::{Intake, Parameter};
+    use khz_loop::timing::Clock;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use serde_json::json;
 

@@ -2,14 +2,14 @@
 
 use crate::assemble::{BusPlace, link_names, narrowed, places};
 use crate::config::{RobotConfig, RobotFile, ServoConfig};
-use crate::console::Console;
-use crate::parameters::{Parameter, Taken};
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
-use crate::run::{Observer, Tick};
-use crate::state::{ImuState, Teleop};
-use crate::steer::Input;
-use crate::supervisor::Transition;
 use arrayvec::ArrayString;
+use khz_loop::console::Console;
+use khz_loop::parameters::{Parameter, Taken};
+use khz_loop::run::{Observer, Tick};
+use khz_loop::state::{ImuState, Teleop};
+use khz_loop::steer::Input;
+use khz_loop::supervisor::Transition;
 use khz_run::record;
 use khz_servo::{Doing, Family, PositionCommand, ServoCommand, ServoState};
 use khz_tlog::{Record, Sink, Type};
@@ -259,7 +259,7 @@ fn micros(ns: i64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supervisor::{Cause, Phase};
+    use khz_loop::supervisor::{Cause, Phase};
 
     #[test]
     fn a_cause_too_long_for_its_record_is_cut_off() {

@@ -2,15 +2,15 @@
 
 use crate::assemble;
 use crate::config::RobotConfig;
-use crate::controller::{ControlError, Controller, hold_still};
 use crate::controllers::{Hold, HoldParameters};
-use crate::parameters::{self, Parameter, ParameterError};
-use crate::ready::NotReady;
-use crate::state::RobotState;
-use crate::supervisor::{Phase, Supervisor};
-use crate::tick::Machine;
-use crate::time::{Time, VirtualTime};
-use crate::timing::Mode;
+use khz_loop::controller::{ControlError, Controller, hold_still};
+use khz_loop::parameters::{self, Parameter, ParameterError};
+use khz_loop::ready::NotReady;
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::{Phase, Supervisor};
+use khz_loop::tick::Machine;
+use khz_loop::time::{Time, VirtualTime};
+use khz_loop::timing::Mode;
 use khz_servo::ServoCommand;
 
 /// Why a recorded run cannot be repeated.
@@ -160,7 +160,7 @@ impl Playback {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Observer, RunOptions, Tick, run};
+    use khz_loop::run::{Observer, RunOptions, Tick, run};
 
     const PENDULUM: &str = r#"
         [bus.main]

@@ -1,13 +1,13 @@
 //! A whole run: opens the links, starts the recorder and the loop's thread, and tells how it went.
 
 use crate::live::LiveSummary;
-use crate::parameters::Parameter;
-use crate::ready::NotReady;
 use crate::recorder::Summary;
-use crate::run::{Observer, RunOptions, RunStats, Tick, run};
-use crate::tick::Machine;
-use crate::time::{RealTime, Receive, VirtualTime};
-use crate::timing::Clock;
+use khz_loop::parameters::Parameter;
+use khz_loop::ready::NotReady;
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::tick::Machine;
+use khz_loop::time::{RealTime, Receive, VirtualTime};
+use khz_loop::timing::Clock;
 use khz_rt::late::{self, Window};
 use khz_rt::panics::{self, Panic};
 use khz_rt::{
@@ -87,7 +87,7 @@ pub struct Outcome {
     pub machine: Machine,
     /// The loop's statistics.
     pub stats: RunStats,
-    /// Where the controller's time went, by sections it named; those of a [`Chain`](crate::controller::Chain) are its modules.
+    /// Where the controller's time went, by sections it named; those of a [`Chain`](khz_loop::controller::Chain) are its modules.
     pub modules: Vec<SectionSummary>,
     /// What the loop's CPU did meanwhile besides, in short windows; empty if the loop was not bound to one.
     pub windows: Vec<Window>,
@@ -229,7 +229,7 @@ impl Session {
     /// As [`Session::wait`], once.
     pub(crate) fn end(&mut self) -> Result<Outcome, SessionError> {
         let (mut machine, stats, grants) = self.join()?;
-        let unsent = machine.close_links(self.clock.now_ns(&machine));
+        let unsent = machine.close_links(now_ns(self.clock, &machine));
         let usage = Usage::read().since(&self.usage);
         let (windows, stopped_ns) = self.watch.take().map(late::Observer::finish).unwrap_or_default();
         let passport = Passport::read();
@@ -247,13 +247,11 @@ impl Session {
     }
 }
 
-impl Clock {
-    /// The time a machine's links have reached at least.
-    fn now_ns(self, machine: &Machine) -> i64 {
-        match self {
-            Self::Real => khz_rt::now_ns(),
-            Self::Virtual => machine.state().now_ns,
-        }
+/// The time a machine's links have reached at least.
+fn now_ns(clock: Clock, machine: &Machine) -> i64 {
+    match clock {
+        Clock::Real => khz_rt::now_ns(),
+        Clock::Virtual => machine.state().now_ns,
     }
 }
 
@@ -261,7 +259,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.stop();
         if let Ok((mut machine, ..)) = self.join() {
-            machine.close_links(self.clock.now_ns(&machine));
+            machine.close_links(now_ns(self.clock, &machine));
         }
     }
 }

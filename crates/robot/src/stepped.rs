@@ -3,14 +3,14 @@
 
 use crate::assemble::{self, Links};
 use crate::config::RobotConfig;
-use crate::controller::{ControlError, Controller};
 use crate::launch::LaunchError;
-use crate::run::{Begun, RunOptions, Ticks};
 use crate::session::SessionError;
-use crate::state::RobotState;
-use crate::supervisor::Phase;
-use crate::tick::Machine;
-use crate::time::VirtualTime;
+use khz_loop::controller::{ControlError, Controller};
+use khz_loop::run::{Begun, RunOptions, Ticks};
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::Phase;
+use khz_loop::tick::Machine;
+use khz_loop::time::VirtualTime;
 use khz_servo::ServoCommand;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //! [`crate::launch::LaunchOptions::live`] never makes the loop wait.
 
 use crate::config::RobotConfig;
-use crate::timing::Clock;
+use khz_loop::timing::Clock;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};

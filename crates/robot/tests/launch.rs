@@ -1,16 +1,17 @@
 //! A robot run by [`Launch`], in real time. Nothing here must be fast; things must only happen at last.
 #![allow(clippy::unwrap_used)]
 
-use khz_robot::controller::Controller;
+use khz_loop::controller::Controller;
+use khz_loop::run::{Observer, Tick};
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::time::Receive;
+use khz_loop::{ControlError, ServoCommand};
 use khz_robot::controllers::Hold;
 use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::recorder::{Declared, Plan, RecordId, Sink, SinkResult, Tap};
-use khz_robot::run::{Observer, Tick};
 use khz_robot::session::{Session, SessionSettings};
-use khz_robot::state::RobotState;
-use khz_robot::supervisor::{Cause, Phase};
-use khz_robot::time::Receive;
-use khz_robot::{ControlError, RobotConfig, ServoCommand, assemble};
+use khz_robot::{RobotConfig, assemble};
 use khz_rt::{Overrun, Setup, Wake};
 use khz_tlog::{Reader, Type, Width};
 use std::collections::BTreeMap;
@@ -249,7 +250,7 @@ fn a_session_that_is_dropped_brings_its_robot_down() {
     let phases = Arc::new(Mutex::new(Vec::new()));
     let observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Phases(Arc::clone(&phases)))];
     let settings = SessionSettings {
-        clock: khz_robot::timing::Clock::Real,
+        clock: khz_loop::timing::Clock::Real,
         setup: Setup::ordinary(),
         wake: Wake::Sleep,
         receive: Receive::Poll,

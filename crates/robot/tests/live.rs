@@ -2,10 +2,11 @@
 //! nothing here must be fast; things must only happen at last.
 #![allow(clippy::unwrap_used)]
 
+use khz_loop::parameters::Parameter;
+use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand, Teleop};
+use khz_robot::RobotConfig;
 use khz_robot::launch::{Launch, LaunchOptions};
-use khz_robot::parameters::Parameter;
-use khz_robot::supervisor::{Cause, Phase};
-use khz_robot::{ControlError, Controller, PositionCommand, RobotConfig, RobotState, ServoCommand, Teleop};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -291,7 +292,7 @@ fn a_controller_sees_who_steers_and_silence_is_a_missing_heartbeat() {
     // Nobody steers any more.
     let outcome = launch.wait().unwrap();
     let lost =
-        |change: &khz_robot::supervisor::Transition| matches!(change.cause, Cause::HeartbeatLost { .. });
+        |change: &khz_loop::supervisor::Transition| matches!(change.cause, Cause::HeartbeatLost { .. });
     assert!(outcome.stats.transitions.iter().any(lost));
     assert!(outcome.live.teleop.stale >= 2 && outcome.live.teleop.taken > 0, "{:?}", outcome.live);
     let seen = seen.lock().unwrap();
@@ -346,7 +347,7 @@ fn a_log_has_what_may_be_changed_and_every_change_with_its_tick() {
     let mut config = robot("[parameters]\nkp_scale = { value = 0.5, max = 0.9 }");
     config.log.enabled = true;
     config.log.path = folder.path().join("log.tlog").display().to_string();
-    for mode in [khz_robot::timing::Mode::Inline, khz_robot::timing::Mode::Pipelined] {
+    for mode in [khz_loop::timing::Mode::Inline, khz_loop::timing::Mode::Pipelined] {
         config.timing.mode = mode;
         let launch = start(&config, None);
         let parameters = launch.parameters().clone();
@@ -358,7 +359,7 @@ fn a_log_has_what_may_be_changed_and_every_change_with_its_tick() {
             &Teleop { turn: 0.5, ..Teleop::NONE },
             khz_rt::now_ns(),
             khz_rt::now_ns(),
-            khz_robot::parameters::Source::from("me").unwrap(),
+            khz_loop::parameters::Source::from("me").unwrap(),
         );
         // One tick sees the input, and the recorder has all of the ticks before the end.
         let_tick(&launch, 5);

@@ -3,11 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_link::Link;
-use khz_robot::RobotConfig;
-use khz_robot::assemble;
+use khz_loop::run::{RunOptions, RunStats, run};
+use khz_loop::time::{Time, VirtualTime};
 use khz_robot::config::QUADRUPED;
-use khz_robot::run::{RunOptions, RunStats, run};
-use khz_robot::time::{Time, VirtualTime};
+use khz_robot::{RobotConfig, assemble};
 
 const PERIOD_NS: i64 = 1_000_000;
 

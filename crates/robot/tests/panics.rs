@@ -1,13 +1,13 @@
 //! Within a tick nothing is printed, not even a panic. Alone in its process: the panic hook is the whole process's.
 #![allow(clippy::unwrap_used)]
 
-use khz_robot::assemble;
-use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::Phase;
+use khz_loop::time::{Receive, VirtualTime};
+use khz_loop::{ControlError, Controller, ServoCommand};
 use khz_robot::session::{Session, SessionError, SessionSettings};
-use khz_robot::state::RobotState;
-use khz_robot::supervisor::Phase;
-use khz_robot::time::{Receive, VirtualTime};
-use khz_robot::{ControlError, Controller, RobotConfig, ServoCommand};
+use khz_robot::{RobotConfig, assemble};
 use khz_rt::{Overrun, Setup, Wake};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -58,7 +58,7 @@ fn panics_within_a_tick_are_reported_and_never_printed() {
 
     // On the machine's clock: the loop itself.
     let settings = SessionSettings {
-        clock: khz_robot::timing::Clock::Real,
+        clock: khz_loop::timing::Clock::Real,
         setup: Setup::ordinary(),
         wake: Wake::Sleep,
         receive: Receive::Poll,

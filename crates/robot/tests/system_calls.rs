@@ -7,10 +7,11 @@
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 use khz_emu::serve::{Endpoint, Server};
-use khz_robot::controller::Pipelined;
+use khz_loop::controller::Pipelined;
+use khz_loop::{ControlError, Controller, RobotState, ServoCommand};
 use khz_robot::controllers::Hold;
 use khz_robot::launch::{Launch, LaunchOptions};
-use khz_robot::{ControlError, Controller, RobotConfig, RobotState, ServoCommand, assemble};
+use khz_robot::{RobotConfig, assemble};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter,

@@ -2,14 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_link::{Link, LinkError, Received};
+use khz_loop::controller::Controller;
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::time::{Freeze, Time, VirtualTime};
+use khz_loop::{ControlError, ServoCommand};
 use khz_robot::config::QUADRUPED;
-use khz_robot::controller::Controller;
 use khz_robot::controllers::Hold;
-use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
-use khz_robot::state::RobotState;
-use khz_robot::supervisor::{Cause, Phase};
-use khz_robot::time::{Freeze, Time, VirtualTime};
-use khz_robot::{ControlError, RobotConfig, ServoCommand, assemble};
+use khz_robot::{RobotConfig, assemble};
 use khz_run::late::PARTS;
 use khz_run::tally::Pace;
 use khz_wire::Frame;

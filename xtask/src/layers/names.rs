@@ -33,6 +33,7 @@ const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
         who: &[
             "crates/link",
+            "crates/loop",
             "crates/robot",
             "crates/measure",
             "crates/drill",
@@ -54,6 +55,7 @@ const FORBIDDEN: &[Forbidden] = &[
     },
     Forbidden {
         who: &[
+            "crates/loop",
             "crates/robot",
             "crates/measure",
             "crates/drill",
@@ -80,7 +82,7 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "a family knows neither links nor clocks",
     },
     Forbidden {
-        who: &["crates/robot/src/supervisor", "crates/robot/src/cycle", "crates/robot/src/controller"],
+        who: &["crates/loop"],
         but: &[],
         what: &["khz_servo::moteus", "khz_wire::Address"],
         why: "what decides about a servo knows no family",

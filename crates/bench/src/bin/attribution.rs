@@ -7,12 +7,13 @@
 
 use anyhow::{Context, Result, ensure};
 use khz_bench::Bench;
-use khz_robot::controller::Controller;
+use khz_loop::controller::Controller;
+use khz_loop::state::RobotState;
+use khz_loop::time::Receive;
+use khz_loop::{ControlError, ServoCommand};
 use khz_robot::controllers::Hold;
 use khz_robot::session::{Outcome, Session, SessionSettings};
-use khz_robot::state::RobotState;
-use khz_robot::time::Receive;
-use khz_robot::{ControlError, RobotConfig, ServoCommand, assemble};
+use khz_robot::{RobotConfig, assemble};
 use khz_rt::late::LateTick;
 use khz_rt::{Cause, DISTURBED_NS, Overrun, Policy, Setup, Sleeps, Wake, Witness, now_ns};
 use rustix::process::{Pid, Signal, kill_process};
@@ -96,7 +97,7 @@ impl Scenario {
         let controller = Faulty { hold: Hold::default(), fault: self.fault };
         let machine = assemble::machine(&config, Box::new(controller))?;
         let settings = SessionSettings {
-            clock: khz_robot::timing::Clock::Real,
+            clock: khz_loop::timing::Clock::Real,
             // Unlocked, so that fresh memory is not there before it is touched.
             setup: Setup { cpu: Some(cpu()), lock_memory: false, ..Setup::default() },
             wake: Wake::Hybrid,

@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// A robot whose heartbeats can be received where its file says; reading the file alone does not show it.
 fn heard(robot: RobotConfig) -> Result<RobotConfig, ConfigError> {
-    match khz_robot::operator::check(&robot.supervisor) {
+    match khz_loop::operator::check(&robot.supervisor) {
         Ok(()) => Ok(robot),
         Err(error) => {
             let problem = Problem::error("supervisor.heartbeat_from", error.to_string());

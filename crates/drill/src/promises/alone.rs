@@ -2,12 +2,12 @@
 
 use super::whole::LOAD;
 use khz_link::ImuSample;
-use khz_robot::assemble;
-use khz_robot::config::{Reaction, ServoConfig};
-use khz_robot::state::{ImuState, RobotState};
-use khz_robot::supervisor::{Cause, Observation, Phase, Supervisor};
-use khz_robot::timing::Mode;
-use khz_robot::{Doing, PositionCommand, RobotConfig, ServoCommand, ServoState};
+use khz_loop::state::{ImuState, RobotState};
+use khz_loop::supervisor::{Cause, Observation, Phase, Reaction, Supervisor};
+use khz_loop::timing::Mode;
+use khz_loop::{Doing, PositionCommand, ServoCommand, ServoState};
+use khz_robot::config::ServoConfig;
+use khz_robot::{RobotConfig, assemble};
 
 /// A robot that must come down leaves control within so many ticks, …
 const ANSWER_TICKS: u64 = 60;

@@ -3,10 +3,11 @@
 use super::DAMPING;
 use crate::fall::{self, Fault};
 use crate::rig::Rig;
+use khz_loop::supervisor::{Cause, Limits, Phase, SupervisorSettings};
+use khz_loop::time::VirtualTime;
+use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
+use khz_robot::RobotConfig;
 use khz_robot::controllers::Hold;
-use khz_robot::supervisor::{Cause, Limits, Phase, SupervisorSettings};
-use khz_robot::time::VirtualTime;
-use khz_robot::{ControlError, Controller, PositionCommand, RobotConfig, RobotState, ServoCommand};
 
 /// The impact may be so many times that with the default.
 const HARDER: f64 = 1.3;

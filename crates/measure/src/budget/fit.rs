@@ -8,9 +8,9 @@ use super::host::Host;
 use super::plan::TickPlan;
 use super::show::Prediction;
 use super::trial::Trial;
+use khz_loop::time::LAST_LOOK_NS;
 use khz_page::duration;
 use khz_robot::config::ServoConfig;
-use khz_robot::time::LAST_LOOK_NS;
 use khz_robot::{ConfigError, RobotConfig};
 use serde::Serialize;
 

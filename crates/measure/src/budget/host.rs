@@ -4,12 +4,12 @@
 //! program; another's is not used.
 
 use super::costs::Inputs;
+use khz_loop::run::{Observer, Tick};
+use khz_loop::supervisor::Arming;
+use khz_loop::timing::{Clock, Mode};
 use khz_robot::RobotConfig;
 use khz_robot::assemble::Links;
-use khz_robot::config::Arming;
 use khz_robot::launch::{Launch, LaunchOptions, OpenLinks};
-use khz_robot::run::{Observer, Tick};
-use khz_robot::timing::{Clock, Mode};
 use khz_rt::Passport;
 use khz_run::record;
 use serde::{Deserialize, Serialize};

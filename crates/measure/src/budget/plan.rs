@@ -1,12 +1,13 @@
 //! A robot as the model sees it: buses with their exchanges.
 
 use super::costs::{Inputs, Medium};
+use khz_loop::Occasion;
+use khz_loop::time::LAST_LOOK_NS;
+use khz_loop::timing::{Mode, usual_deadline_ns};
 use khz_page::duration;
+use khz_robot::RobotConfig;
 use khz_robot::config::{ImuLink, LinkConfig, RobotFile};
 use khz_robot::links::{Adapter, WireKind};
-use khz_robot::time::LAST_LOOK_NS;
-use khz_robot::timing::{Mode, usual_deadline_ns};
-use khz_robot::{Occasion, RobotConfig};
 use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate};
 

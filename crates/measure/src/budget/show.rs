@@ -6,8 +6,8 @@ use super::fit::SPARE;
 use super::lines::{Ends, HOST};
 use super::plan::TickPlan;
 use super::timeline::{SpanKind, Timeline};
+use khz_loop::time::LAST_LOOK_NS;
 use khz_page::duration;
-use khz_robot::time::LAST_LOOK_NS;
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -7,14 +7,12 @@
 
 use super::costs::Inputs;
 use super::plan::TickPlan;
+use khz_loop::run::{Observer, RunOptions, Tick, run};
+use khz_loop::supervisor::{Arming, Cause, Phase};
+use khz_loop::tick::Machine;
+use khz_loop::time::{LAST_LOOK_NS, VirtualTime};
 use khz_page::duration;
-use khz_robot::RobotConfig;
-use khz_robot::assemble;
-use khz_robot::config::Arming;
-use khz_robot::run::{Observer, RunOptions, Tick, run};
-use khz_robot::supervisor::{Cause, Phase};
-use khz_robot::tick::Machine;
-use khz_robot::time::{LAST_LOOK_NS, VirtualTime};
+use khz_robot::{RobotConfig, assemble};
 use serde::Serialize;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! What is different between recorded and replayed, joint by joint.
 
-use khz_robot::{PositionCommand, ServoCommand, ServoState};
+use khz_loop::{PositionCommand, ServoCommand, ServoState};
 use serde::Serialize;
 
 /// A joint with what came of it.

@@ -1,9 +1,9 @@
 //! The ticks of a run, one after another, from its log.
 
 use super::ReplayError;
-use khz_robot::state::{ImuState, Teleop};
-use khz_robot::supervisor::Phase;
-use khz_robot::{Doing, Fault, Mode, PositionCommand, RobotState, ServoCommand, ServoState};
+use khz_loop::state::{ImuState, Teleop};
+use khz_loop::supervisor::Phase;
+use khz_loop::{Doing, Fault, Mode, PositionCommand, RobotState, ServoCommand, ServoState};
 use khz_tlog::{Reader, Type, Value};
 use std::fs::File;
 use std::path::Path;

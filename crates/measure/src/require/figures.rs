@@ -4,8 +4,8 @@ use super::Unit::{Count, Percent, Rate, Time};
 use super::{DURATION, Figure, Value};
 use crate::jitter::Measurement;
 use crate::run::{Pipelined, RunSummary};
+use khz_loop::timing::Clock;
 use khz_page::{has_percentile, share};
-use khz_robot::timing::Clock;
 use khz_rt::Summary;
 use khz_rt::late::Causes;
 use khz_run::figures::{COUNTS, Needs, TIMES};
@@ -128,11 +128,10 @@ fn at(s: &Summary, q: f64) -> Value {
 mod tests {
     use super::*;
     use crate::require::Requirements;
-    use khz_robot::RobotConfig;
-    use khz_robot::assemble;
-    use khz_robot::run::{RunOptions, RunStats, run};
+    use khz_loop::run::{RunOptions, RunStats, run};
+    use khz_loop::time::VirtualTime;
     use khz_robot::session::Outcome;
-    use khz_robot::time::VirtualTime;
+    use khz_robot::{RobotConfig, assemble};
     use khz_rt::{Grade, Report};
     use std::sync::Arc;
 

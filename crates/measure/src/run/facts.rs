@@ -2,11 +2,11 @@
 
 use super::{EventSummary, missing};
 use crate::budget::{Inputs, TickPlan};
+use khz_loop::supervisor::Cause::OperatorStop;
+use khz_loop::supervisor::Phase;
 use khz_page::{duration, grouped, has_percentile};
 use khz_robot::RobotConfig;
 use khz_robot::config::{BusConfig, LinkConfig};
-use khz_robot::supervisor::Cause::OperatorStop;
-use khz_robot::supervisor::Phase;
 use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
 use khz_run::costs::LateGroup;
@@ -370,8 +370,8 @@ fn remedy(cause: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_robot::Mode;
-    use khz_robot::supervisor::{Cause, Trigger};
+    use khz_loop::Mode;
+    use khz_loop::supervisor::{Cause, Trigger};
     use std::sync::LazyLock;
 
     fn event(from: &str, to: &str, cause: &str, trouble: bool) -> EventSummary {

@@ -2,10 +2,10 @@
 
 use super::{EventSummary, RunSummary};
 use crate::run::page::PartTimes;
+use khz_loop::timing::Clock;
 use khz_page::{counted, duration, grouped};
 use khz_robot::live::LiveSummary;
 use khz_robot::recorder::SinkSummary;
-use khz_robot::timing::Clock;
 use khz_rt::{Grade, Summary};
 use khz_run::figures::{Count, LOST_PERIODS, Of};
 use std::fmt;

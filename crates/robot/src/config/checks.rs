@@ -149,8 +149,8 @@ fn check_parameters(robot: &RobotConfig, reader: &mut Reader) {
         let Some(span) = reader.span(&place) else { continue };
         let wrong = match settings.declared(name) {
             Some(parameter) => parameter.check_declaration().err(),
-            None if !crate::parameters::is_name(name) => {
-                Some(crate::parameters::ParameterError(format!("`{name}` cannot name a parameter")))
+            None if !khz_loop::parameters::is_name(name) => {
+                Some(khz_loop::parameters::ParameterError(format!("`{name}` cannot name a parameter")))
             }
             None => None,
         };

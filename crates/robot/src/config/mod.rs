@@ -37,17 +37,7 @@ mod varied;
 mod whole;
 
 pub use crate::controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
-pub use crate::cycle::MAX_LINKS;
 pub use crate::links::{LinkConfig, LinkKind};
-pub use crate::parameters::settings::{ParameterKind, ParameterSettings, ParametersConfig};
-pub use crate::steer::TeleopConfig;
-pub use crate::supervisor::settings::{
-    Arming, Descent, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings,
-};
-pub use crate::supervisor::{Limits, RESTART_UNSEEN};
-pub use crate::time::Receive;
-pub use crate::timing::{Clock, LoopConfig, Mode, usual_deadline_ns};
-pub use crate::watchdogs::settings::WatchdogSettings;
 pub use bus::*;
 pub use emulated::Simulation;
 pub use families::{Facts, InFile};
@@ -60,6 +50,16 @@ pub use khz_link::pi3hat::{Pi3hatConfig, Pi3hatLink};
 pub use khz_link::rs485::Rs485Link;
 pub use khz_link::socketcan::SocketcanLink;
 pub use khz_link::udp::UdpLink;
+pub use khz_loop::cycle::MAX_LINKS;
+pub use khz_loop::parameters::settings::{ParameterKind, ParameterSettings, ParametersConfig};
+pub use khz_loop::steer::TeleopConfig;
+pub use khz_loop::supervisor::{
+    Arming, Descent, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings,
+};
+pub use khz_loop::supervisor::{Limits, RESTART_UNSEEN};
+pub use khz_loop::time::Receive;
+pub use khz_loop::timing::{Clock, LoopConfig, Mode, usual_deadline_ns};
+pub use khz_loop::watchdogs::WatchdogSettings;
 pub use khz_record::{Compression, LogConfig};
 pub use khz_rt::{Overrun, Policy, Wake};
 pub use khz_run::verdict::RobotFile;
@@ -217,7 +217,7 @@ impl RobotConfig {
         let watched = self.servos.iter().filter(|servo| servo.in_file().facts().has_watchdog);
         let watchdogs = watched.map(ServoConfig::sent_watchdog_s).filter(|&watchdog_s| watchdog_s > 0.0);
         let heartbeat = self.supervisor.heartbeat_ms.map(|ms| ms * 1e-3);
-        let longest_s = crate::supervisor::LONGEST_STALL_NS as f64 * 1e-9;
+        let longest_s = khz_loop::supervisor::LONGEST_STALL_NS as f64 * 1e-9;
         let shortest_s = watchdogs.chain(heartbeat).fold(longest_s, f64::min);
         // The last command, or heartbeat, came up to a period before, and the next one travels.
         (shortest_s - 2.0 / self.timing.rate_hz).max(0.0)
@@ -228,7 +228,7 @@ impl RobotConfig {
         let recovers = self.supervisor.recover == Recover::On
             && self.supervisor.reactions.servo_fault == Reaction::Damp
             && self.servos.iter().all(|servo| servo.timeout().is_some());
-        recovers.then_some(crate::supervisor::settings::LONGEST_RECOVERED_NS as f64 * 1e-9)
+        recovers.then_some(khz_loop::supervisor::LONGEST_RECOVERED_NS as f64 * 1e-9)
     }
 
     /// How the loop waits for replies: as the file says, else by what its links need.
@@ -338,7 +338,7 @@ fn read_controller(root: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig 
 
 fn read_parameters(root: &DeTable<'_>, reader: &mut Reader) -> ParametersConfig {
     let table = root.get("parameters").and_then(|value| as_table(value, "parameters", reader));
-    table.map(|table| crate::parameters::settings::read_parameters(table, "", reader)).unwrap_or_default()
+    table.map(|table| khz_loop::parameters::settings::read_parameters(table, "", reader)).unwrap_or_default()
 }
 
 fn read_body(root: &DeTable<'_>, reader: &mut Reader) -> Option<RobotBody> {

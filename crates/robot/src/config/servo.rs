@@ -1,7 +1,7 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
-use crate::supervisor::{Limits, Timeout};
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
+use khz_loop::supervisor::{Limits, Timeout};
 use khz_servo::Mounting;
 use khz_settings::section;
 

@@ -1,6 +1,6 @@
 //! Parameters of the built-in controllers: where they are set, they go smoothly.
 
-use crate::parameters::Parameter;
+use khz_loop::parameters::Parameter;
 use khz_settings::Key;
 use std::ops::RangeInclusive;
 

@@ -1,9 +1,9 @@
 //! Swing every joint around where it was found, with a frequency that can sweep.
 
 use super::gliding::Gliding;
-use crate::controller::{ControlError, Controller};
-use crate::parameters::Parameter;
-use crate::state::RobotState;
+use khz_loop::controller::{ControlError, Controller};
+use khz_loop::parameters::Parameter;
+use khz_loop::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};
 use khz_settings::section;
 use std::f64::consts::TAU;

@@ -1,8 +1,8 @@
-//! Modules that make the commands before them gentler. They come last in a [`Chain`](crate::controller::Chain).
+//! Modules that make the commands before them gentler. They come last in a [`Chain`](khz_loop::controller::Chain).
 
-use crate::controller::{ControlError, Controller};
-use crate::parameters::Parameter;
-use crate::state::RobotState;
+use khz_loop::controller::{ControlError, Controller};
+use khz_loop::parameters::Parameter;
+use khz_loop::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};
 use std::f64::consts::TAU;
 

@@ -2,9 +2,9 @@
 
 use super::gliding::{Glide, Gliding};
 use super::moving::Moving;
-use crate::controller::{ControlError, Controller};
-use crate::parameters::Parameter;
-use crate::state::RobotState;
+use khz_loop::controller::{ControlError, Controller};
+use khz_loop::parameters::Parameter;
+use khz_loop::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};
 use khz_settings::section;
 use std::f64::consts::{PI, TAU};

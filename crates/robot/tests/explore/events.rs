@@ -1,11 +1,9 @@
 //! What can happen in one tick, and every combination of it up to a number of events at once.
 
 use khz_link::ImuSample;
-use khz_robot::config::Recover;
-use khz_robot::state::{ImuState, RobotState};
-use khz_robot::supervisor::{Cause, Observation, Phase, SupervisorSettings};
-use khz_robot::{Doing, Fault, Mode, Refused, ServoState};
-use khz_robot::{PositionCommand, ServoCommand};
+use khz_loop::state::{ImuState, RobotState};
+use khz_loop::supervisor::{Cause, Observation, Phase, Recover, SupervisorSettings};
+use khz_loop::{Doing, Fault, Mode, PositionCommand, Refused, ServoCommand, ServoState};
 
 /// Something that is not as it should be, or that somebody asks for, in one tick.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,11 +2,10 @@
 
 use crate::events::{CommandEvent, Event, ImuEvent, ServoEvent, Tick};
 use crate::key::{Caps, MOST_SERVOS};
-use khz_robot::config::{Reaction, Recover};
-use khz_robot::supervisor::{
-    Cause, ControllerTurn, Phase, Supervisor, SupervisorSettings, Transition, Trigger,
+use khz_loop::supervisor::{
+    Cause, ControllerTurn, Phase, Reaction, Recover, Supervisor, SupervisorSettings, Transition, Trigger,
 };
-use khz_robot::{Doing, ServoCommand, ServoState};
+use khz_loop::{Doing, ServoCommand, ServoState};
 
 /// Stop is sent for so long before the robot counts as settled.
 fn settle_ns(period_ns: i64) -> i64 {

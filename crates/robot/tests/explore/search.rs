@@ -4,7 +4,7 @@
 use crate::events::{Event, Tick, combinations};
 use crate::key::{Caps, EPOCH_NS, Key, key, symmetric_key};
 use crate::laws::{self, Memory, Step};
-use khz_robot::supervisor::{Cause, Phase, Supervisor, SupervisorSettings};
+use khz_loop::supervisor::{Cause, Phase, Supervisor, SupervisorSettings};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 

@@ -1,10 +1,10 @@
 //! The bus cycle in virtual time, against a scripted bus that answers as servos do.
 
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
-use khz_robot::ServoCommand;
-use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
-use khz_robot::state::RobotState;
-use khz_robot::time::{Time, VirtualTime};
+use khz_loop::ServoCommand;
+use khz_loop::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
+use khz_loop::state::RobotState;
+use khz_loop::time::{Time, VirtualTime};
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting, ServoPlan};
 use khz_wire::{Address, Frame, Request, Subframe, Subframes, Value, Writer};

@@ -2,13 +2,14 @@
 
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_link::{Link, LinkError, Received};
+use khz_loop::Doing;
+use khz_loop::ready::NotReady;
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::supervisor::Phase;
+use khz_loop::tick::Machine;
+use khz_loop::time::{Time, VirtualTime};
 use khz_robot::controllers::Hold;
-use khz_robot::ready::NotReady;
-use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
-use khz_robot::supervisor::Phase;
-use khz_robot::tick::Machine;
-use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{Doing, RobotConfig, assemble};
+use khz_robot::{RobotConfig, assemble};
 use khz_wire::Request;
 use khz_wire::damiao::{Access, REGISTERS, Special, frame};
 use khz_wire::mit::Codes;

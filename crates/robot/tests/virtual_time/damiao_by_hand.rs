@@ -2,9 +2,10 @@
 
 use khz_emu::{FamilyConfig, World};
 use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_loop::{Doing, PositionCommand};
+use khz_robot::RobotConfig;
 use khz_robot::assemble::Links;
 use khz_robot::desk::{Desk, DeskError, Order};
-use khz_robot::{Doing, PositionCommand, RobotConfig};
 use khz_wire::Request;
 use khz_wire::damiao::Special;
 use std::sync::{Arc, Mutex};

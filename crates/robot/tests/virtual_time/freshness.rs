@@ -3,15 +3,15 @@
 
 use khz_link::faults::{Direction, Fault, FaultEffect, Faults};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
-use khz_robot::ServoCommand;
-use khz_robot::assemble;
+use khz_loop::ServoCommand;
+use khz_loop::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::tick::Machine;
+use khz_loop::time::{Time, VirtualTime};
 use khz_robot::config::{Format, QUADRUPED, QueryFormat};
-use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
-use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
-use khz_robot::state::RobotState;
-use khz_robot::supervisor::{Cause, Phase};
-use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{RobotConfig, tick::Machine};
+use khz_robot::{RobotConfig, assemble};
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting, ServoPlan};
 use khz_wire::{Address, Frame, Request, Subframe, Subframes, Value, Writer};

@@ -1,11 +1,10 @@
 //! A loop that is kept from its CPU, in virtual time: who is blamed for state that is old then.
 
 use khz_link::Link;
-use khz_robot::RobotConfig;
-use khz_robot::assemble;
-use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
-use khz_robot::supervisor::{Cause, Phase, Transition};
-use khz_robot::time::{Time, VirtualTime};
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::supervisor::{Cause, Phase, Transition};
+use khz_loop::time::{Time, VirtualTime};
+use khz_robot::{RobotConfig, assemble};
 use std::sync::Arc;
 
 /// Time of which somebody takes `for_ns` before the loop looks at the clock for the `at`-th time.

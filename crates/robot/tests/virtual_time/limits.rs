@@ -1,14 +1,15 @@
 //! Limits hold on the joint, not only on the wire: single emulated joints in virtual time.
 
 use khz_link::{Link, LinkError, Received};
-use khz_robot::controller::Controller;
+use khz_loop::controller::Controller;
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::state::RobotState;
+use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::tick::Machine;
+use khz_loop::time::{Time, VirtualTime};
+use khz_loop::{ControlError, PositionCommand, ServoCommand};
 use khz_robot::controllers::Hold;
-use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
-use khz_robot::state::RobotState;
-use khz_robot::supervisor::{Cause, Phase};
-use khz_robot::tick::Machine;
-use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{ControlError, PositionCommand, RobotConfig, ServoCommand, assemble};
+use khz_robot::{RobotConfig, assemble};
 use khz_wire::{Frame, Request};
 use std::sync::Arc;
 

@@ -4,11 +4,11 @@ use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, ImuConfig, ServoConfig, World, WorldConfig};
 use khz_link::Link;
 use khz_link::pi3hat::{Options, Pi3hat};
+use khz_loop::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
+use khz_loop::state::RobotState;
+use khz_loop::time::{Time, VirtualTime};
+use khz_loop::{PositionCommand, ServoCommand};
 use khz_robot::config::{CommandFormat, Format, QueryFormat};
-use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
-use khz_robot::state::RobotState;
-use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{PositionCommand, ServoCommand};
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting, ServoPlan, family};
 

@@ -2,11 +2,11 @@
 
 use khz_emu::{Injection, World};
 use khz_link::{Link, LinkError, Received};
-use khz_robot::config::Recover;
-use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
-use khz_robot::supervisor::{Cause, Phase, Transition};
-use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{RobotConfig, ServoCommand, assemble};
+use khz_loop::ServoCommand;
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::supervisor::{Cause, Phase, Recover, Transition};
+use khz_loop::time::{Time, VirtualTime};
+use khz_robot::{RobotConfig, assemble};
 use khz_wire::damiao::Special;
 use khz_wire::mit::Codes;
 use khz_wire::{Frame, Request};

@@ -2,13 +2,14 @@
 
 use khz_emu::{Trunk, World};
 use khz_link::{Link, LinkError, Received};
-use khz_robot::controller::{ControlError, Controller};
+use khz_loop::ServoCommand;
+use khz_loop::controller::{ControlError, Controller};
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_loop::state::{RobotState, Teleop};
+use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::time::VirtualTime;
 use khz_robot::controllers::Walk;
-use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
-use khz_robot::state::{RobotState, Teleop};
-use khz_robot::supervisor::{Cause, Phase};
-use khz_robot::time::VirtualTime;
-use khz_robot::{RobotConfig, ServoCommand, assemble};
+use khz_robot::{RobotConfig, assemble};
 use khz_wire::Request;
 use std::f64::consts::TAU;
 use std::sync::{Arc, Mutex};

@@ -10,10 +10,10 @@ mod leg;
 
 use super::gliding::{Glide, Gliding};
 use super::moving::Moving;
-use crate::controller::{ControlError, Controller};
-use crate::parameters::Parameter;
-use crate::state::{RobotState, Teleop};
 use gait::{Gait, LEGS};
+use khz_loop::controller::{ControlError, Controller};
+use khz_loop::parameters::Parameter;
+use khz_loop::state::{RobotState, Teleop};
 use khz_servo::{PositionCommand, ServoCommand};
 use khz_settings::section;
 use leg::{JOINTS, Leg, Point};

@@ -6,11 +6,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 
 /// How long a thread waits at most before it looks again, ns.
-pub(crate) const PATIENCE_NS: i64 = 50_000_000;
+pub const PATIENCE_NS: i64 = 50_000_000;
 
 /// When nothing waited.
-#[derive(Debug)]
-pub(crate) struct Waited {
+#[derive(Debug, Default)]
+pub struct Waited {
     empty_ns: Option<i64>,
 }
 
@@ -36,8 +36,8 @@ impl Waited {
     }
 }
 
-/// Waits until something can be read, or until the time is over; returns whether something can.
-pub(crate) fn wait(source: &impl AsFd, for_ns: i64) -> bool {
+/// Waits until something can be read, or until the time, ns, is over; returns whether something can.
+pub fn wait(source: &impl AsFd, for_ns: i64) -> bool {
     let patience = Timespec { tv_sec: 0, tv_nsec: for_ns };
     matches!(poll(&mut [PollFd::new(source, PollFlags::IN)], Some(&patience)), Ok(1))
 }

@@ -106,8 +106,9 @@ impl ParameterSettings {
 const SETTINGS: Key = Key::table("parameters", ParameterSettings::KEYS);
 const VALUE: Key = ParameterSettings::KEYS[0];
 
-/// Reads `[parameters]`. `gait.kp = 0.4` and `"gait.kp" = 0.4` are the same.
-pub(crate) fn read_parameters(table: &DeTable<'_>, prefix: &str, reader: &mut Reader) -> ParametersConfig {
+/// Reads `[parameters]`, or a table below it whose names begin with `prefix`. `gait.kp = 0.4` and `"gait.kp" = 0.4` are the same.
+/// What is wrong becomes a problem of the reader.
+pub fn read_parameters(table: &DeTable<'_>, prefix: &str, reader: &mut Reader) -> ParametersConfig {
     let mut read = ParametersConfig::new();
     for (key, value) in table {
         let name = khz_settings::join(prefix, key.get_ref());

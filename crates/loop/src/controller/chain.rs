@@ -11,9 +11,11 @@ use khz_servo::ServoCommand;
 /// correction of it next and a filter last. The time each takes is kept under its name.
 ///
 /// ```
-/// use khz_robot::controller::Chain;
-/// use khz_robot::controllers::{Hold, Slew};
-/// let chain = Chain::new().then("hold", Box::new(Hold::default())).then("gently", Box::new(Slew::new(2.0)));
+/// use khz_loop::controller::{Chain, Controller};
+///
+/// fn chained(gait: Box<dyn Controller>, filter: Box<dyn Controller>) -> Chain {
+///     Chain::new().then("gait", gait).then("gently", filter)
+/// }
 /// ```
 ///
 /// # Realtime contract

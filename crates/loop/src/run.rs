@@ -60,8 +60,8 @@ pub fn run(
     }
 }
 
-/// The ticks of a run, one after another, each in two parts.
-pub(crate) struct Ticks {
+/// The ticks of a run, one after another, each in two parts: for whoever decides between them. [`run`] is the loop of them.
+pub struct Ticks {
     pace: Pace,
     first_ns: i64,
     /// When the loop began to wait.
@@ -73,14 +73,15 @@ pub(crate) struct Ticks {
 }
 
 /// A tick whose controller has not run yet.
-pub(crate) struct Begun {
+pub struct Begun {
     start: Start,
     number: u64,
     timing: TickTiming,
 }
 
 impl Ticks {
-    pub(crate) fn new(options: &RunOptions, time: &mut impl Time) -> Self {
+    /// None run yet; the first begins a period from now.
+    pub fn new(options: &RunOptions, time: &mut impl Time) -> Self {
         let ready_ns = time.now_ns();
         Self {
             pace: Pace::new(options.period_ns, options.overrun, options.frame_patience_ns, ready_ns),
@@ -92,13 +93,8 @@ impl Ticks {
         }
     }
 
-    /// Waits for the next tick, and runs it up to the controller.
-    pub(crate) fn look(
-        &mut self,
-        machine: &mut Machine,
-        time: &mut impl Time,
-        options: &RunOptions,
-    ) -> Begun {
+    /// Waits for the next tick, and runs it up to the controller. Allocates nothing.
+    pub fn look(&mut self, machine: &mut Machine, time: &mut impl Time, options: &RunOptions) -> Begun {
         let start = self.pace.wait(machine, time).unwrap_or_else(|| {
             // Stopping on an overrun still means coming down gently, in phase, from here on.
             self.overran = Some(Cause::Overruns { count: 1 });
@@ -114,8 +110,8 @@ impl Ticks {
         Begun { start, number, timing }
     }
 
-    /// Runs the rest of a tick, and tells the observers of it.
-    pub(crate) fn act(
+    /// Runs the rest of a tick, and tells the observers of it. Allocates nothing, unless one of them or the controller does.
+    pub fn act(
         &mut self,
         begun: Begun,
         machine: &mut Machine,

@@ -186,8 +186,9 @@ impl Steering {
         self.count(TAKEN)
     }
 
-    /// As [`Steering::steer`], of an input as it was read; none is one that could not be.
-    pub(crate) fn steer_as_read(
+    /// As [`Steering::steer`], of an input as it was read; none is one that could not be, which is counted. Returns whether it was
+    /// taken.
+    pub fn steer_as_read(
         &self,
         input: Option<channel::Teleop>,
         decided_ns: i64,

@@ -232,7 +232,10 @@ impl Machine {
     }
 
     /// A tick that sends `commands`, without supervisor and controller: for recorded commands and simulated servos.
-    pub(crate) fn play(&mut self, time: &mut impl Time, planned_ns: i64, commands: &[ServoCommand]) {
+    ///
+    /// # Panics
+    /// If there is not one command per servo.
+    pub fn play(&mut self, time: &mut impl Time, planned_ns: i64, commands: &[ServoCommand]) {
         self.commands.copy_from_slice(commands);
         let mut timing = TickTiming::at(planned_ns, time.now_ns());
         self.encode(time, &mut timing);

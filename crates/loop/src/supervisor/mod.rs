@@ -35,7 +35,9 @@ pub use cause::{Cause, Transition, Transitions, Trigger};
 pub use joint::{Bounds, Joint, Limits, Timeout};
 pub use khz_run::Phase;
 pub use khz_servo::Quantity;
-pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings};
+pub use settings::{
+    Arming, Descent, LONGEST_RECOVERED_NS, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings,
+};
 pub use watch::{LONGEST_STALL_NS, RESTART_UNSEEN};
 pub(crate) use watch::{OFF_REPLIES, STILL_WAY};
 
@@ -632,8 +634,9 @@ impl Supervisor {
         }
     }
 
-    /// Takes the phase from a record instead of deciding on it: for a controller that runs on recorded states.
-    pub(crate) fn follow(&mut self, phase: Phase) {
+    /// Takes the phase from a record instead of deciding on it: for a controller that runs on recorded states. Allocates
+    /// nothing.
+    pub fn follow(&mut self, phase: Phase) {
         if phase == Phase::Armed {
             self.guard.reset();
         }

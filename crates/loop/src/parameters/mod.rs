@@ -6,8 +6,8 @@
 //! what a tick has taken is shown and recorded.
 //!
 //! ```
-//! use khz_robot::parameters::Parameter;
-//! use khz_robot::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
+//! use khz_loop::parameters::Parameter;
+//! use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
 //!
 //! /// Pulls every joint to zero, as stiffly as a person likes.
 //! struct Zero {
@@ -36,7 +36,7 @@ pub mod settings;
 mod settle;
 mod ticket;
 
-pub(crate) use change::source;
+pub use change::source;
 pub use change::{Intake, LiveParameters, MOST_CHANGES, Receipt, Source, Taken};
 pub use settle::settle;
 
@@ -124,8 +124,8 @@ impl Parameter {
         self.get() != 0.0
     }
 
-    /// Puts a value in force that was checked.
-    pub(crate) fn put(&self, value: f64) {
+    /// Puts a value in force that was checked: for whoever stands for the loop. While one runs, [`LiveParameters`] changes it.
+    pub fn put(&self, value: f64) {
         self.value.store(value.to_bits(), Ordering::Relaxed);
     }
 
@@ -201,7 +201,10 @@ impl Parameter {
     }
 
     /// Whether it can be declared.
-    pub(crate) fn check_declaration(&self) -> Result<(), ParameterError> {
+    ///
+    /// # Errors
+    /// Its name cannot name a parameter, or its range or value is none.
+    pub fn check_declaration(&self) -> Result<(), ParameterError> {
         let Self { name, kind, min, max, .. } = self;
         if !is_name(name) {
             let help = "letters, digits, `_` and `.`, and first a letter or `_`";
@@ -229,8 +232,8 @@ impl From<ParameterKind> for channel::ValueKind {
     }
 }
 
-/// `[A-Za-z_][A-Za-z0-9_.]*`
-pub(crate) fn is_name(name: &str) -> bool {
+/// A parameter may be called so: `[A-Za-z_][A-Za-z0-9_.]*`.
+pub fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
 }

@@ -8,7 +8,7 @@ mod pipelined;
 pub use about::{JointInfo, RobotInfo};
 pub use chain::Chain;
 pub use pipelined::Pipelined;
-pub(crate) use pipelined::hold as hold_still;
+pub use pipelined::hold as hold_still;
 
 use crate::parameters::Parameter;
 use crate::state::RobotState;
@@ -36,7 +36,7 @@ pub struct Beside {
 /// after the run ([`crate::tick::Machine::failure`]); printing may never return when the output is not read.
 ///
 /// ```
-/// use khz_robot::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
+/// use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
 ///
 /// /// Pulls every joint to zero with half the gains.
 /// struct Zero;

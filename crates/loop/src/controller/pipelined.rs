@@ -331,8 +331,8 @@ impl Drop for Pipelined {
     }
 }
 
-/// Until the controller has computed, joints stay where they are.
-pub(crate) fn hold(state: &RobotState, commands: &mut [ServoCommand]) {
+/// Until the controller has computed, joints stay where they are measured. Allocates nothing.
+pub fn hold(state: &RobotState, commands: &mut [ServoCommand]) {
     for (command, servo) in commands.iter_mut().zip(&state.servos) {
         *command = ServoCommand::Position(PositionCommand::hold(servo.position));
     }

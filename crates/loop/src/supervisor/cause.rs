@@ -383,7 +383,7 @@ impl Cause {
         !matches!(self, Self::OperatorStop) && self.trigger().is_some()
     }
 
-    /// For people who know buses, not links: `links` are called as [`crate::assemble::link_names`] has them. Allocates
+    /// For people who know buses, not links: `links` are what each link is called. Allocates
     /// nothing.
     pub fn told(self, links: &[String]) -> impl fmt::Display {
         Told { cause: self, links }

@@ -57,7 +57,7 @@ impl Console {
     }
 
     /// After a tick. Neither allocates nor waits.
-    pub(crate) fn show(&self, tick: u64, phase: Phase) {
+    pub fn show(&self, tick: u64, phase: Phase) {
         self.tick.store(tick, Ordering::Relaxed);
         self.phase.store(phase as u8, Ordering::Relaxed);
     }

@@ -157,8 +157,11 @@ impl LiveParameters {
         receipt.tick()
     }
 
-    /// As [`LiveParameters::set_all`], of a request that was made before.
-    pub(crate) fn set_all_as(
+    /// As [`LiveParameters::set_all`], of a request that was made before. Does not wait for the tick that takes it.
+    ///
+    /// # Errors
+    /// As there, and where the request is too old or its phase has passed.
+    pub fn set_all_as(
         &self,
         by: &str,
         changes: &[(&str, f64)],
@@ -213,8 +216,8 @@ fn wait(patience: Duration, done: impl Fn() -> bool) {
     }
 }
 
-/// A text, cut off where there is no more room.
-pub(crate) fn source(text: &str) -> Source {
+/// Who asked, from a text that is cut off where there is no more room. Allocates nothing.
+pub fn source(text: &str) -> Source {
     let mut source = Source::new();
     let _ = text.chars().try_for_each(|char| source.try_push(char));
     source

@@ -7,7 +7,7 @@
 //! The tick only stores two numbers ([`Pulse`]); devices and sockets are the thread's affair.
 
 mod pulse;
-pub(crate) mod settings;
+mod settings;
 
 pub use pulse::Pulse;
 pub use settings::WatchdogSettings;
