@@ -1,9 +1,7 @@
 //! Controllers and modules of the Rust side, for chains with Python ones.
 
+use khz_controllers::{Hold, LowPass, Sine, SineParameters, Slew, StandAndSquat, StandAndSquatParameters};
 use khz_loop::Controller;
-use khz_robot::controllers::{
-    Hold, LowPass, Sine, SineParameters, Slew, StandAndSquat, StandAndSquatParameters,
-};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

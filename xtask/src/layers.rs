@@ -31,6 +31,7 @@ const CRATES: &[(&str, &str, u8)] = &[
     ("khz-emu", "emu", 3),
     ("khz-loop", "loop", 3),
     ("khz-mujoco", "mujoco", 4),
+    ("khz-controllers", "controllers", 4),
     ("khz-robot", "robot", 5),
     ("khz-measure", "measure", 6),
     ("khz-drill", "drill", 6),

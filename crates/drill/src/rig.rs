@@ -217,7 +217,7 @@ impl Rig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_robot::controllers::Hold;
+    use khz_controllers::Hold;
 
     #[test]
     fn time_goes_on_however_short_a_freeze_is_compared_to_a_period() {

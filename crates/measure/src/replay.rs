@@ -6,10 +6,10 @@ mod recorded;
 pub use compare::{Apart, AtTick, Deviation, Differences, Joint, JointDeviation};
 
 use compare::{Commands, Motion};
+use khz_controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use khz_loop::Controller;
 use khz_loop::supervisor::Phase;
 use khz_robot::config::{ControllerConfig, ControllerKind, RobotBody};
-use khz_robot::controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use khz_robot::replay::{Playback, Rerun};
 use khz_robot::{RobotConfig, assemble};
 use recorded::Recording;

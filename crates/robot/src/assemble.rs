@@ -1,8 +1,8 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
 use crate::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig};
-use crate::controllers::{Hold, Sine, StandAndSquat, Walk};
 use crate::links::{Around, LinkConfig, LinkKind};
+use khz_controllers::{Hold, Sine, StandAndSquat, Walk};
 use khz_emu::{EmulatedLink, WireKind, World};
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, Replier, Role};

@@ -4,7 +4,6 @@
 pub mod assemble;
 mod companions;
 pub mod config;
-pub mod controllers;
 pub mod desk;
 pub mod draft;
 pub mod launch;

@@ -2,7 +2,7 @@
 
 use crate::assemble;
 use crate::config::RobotConfig;
-use crate::controllers::{Hold, HoldParameters};
+use khz_controllers::{Hold, HoldParameters};
 use khz_loop::controller::{ControlError, Controller, hold_still};
 use khz_loop::parameters::{self, Parameter, ParameterError};
 use khz_loop::ready::NotReady;

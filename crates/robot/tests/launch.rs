@@ -1,13 +1,13 @@
 //! A robot run by [`Launch`], in real time. Nothing here must be fast; things must only happen at last.
 #![allow(clippy::unwrap_used)]
 
+use khz_controllers::Hold;
 use khz_loop::controller::Controller;
 use khz_loop::run::{Observer, Tick};
 use khz_loop::state::RobotState;
 use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::time::Receive;
 use khz_loop::{ControlError, ServoCommand};
-use khz_robot::controllers::Hold;
 use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::recorder::{Declared, Plan, RecordId, Sink, SinkResult, Tap};
 use khz_robot::session::{Session, SessionSettings};

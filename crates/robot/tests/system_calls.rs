@@ -6,10 +6,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
+use khz_controllers::Hold;
 use khz_emu::serve::{Endpoint, Server};
 use khz_loop::controller::Pipelined;
 use khz_loop::{ControlError, Controller, RobotState, ServoCommand};
-use khz_robot::controllers::Hold;
 use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::{RobotConfig, assemble};
 use seccompiler::{

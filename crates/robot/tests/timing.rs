@@ -1,6 +1,7 @@
 //! The loop's own time, in virtual time: what starts a tick, and which part made one late.
 #![allow(clippy::unwrap_used)]
 
+use khz_controllers::Hold;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::controller::Controller;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
@@ -9,7 +10,6 @@ use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::time::{Freeze, Time, VirtualTime};
 use khz_loop::{ControlError, ServoCommand};
 use khz_robot::config::QUADRUPED;
-use khz_robot::controllers::Hold;
 use khz_robot::{RobotConfig, assemble};
 use khz_run::late::PARTS;
 use khz_run::tally::Pace;

@@ -34,6 +34,7 @@ const FORBIDDEN: &[Forbidden] = &[
         who: &[
             "crates/link",
             "crates/loop",
+            "crates/controllers",
             "crates/robot",
             "crates/measure",
             "crates/drill",
@@ -56,6 +57,7 @@ const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
         who: &[
             "crates/loop",
+            "crates/controllers",
             "crates/robot",
             "crates/measure",
             "crates/drill",
@@ -82,7 +84,7 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "a family knows neither links nor clocks",
     },
     Forbidden {
-        who: &["crates/loop"],
+        who: &["crates/loop", "crates/controllers"],
         but: &[],
         what: &["khz_servo::moteus", "khz_wire::Address"],
         why: "what decides about a servo knows no family",

@@ -7,11 +7,11 @@
 
 use anyhow::{Context, Result, ensure};
 use khz_bench::Bench;
+use khz_controllers::Hold;
 use khz_loop::controller::Controller;
 use khz_loop::state::RobotState;
 use khz_loop::time::Receive;
 use khz_loop::{ControlError, ServoCommand};
-use khz_robot::controllers::Hold;
 use khz_robot::session::{Outcome, Session, SessionSettings};
 use khz_robot::{RobotConfig, assemble};
 use khz_rt::late::LateTick;

@@ -5,7 +5,7 @@ use super::{
     RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
 };
 use super::{bus_links, families, promises};
-use crate::controllers::LONGEST;
+use khz_controllers::walk::LONGEST;
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
 use std::f64::consts::TAU;

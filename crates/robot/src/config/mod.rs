@@ -36,11 +36,11 @@ mod values;
 mod varied;
 mod whole;
 
-pub use crate::controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 pub use crate::links::{LinkConfig, LinkKind};
 pub use bus::*;
 pub use emulated::Simulation;
 pub use families::{Facts, InFile};
+pub use khz_controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 pub use khz_emu::{
     BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,
 };
@@ -54,9 +54,8 @@ pub use khz_loop::cycle::MAX_LINKS;
 pub use khz_loop::parameters::settings::{ParameterKind, ParameterSettings, ParametersConfig};
 pub use khz_loop::steer::TeleopConfig;
 pub use khz_loop::supervisor::{
-    Arming, Descent, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings,
+    Arming, Descent, Limits, OutOfLimits, RESTART_UNSEEN, Reaction, Reactions, Recover, SupervisorSettings,
 };
-pub use khz_loop::supervisor::{Limits, RESTART_UNSEEN};
 pub use khz_loop::time::Receive;
 pub use khz_loop::timing::{Clock, LoopConfig, Mode, usual_deadline_ns};
 pub use khz_loop::watchdogs::WatchdogSettings;

@@ -1,8 +1,8 @@
 //! `[robot]`, `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
 
 use super::BodyConfig;
-use crate::controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use crate::links::LinkKind;
+use khz_controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};
 use std::ops::Range;

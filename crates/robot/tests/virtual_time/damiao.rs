@@ -1,5 +1,6 @@
 //! A robot of Damiao servos, in virtual time: it comes up only if its motors are as its file says, and comes down as it has to.
 
+use khz_controllers::Hold;
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_link::{Link, LinkError, Received};
 use khz_loop::Doing;
@@ -8,7 +9,6 @@ use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::supervisor::Phase;
 use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
-use khz_robot::controllers::Hold;
 use khz_robot::{RobotConfig, assemble};
 use khz_wire::Request;
 use khz_wire::damiao::{Access, REGISTERS, Special, frame};

@@ -1,5 +1,6 @@
 //! Limits hold on the joint, not only on the wire: single emulated joints in virtual time.
 
+use khz_controllers::Hold;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::controller::Controller;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
@@ -8,7 +9,6 @@ use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
 use khz_loop::{ControlError, PositionCommand, ServoCommand};
-use khz_robot::controllers::Hold;
 use khz_robot::{RobotConfig, assemble};
 use khz_wire::{Frame, Request};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! The whole machine on emulated servos, in virtual time.
 
+use khz_controllers::Hold;
 use khz_emu::World;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_loop::console::Console;
@@ -14,7 +15,6 @@ use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
 use khz_loop::timing::Clock;
 use khz_loop::{ControlError, Doing, ServoCommand, Teleop};
-use khz_robot::controllers::Hold;
 use khz_robot::records::RunLog;
 use khz_robot::{RobotConfig, assemble};
 use khz_wire::{Frame, Request};

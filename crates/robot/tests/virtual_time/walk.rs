@@ -1,5 +1,6 @@
 //! The built-in controller `walk` on an emulated quadruped, with the bytes of all its servos, in virtual time.
 
+use khz_controllers::Walk;
 use khz_emu::{Trunk, World};
 use khz_link::{Link, LinkError, Received};
 use khz_loop::ServoCommand;
@@ -8,7 +9,6 @@ use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::state::{RobotState, Teleop};
 use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::time::VirtualTime;
-use khz_robot::controllers::Walk;
 use khz_robot::{RobotConfig, assemble};
 use khz_wire::Request;
 use std::f64::consts::TAU;

@@ -1,4 +1,7 @@
 //! Built-in controllers: examples to begin with, and filters for a chain.
+//!
+//! They use the loop as everybody's controller does, and know nothing else of a robot.
+#![forbid(unsafe_code)]
 
 mod gliding;
 mod hold;
@@ -6,11 +9,10 @@ mod moving;
 mod sine;
 mod smooth;
 mod stand_and_squat;
-mod walk;
+pub mod walk;
 
 pub use hold::{Hold, HoldParameters};
 pub use sine::{Sine, SineParameters};
 pub use smooth::{LowPass, Slew};
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
-pub(crate) use walk::LONGEST;
 pub use walk::{Walk, WalkParameters};
