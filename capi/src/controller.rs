@@ -120,7 +120,8 @@ fn told(text: *const c_char) -> Result<(), ControlError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_robot::{RobotConfig, assemble};
+    use khz_file::RobotConfig;
+    use khz_robot::assemble;
     use khz_rt::alloc_trap::forbid;
     use kilohertz::PositionCommand;
     use kilohertz::record::Plan;

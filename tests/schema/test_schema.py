@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MALFORMED = ROOT / "crates/robot/tests/malformed"
+MALFORMED = ROOT / "crates/file/tests/malformed"
 
 Validator = jsonschema.Draft7Validator
 

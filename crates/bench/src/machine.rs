@@ -1,6 +1,7 @@
 //! A bus cycle by itself, without robot around it, in real time.
 
 use anyhow::{Result, bail};
+use khz_file::config::{CommandFormat, Format, QueryFormat, RobotConfig};
 use khz_link::Link;
 use khz_link::trace::Tap;
 use khz_loop::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
@@ -9,7 +10,6 @@ use khz_loop::supervisor::SupervisorSettings;
 use khz_loop::time::{RealTime, Receive, Time};
 use khz_loop::{PositionCommand, ServoCommand, ready};
 use khz_robot::assemble;
-use khz_robot::config::{CommandFormat, Format, QueryFormat, RobotConfig};
 use khz_servo::Doing;
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting, ServoPlan};

@@ -5,12 +5,12 @@
 use crate::Samples;
 use anyhow::{Context, Result};
 use khz_emu::World;
+use khz_file::config::RobotConfig;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::run::{Observer, Tick};
 use khz_loop::supervisor::Phase;
 use khz_loop::time::Receive;
 use khz_loop::timing::Clock;
-use khz_robot::config::RobotConfig;
 use khz_robot::session::{Outcome, Session, SessionSettings};
 use khz_robot::{assemble, recorder, records};
 use khz_rt::{Overrun, Setup, Wake};

@@ -39,7 +39,7 @@ fn published_systems_are_a_table_or_json() {
 
 #[test]
 fn bad_input_gives_2_and_says_why() {
-    let file = budget(&["crates/robot/tests/malformed/id_0.toml"]);
+    let file = budget(&["crates/file/tests/malformed/id_0.toml"]);
     assert_eq!(file.status.code(), Some(2));
     assert!(file.stdout.is_empty() && text(&file.stderr).contains("id_0.toml"));
     let change = budget(&["--what-if", "bus.colour=red"]);

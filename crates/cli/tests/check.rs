@@ -30,7 +30,7 @@ fn a_right_file_is_shown_as_a_table_a_diagram_and_json() {
 
 #[test]
 fn a_wrong_file_gives_2_and_every_error_on_stderr() {
-    let file = "crates/robot/tests/malformed/many_at_once.toml";
+    let file = "crates/file/tests/malformed/many_at_once.toml";
     let refused = check(&[file]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(refused.stdout.is_empty());

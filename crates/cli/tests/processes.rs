@@ -5,10 +5,10 @@
 mod common;
 
 use common::SERVOS;
+use khz_file::RobotConfig;
 use khz_link::Link;
 use khz_link::fdcanusb::Fdcanusb;
 use khz_loop::{ControlError, Controller, Doing, RobotState, ServoCommand, ServoState};
-use khz_robot::RobotConfig;
 use khz_robot::launch::{Launch, LaunchOptions};
 use khz_rt::now_ns;
 use khz_wire::fdcanusb::Dialect;

@@ -1,8 +1,8 @@
 //! A recording of a drill, on a disk in memory that can be full.
 
+use khz_file::RobotConfig;
 use khz_loop::run::{Observer, Tick, recorded};
 use khz_loop::tick::{Machine, TickTiming};
-use khz_robot::RobotConfig;
 use khz_robot::recorder::{Disk, Output, Plan, Recorder, RecorderError};
 use khz_robot::records::RunLog;
 use khz_rt::Disturbance;

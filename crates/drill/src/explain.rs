@@ -3,9 +3,9 @@
 use super::faulty_controller;
 use super::monitor::{GAINS, SMOOTH_HZ};
 use super::scenario::{Event, Fault, Queue, Scenario, Style, is_coarse};
+use khz_file::RobotConfig;
+use khz_file::config::ServoConfig;
 use khz_loop::supervisor::{Cause, Quantity, Recover, Trigger};
-use khz_robot::RobotConfig;
-use khz_robot::config::ServoConfig;
 use std::f64::consts::PI;
 
 /// A request to arm counts for so long.
@@ -367,7 +367,7 @@ impl Scenario {
             _ => false,
         };
         // A torque is taken back by where the joint is read to be: in steps of 0.06 rad that may be late.
-        let int8 = khz_robot::config::Format::Int8;
+        let int8 = khz_file::config::Format::Int8;
         let blurred =
             self.style == Style::Torque && robot.servos.iter().any(|servo| servo.query.position == int8);
         let overshoots = self.overshoots(robot);

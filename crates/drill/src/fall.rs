@@ -2,11 +2,11 @@
 
 use super::rig::Rig;
 use khz_emu::Injection;
+use khz_file::RobotConfig;
 use khz_link::faults::{Fault as WireFault, FaultEffect};
 use khz_loop::supervisor::{Cause, Phase, Reaction};
 use khz_loop::time::VirtualTime;
 use khz_page::{Axis, Cell, Column, Level, Page, Plot, Section, Table, Trace, Verdict};
-use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
 use serde::Serialize;
 

@@ -4,11 +4,11 @@ use super::monitor::{Monitor, lock};
 use super::plant;
 use super::scenario::Style;
 use khz_controllers::Hold;
+use khz_file::RobotConfig;
 use khz_loop::parameters::Parameter;
 use khz_loop::supervisor::Limits;
 use khz_loop::time::VirtualTime;
 use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
-use khz_robot::RobotConfig;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 

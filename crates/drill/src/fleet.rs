@@ -3,9 +3,9 @@
 use super::plant::Plant;
 use super::scenario::{Fault, Scenario};
 use khz_emu::{ConfigError, World};
+use khz_file::RobotConfig;
+use khz_file::config::{ControllerConfig, Format};
 use khz_loop::supervisor::Arming;
-use khz_robot::RobotConfig;
-use khz_robot::config::{ControllerConfig, Format};
 
 /// Robots a campaign draws from.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Gains that do not suit a joint: tried on the plant, one joint at a time, with targets that move as fast as its limits allow.
 
 use khz_emu::{Body, Drive, JointConfig, Joints};
-use khz_robot::RobotConfig;
-use khz_robot::config::ServoConfig;
+use khz_file::RobotConfig;
+use khz_file::config::ServoConfig;
 
 /// Between two steps of the plant, s.
 const STEP_S: f64 = 250e-6;
@@ -72,7 +72,7 @@ fn moved(servo: &ServoConfig, velocity: f64, period_s: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::Fleet;
-    use khz_robot::draft::TEMPLATES;
+    use khz_file::draft::TEMPLATES;
 
     fn robot(gains: &str, more: &str) -> RobotConfig {
         let text = format!(

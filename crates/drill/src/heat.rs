@@ -7,13 +7,13 @@
 
 use super::fall::{DrillError, Fall, GOAL, body_is_sound, plot};
 use super::rig::Rig;
+use khz_file::RobotConfig;
+use khz_file::config::{ControllerConfig, RobotBody};
 use khz_loop::Doing;
 use khz_loop::supervisor::{Phase, Reaction};
 use khz_loop::time::VirtualTime;
 use khz_page::{Axis, Cell, Column, Level, Page, Plot, Section, Table, Trace, Verdict};
-use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
-use khz_robot::config::{ControllerConfig, RobotBody};
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -4,8 +4,8 @@ use super::scenario::{Dice, Event, Fault, Scenario};
 use khz_emu::injection::Refused;
 use khz_emu::noise::Noise;
 use khz_emu::{Injection, Lie};
+use khz_file::config::RobotConfig;
 use khz_loop::supervisor::Trigger;
-use khz_robot::config::RobotConfig;
 
 /// One scenario in so many has one.
 const RARELY: u64 = 5;

@@ -4,10 +4,10 @@
 //! back by giving the supervisor another robot file than the cycle, or by what stands between the machine and its buses.
 
 use khz_emu::moteus::lies::{copied, rewritten};
+use khz_file::config::{Format, RobotConfig};
 use khz_link::Received;
 use khz_loop::PositionCommand;
 use khz_loop::supervisor::{Reaction, Recover};
-use khz_robot::config::{Format, RobotConfig};
 use khz_wire::subframe::RegisterRun;
 use khz_wire::{Address, Class, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 use std::collections::BTreeMap;

@@ -7,9 +7,9 @@
 mod alone;
 mod whole;
 
+use khz_file::RobotConfig;
+use khz_file::config::ServoConfig;
 use khz_loop::supervisor::SupervisorSettings;
-use khz_robot::RobotConfig;
-use khz_robot::config::ServoConfig;
 
 /// A key, or several together, by which a promise is not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,13 +14,13 @@ use super::scenario::{Event, Fault, Queue, Scenario};
 use super::violation::{Invariant, Violated};
 use khz_emu::injection::{Injection, Refused};
 use khz_emu::noise::Noise;
+use khz_file::RobotConfig;
 use khz_link::faults::{Direction, Fault as WireFault, FaultEffect};
 use khz_loop::parameters::{Intake, LiveParameters};
 use khz_loop::supervisor::{Cause, Phase, Transition};
 use khz_loop::time::VirtualTime;
 use khz_loop::timing::Clock;
 use khz_loop::{Controller, Doing};
-use khz_robot::RobotConfig;
 use std::sync::{Arc, Mutex};
 
 /// A robot that must come down leaves control within this many ticks.

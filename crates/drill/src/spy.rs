@@ -1,9 +1,9 @@
 //! Reads every frame on the wires and judges the host by them alone. It reads the register protocol only; other servos are
 //! judged by what their joints do.
 
+use khz_file::RobotConfig;
 use khz_link::Received;
 use khz_loop::supervisor::Limits;
-use khz_robot::RobotConfig;
 use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value};
 use std::f64::consts::TAU;
 
@@ -32,7 +32,7 @@ struct Watched {
 
 impl Spy {
     pub fn new(config: &RobotConfig) -> Self {
-        let watched = |servo: &khz_robot::config::ServoConfig| Watched {
+        let watched = |servo: &khz_file::config::ServoConfig| Watched {
             name: servo.name.clone(),
             bus: servo.bus as u8,
             id: servo.id,
@@ -40,7 +40,7 @@ impl Spy {
             sign: f64::from(servo.sign),
             offset: servo.offset,
         };
-        let is_read = |servo: &&khz_robot::config::ServoConfig| servo.in_file().facts().by_registers;
+        let is_read = |servo: &&khz_file::config::ServoConfig| servo.in_file().facts().by_registers;
         let servos: Vec<_> = config.servos.iter().filter(is_read).map(watched).collect();
         Self { answered_ns: vec![None; servos.len()], servos, fault_told_ns: None, beyond: None }
     }

@@ -6,8 +6,8 @@ use khz_drill::campaign::{Violation, campaign, campaign_with, idle};
 use khz_drill::fleet::Member;
 use khz_drill::plant::Plant;
 use khz_drill::{Fleet, Invariant, Outcome, outcomes, watch_prints};
+use khz_file::RobotConfig;
 use khz_loop::supervisor::Recover;
-use khz_robot::RobotConfig;
 
 /// The robots on which a plant shows soonest: none on legs, which takes longest to emulate. Only joints without limits are
 /// asked for what their formats cannot carry, and only where there are two buses one can starve the other.

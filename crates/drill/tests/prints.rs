@@ -3,7 +3,7 @@
 
 use khz_drill::campaign::{campaign, idle};
 use khz_drill::{Fleet, watch_prints};
-use khz_robot::RobotConfig;
+use khz_file::RobotConfig;
 
 /// Which thread of a test's process built the first machine was a matter of chance; if it was built before prints were
 /// watched, every panic that a machine had caught was a violation.

@@ -27,6 +27,7 @@ mod robot;
 mod signals;
 
 pub use khz_controllers::{Hold, Sine, StandAndSquat, Walk};
+pub use khz_file::config::{self, RobotConfig};
 pub use khz_loop::controller::{ControlError, Controller, JointInfo, RobotInfo};
 pub use khz_loop::parameters::{LiveParameters, Parameter, ParameterError};
 pub use khz_loop::run::{Observer, Tick};
@@ -34,7 +35,6 @@ pub use khz_loop::state::{ImuState, RobotState, Teleop};
 pub use khz_loop::steer::{self, Steering};
 pub use khz_loop::{Doing, Fault, PositionCommand, ServoCommand, ServoState};
 pub use khz_measure::run::RunSummary;
-pub use khz_robot::config::{self, RobotConfig};
 pub use khz_robot::{desk, recorder as record, viewer};
 pub use khz_run::record::Tick as LiveTick;
 pub use robot::{Error, Finished, Overrides, ReportPage, Robot, Run};

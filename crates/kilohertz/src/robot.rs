@@ -2,6 +2,7 @@
 
 use crate::output::{self, OutputError};
 use crate::{live, signals};
+use khz_file::config::{ConfigError, QUADRUPED, RobotConfig};
 use khz_loop::console::Console;
 use khz_loop::controller::{ControlError, Controller};
 use khz_loop::parameters::{LiveParameters, Parameter, ParameterError};
@@ -12,7 +13,6 @@ use khz_loop::timing::Clock;
 use khz_loop::{RobotState, ServoCommand};
 use khz_measure::run::page::RunData;
 use khz_measure::run::{RunSummary, page_data};
-use khz_robot::config::{ConfigError, QUADRUPED, RobotConfig};
 use khz_robot::launch::{Launch, LaunchError, LaunchOptions};
 use khz_robot::recorder::Plan;
 use khz_robot::session::{Outcome, Session, SessionError};

@@ -1,7 +1,7 @@
 //! The way a program of one's own runs a robot.
 
+use khz_file::config::QUADRUPED;
 use khz_loop::timing::Mode;
-use khz_robot::config::QUADRUPED;
 use khz_tlog::{Type, Width};
 use kilohertz::record::{Plan, RecordId, Tap};
 use kilohertz::{

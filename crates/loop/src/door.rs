@@ -271,7 +271,7 @@ mod tests {
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(path, format!("{before}{FROM}{rows}\n{after}")).unwrap();
         } else {
-            assert_eq!(format!("{table}\n"), rows, "UPDATE=1 cargo test -p khz-robot door writes it");
+            assert_eq!(format!("{table}\n"), rows, "UPDATE=1 cargo test -p khz-loop door writes it");
         }
     }
 

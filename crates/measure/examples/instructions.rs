@@ -5,6 +5,7 @@
 //! reads the dumps.
 #![allow(clippy::print_stdout)]
 
+use khz_file::config::RobotConfig;
 use khz_link::{Imu, ImuSample, Link, LinkError, Received, Request};
 use khz_loop::console::Console;
 use khz_loop::controller::Controller;
@@ -17,7 +18,6 @@ use khz_loop::time::{Time, VirtualTime};
 use khz_loop::timing::Clock;
 use khz_loop::{ControlError, ServoCommand};
 use khz_robot::assemble;
-use khz_robot::config::RobotConfig;
 use khz_robot::recorder::{Plan, Recorder};
 use khz_robot::records::RunLog;
 use khz_rt::Disturbance;

@@ -6,6 +6,7 @@
 //! A bus called `sensor` carries the script's frames and nothing else.
 #![allow(missing_docs, clippy::print_stdout)]
 
+use khz_file::RobotConfig;
 use khz_link::replay::Replay;
 use khz_link::trace::{Traced, Way};
 use khz_link::{Link, Received};
@@ -15,7 +16,6 @@ use khz_loop::state::RobotState;
 use khz_loop::time::{Freeze, Time, VirtualTime};
 use khz_loop::{ControlError, ServoCommand};
 use khz_measure::run::{RunSummary, from_log};
-use khz_robot::RobotConfig;
 use khz_robot::assemble::{self, Links};
 use khz_robot::recorder::Plan;
 use khz_robot::records::{RunLog, robot_record, robot_schema};

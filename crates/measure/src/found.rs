@@ -97,10 +97,10 @@ fn declaration(parameter: &Parameter, value: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_file::RobotConfig;
     use khz_loop::parameters::{Intake, settle};
     use khz_loop::supervisor::Phase;
     use khz_loop::timing::Clock;
-    use khz_robot::RobotConfig;
 
     const ROBOT: &str =
         "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n";

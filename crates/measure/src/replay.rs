@@ -7,11 +7,12 @@ pub use compare::{Apart, AtTick, Deviation, Differences, Joint, JointDeviation};
 
 use compare::{Commands, Motion};
 use khz_controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
+use khz_file::RobotConfig;
+use khz_file::config::{ControllerConfig, ControllerKind, RobotBody};
 use khz_loop::Controller;
 use khz_loop::supervisor::Phase;
-use khz_robot::config::{ControllerConfig, ControllerKind, RobotBody};
+use khz_robot::assemble;
 use khz_robot::replay::{Playback, Rerun};
-use khz_robot::{RobotConfig, assemble};
 use recorded::Recording;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

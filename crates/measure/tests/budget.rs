@@ -5,8 +5,8 @@
 //! `docs/budget.md`.
 #![allow(clippy::unwrap_used)]
 
+use khz_file::RobotConfig;
 use khz_measure::budget::{ChangeError, Inputs, SpanKind, Sweep, TickPlan, apply, published};
-use khz_robot::RobotConfig;
 
 #[test]
 fn published_figures_are_met() {
@@ -182,7 +182,7 @@ fn a_wrong_change_is_told() {
 
 #[test]
 fn the_command_that_measures_names_the_robot_file() {
-    use khz_robot::config::RobotFile;
+    use khz_file::config::RobotFile;
     let said = |file| {
         let robot = RobotConfig { file, ..RobotConfig::quadruped() };
         TickPlan::of(&robot, Inputs::of(&robot)).predict().assumptions[0].clone()

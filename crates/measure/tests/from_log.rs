@@ -1,8 +1,8 @@
 //! A run and its log are judged alike.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
+use khz_file::RobotConfig;
 use khz_measure::run::{RunSummary, from_log};
-use khz_robot::RobotConfig;
 use khz_robot::launch::{Launch, LaunchOptions};
 
 const ROBOT: &str = r#"

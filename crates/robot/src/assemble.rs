@@ -1,9 +1,9 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
-use crate::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig};
-use crate::links::{Around, LinkConfig, LinkKind};
 use khz_controllers::{Hold, Sine, StandAndSquat, Walk};
 use khz_emu::{EmulatedLink, WireKind, World};
+use khz_file::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig};
+use khz_file::links::{Around, LinkConfig, LinkKind};
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, Replier, Role};
 use khz_loop::controller::{Controller, JointInfo, RobotInfo};

@@ -2,12 +2,12 @@
 
 use crate::assemble::{self, AssembleError, Links};
 use crate::companions::{Companion, Companions, Recording, Steered};
-use crate::config::{self, RobotConfig};
-use crate::draft;
 use crate::live::{Channel, Wiring};
 use crate::recorder::{Plan, RecorderError};
 use crate::records::{RunLog, parameters_record, parameters_schema, robot_record, robot_schema};
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
+use khz_file::config::{self, RobotConfig};
+use khz_file::draft;
 use khz_loop::console::Console;
 use khz_loop::controller::{ControlError, Controller, Pipelined};
 use khz_loop::operator::{self, Heartbeat, Listener, OperatorError};

@@ -1,13 +1,10 @@
-//! One machine: its robot file, what is assembled of it, and the life and the records of a run.
+//! One machine: what is assembled of its robot file, the life of a run, and its records.
 #![forbid(unsafe_code)]
 
 pub mod assemble;
 mod companions;
-pub mod config;
 pub mod desk;
-pub mod draft;
 pub mod launch;
-pub mod links;
 pub mod live;
 pub mod plain;
 pub mod records;
@@ -16,5 +13,4 @@ pub mod session;
 pub mod stepped;
 pub mod viewer;
 
-pub use config::{ConfigError, RobotConfig};
 pub use khz_record as recorder;

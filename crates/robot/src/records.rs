@@ -1,9 +1,9 @@
 //! What a run records of each tick, as the records of [`khz_run::record`].
 
 use crate::assemble::{BusPlace, link_names, narrowed, places};
-use crate::config::{RobotConfig, RobotFile, ServoConfig};
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
 use arrayvec::ArrayString;
+use khz_file::config::{RobotConfig, RobotFile, ServoConfig};
 use khz_loop::console::Console;
 use khz_loop::parameters::{Parameter, Taken};
 use khz_loop::run::{Observer, Tick};
@@ -125,7 +125,7 @@ pub fn robot_schema() -> Type {
 }
 
 /// The bytes of a `robot` record: the robot file's text, the computer's passport as JSON, and the robot's
-/// [`shape`](crate::draft::shape).
+/// [`shape`](khz_file::draft::shape).
 pub fn robot_record(config: &RobotConfig, file: &str, passport: &str, shape: &str) -> Vec<u8> {
     let path = if let RobotFile::At(path) = &config.file { path } else { "" };
     let clock = config.timing.clock.word();

@@ -1,8 +1,8 @@
 //! A recorded run once more: its states for a controller, or its commands for simulated servos.
 
 use crate::assemble;
-use crate::config::RobotConfig;
 use khz_controllers::{Hold, HoldParameters};
+use khz_file::config::RobotConfig;
 use khz_loop::controller::{ControlError, Controller, hold_still};
 use khz_loop::parameters::{self, Parameter, ParameterError};
 use khz_loop::ready::NotReady;

@@ -2,9 +2,9 @@
 //! outside and takes as long as it likes.
 
 use crate::assemble::{self, Links};
-use crate::config::RobotConfig;
 use crate::launch::LaunchError;
 use crate::session::SessionError;
+use khz_file::config::RobotConfig;
 use khz_loop::controller::{ControlError, Controller};
 use khz_loop::run::{Begun, RunOptions, Ticks};
 use khz_loop::state::RobotState;

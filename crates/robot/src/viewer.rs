@@ -3,7 +3,7 @@
 //! [`Options::start`] goes before the real-time set-up, which a child would inherit. What it returns for
 //! [`crate::launch::LaunchOptions::live`] never makes the loop wait.
 
-use crate::config::RobotConfig;
+use khz_file::config::RobotConfig;
 use khz_loop::timing::Clock;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::env;

@@ -2,16 +2,17 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_controllers::Hold;
+use khz_file::RobotConfig;
 use khz_loop::controller::Controller;
 use khz_loop::run::{Observer, Tick};
 use khz_loop::state::RobotState;
 use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::time::Receive;
 use khz_loop::{ControlError, ServoCommand};
+use khz_robot::assemble;
 use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::recorder::{Declared, Plan, RecordId, Sink, SinkResult, Tap};
 use khz_robot::session::{Session, SessionSettings};
-use khz_robot::{RobotConfig, assemble};
 use khz_rt::{Overrun, Setup, Wake};
 use khz_tlog::{Reader, Type, Width};
 use std::collections::BTreeMap;

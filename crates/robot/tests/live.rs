@@ -2,10 +2,10 @@
 //! nothing here must be fast; things must only happen at last.
 #![allow(clippy::unwrap_used)]
 
+use khz_file::RobotConfig;
 use khz_loop::parameters::Parameter;
 use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand, Teleop};
-use khz_robot::RobotConfig;
 use khz_robot::launch::{Launch, LaunchOptions};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use serde_json::{Value, json};

@@ -2,11 +2,12 @@
 //! times away as written.
 #![allow(clippy::unwrap_used)]
 
+use khz_file::RobotConfig;
+use khz_file::config::QUADRUPED;
 use khz_link::Link;
 use khz_loop::run::{RunOptions, RunStats, run};
 use khz_loop::time::{Time, VirtualTime};
-use khz_robot::config::QUADRUPED;
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 
 const PERIOD_NS: i64 = 1_000_000;
 

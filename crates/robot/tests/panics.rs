@@ -1,13 +1,14 @@
 //! Within a tick nothing is printed, not even a panic. Alone in its process: the panic hook is the whole process's.
 #![allow(clippy::unwrap_used)]
 
+use khz_file::RobotConfig;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::state::RobotState;
 use khz_loop::supervisor::Phase;
 use khz_loop::time::{Receive, VirtualTime};
 use khz_loop::{ControlError, Controller, ServoCommand};
+use khz_robot::assemble;
 use khz_robot::session::{Session, SessionError, SessionSettings};
-use khz_robot::{RobotConfig, assemble};
 use khz_rt::{Overrun, Setup, Wake};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -8,10 +8,11 @@
 
 use khz_controllers::Hold;
 use khz_emu::serve::{Endpoint, Server};
+use khz_file::RobotConfig;
 use khz_loop::controller::Pipelined;
 use khz_loop::{ControlError, Controller, RobotState, ServoCommand};
+use khz_robot::assemble;
 use khz_robot::launch::{Launch, LaunchOptions};
-use khz_robot::{RobotConfig, assemble};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter,

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_controllers::Hold;
+use khz_file::RobotConfig;
+use khz_file::config::QUADRUPED;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::controller::Controller;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
@@ -9,8 +11,7 @@ use khz_loop::state::RobotState;
 use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::time::{Freeze, Time, VirtualTime};
 use khz_loop::{ControlError, ServoCommand};
-use khz_robot::config::QUADRUPED;
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use khz_run::late::PARTS;
 use khz_run::tally::Pace;
 use khz_wire::Frame;

@@ -35,6 +35,7 @@ const FORBIDDEN: &[Forbidden] = &[
             "crates/link",
             "crates/loop",
             "crates/controllers",
+            "crates/file",
             "crates/robot",
             "crates/measure",
             "crates/drill",
@@ -58,6 +59,7 @@ const FORBIDDEN: &[Forbidden] = &[
         who: &[
             "crates/loop",
             "crates/controllers",
+            "crates/file",
             "crates/robot",
             "crates/measure",
             "crates/drill",
@@ -90,6 +92,45 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "what decides about a servo knows no family",
     },
     Forbidden {
+        who: &["crates/loop", "crates/controllers"],
+        but: &[],
+        what: &[
+            "khz_file",
+            "khz_robot",
+            "khz_emu",
+            "khz_mujoco",
+            "khz_record",
+            "khz_link::faults",
+            "khz_link::fdcanusb",
+            "khz_link::pi3hat",
+            "khz_link::rs485",
+            "khz_link::serial",
+            "khz_link::slcan",
+            "khz_link::socketcan",
+            "khz_link::udp",
+        ],
+        why: "the loop knows no robot file, no kind of link, and nothing that simulates or records",
+    },
+    Forbidden {
+        who: &["crates/controllers"],
+        but: &[],
+        what: &["khz_link", "khz_rt", "khz_run", "std::time"],
+        why: "a controller knows its state and its commands",
+    },
+    Forbidden {
+        who: &["crates/file"],
+        but: &[],
+        what: &[
+            "khz_robot",
+            "khz_loop::tick",
+            "khz_loop::run",
+            "khz_loop::cycle::Cycle",
+            "std::net",
+            "std::thread",
+        ],
+        why: "a robot file is read without running anything",
+    },
+    Forbidden {
         who: &["crates/measure", "crates/export"],
         but: &[],
         what: &["khz_link", "libc"],
@@ -104,13 +145,13 @@ const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
         who: &["crates/export"],
         but: &[],
-        what: &["khz_robot", "khz_emu", "khz_wire"],
+        what: &["khz_robot", "khz_file", "khz_loop", "khz_emu", "khz_wire"],
         why: "a log is exported without knowing robots",
     },
     Forbidden {
         who: &["crates/view"],
         but: &[],
-        what: &["khz_robot", "khz_emu", "khz_wire", "khz_link", "khz_servo", "libc"],
+        what: &["khz_robot", "khz_file", "khz_loop", "khz_emu", "khz_wire", "khz_link", "khz_servo", "libc"],
         why: "a viewer knows records by their schemas, in a process of its own",
     },
     Forbidden {
@@ -118,6 +159,8 @@ const FORBIDDEN: &[Forbidden] = &[
         but: &[],
         what: &[
             "khz_robot",
+            "khz_file",
+            "khz_loop",
             "khz_emu",
             "khz_wire",
             "khz_link",
@@ -135,7 +178,7 @@ const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
         who: &["crates/record"],
         but: &[],
-        what: &["khz_wire", "khz_link", "khz_emu", "khz_robot"],
+        what: &["khz_wire", "khz_link", "khz_emu", "khz_loop", "khz_file", "khz_robot"],
         why: "samples are recorded without knowing robots",
     },
     Forbidden {
@@ -220,6 +263,14 @@ mod tests {
         assert!(
             check(&[planted]).iter().any(|line| line.starts_with("crates/link/src/new.rs must not name"))
         );
+    }
+
+    #[test]
+    fn the_loop_knows_no_robot_file_and_no_kind_of_link() {
+        let text = "use khz_file::config::Limits; use khz_file::draft; use khz_link::{Link, socketcan::SocketcanLink};";
+        let planted = source("crates/loop/src/supervisor/new.rs", text);
+        let wrong: Vec<_> = breaches(&planted).into_iter().map(|(_, what, _)| what).collect();
+        assert_eq!(wrong, ["khz_file", "khz_link::socketcan"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) type NamePath = Vec<String>;
 /// One source file of a crate.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// From the root of the repository: `crates/robot/src/config/bus.rs`.
+    /// From the root of the repository: `crates/file/src/config/bus.rs`.
     pub file: String,
     /// Its module: `["config", "bus"]`; empty for the root of the crate.
     pub module: Vec<String>,

@@ -8,12 +8,13 @@
 use anyhow::{Context, Result, ensure};
 use khz_bench::Bench;
 use khz_controllers::Hold;
+use khz_file::RobotConfig;
 use khz_loop::controller::Controller;
 use khz_loop::state::RobotState;
 use khz_loop::time::Receive;
 use khz_loop::{ControlError, ServoCommand};
+use khz_robot::assemble;
 use khz_robot::session::{Outcome, Session, SessionSettings};
-use khz_robot::{RobotConfig, assemble};
 use khz_rt::late::LateTick;
 use khz_rt::{Cause, DISTURBED_NS, Overrun, Policy, Setup, Sleeps, Wake, Witness, now_ns};
 use rustix::process::{Pid, Signal, kill_process};

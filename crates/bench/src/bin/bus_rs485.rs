@@ -9,9 +9,9 @@ use anyhow::{Result, ensure};
 use khz_bench::machine::{Machine, TRACED, frames, plan};
 use khz_bench::{Bench, Samples};
 use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};
+use khz_file::config::{CommandFormat, QueryFormat};
 use khz_link::trace::Trace;
 use khz_loop::time::Receive;
-use khz_robot::config::{CommandFormat, QueryFormat};
 use khz_wire::rs485::frame_len;
 
 const SERVOS: u8 = 12;

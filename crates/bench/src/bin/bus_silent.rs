@@ -10,8 +10,8 @@ use anyhow::Result;
 use khz_bench::machine::{Machine, plan};
 use khz_bench::{Bench, Samples};
 use khz_emu::{BusConfig, Injection, ServoConfig, World, WorldConfig};
+use khz_file::config::{CommandFormat, QueryFormat};
 use khz_loop::time::{Receive, Time};
-use khz_robot::config::{CommandFormat, QueryFormat};
 use khz_rt::{Setup, now_ns};
 
 const SERVOS: u8 = 12;

@@ -4,11 +4,12 @@
 
 use anyhow::{Result, ensure};
 use khz_bench::Bench;
+use khz_file::RobotConfig;
 use khz_link::ImuSample;
 use khz_loop::state::{ImuState, RobotState};
 use khz_loop::supervisor::{Observation, Phase, Supervisor};
 use khz_loop::{Doing, Fault, Mode, PositionCommand, ServoCommand, ServoState};
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use khz_rt::clock::now_ns;
 use std::hint::black_box;
 

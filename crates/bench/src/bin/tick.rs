@@ -6,7 +6,7 @@
 use anyhow::Result;
 use khz_bench::{Bench, watched};
 use khz_emu::BusConfig;
-use khz_robot::config::RobotConfig;
+use khz_file::config::RobotConfig;
 
 fn main() -> Result<()> {
     let bench = Bench::from_args();

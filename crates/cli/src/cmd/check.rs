@@ -6,9 +6,9 @@ use super::robot_file::RobotFile;
 use super::{BAD_INPUT, show, show_text, tell_line, text};
 use advice::Checked;
 use anyhow::Result;
+use khz_file::RobotConfig;
+use khz_file::config::{ConfigError, Problem, ServoConfig};
 use khz_measure::budget::{File, Host};
-use khz_robot::RobotConfig;
-use khz_robot::config::{ConfigError, Problem, ServoConfig};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ pub struct Args {
 /// Shows the robot, or everything wrong with its file.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.schema {
-        show(&format!("{:#}\n", khz_robot::config::schema()))?;
+        show(&format!("{:#}\n", khz_file::config::schema()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let read = RobotFile::read(args.robot.as_deref()).and_then(|source| {
@@ -115,7 +115,7 @@ fn summary(checked: &Checked, warnings: &[String]) -> Value {
             "watchdog_s": servo.watchdog_s,
         })
     };
-    let bus = |(i, bus): (usize, &khz_robot::config::BusConfig)| {
+    let bus = |(i, bus): (usize, &khz_file::config::BusConfig)| {
         json!({
             "name": bus.name,
             "link": bus.link.kind().word(),

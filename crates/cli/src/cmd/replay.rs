@@ -2,10 +2,10 @@
 
 use super::{note, show, text};
 use anyhow::{Result, anyhow};
+use khz_file::config::ControllerKind;
 use khz_measure::replay::{
     self, Apart, AtTick, BodyReplay, ControllerReplay, Deviation, Differences, Joint, JointDeviation, Source,
 };
-use khz_robot::config::ControllerKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! The text of a robot file, for what has to know more than the robot it describes.
 
-use khz_robot::ConfigError;
-use khz_robot::config::{QUADRUPED, read_text};
+use khz_file::ConfigError;
+use khz_file::config::{QUADRUPED, read_text};
 use std::path::Path;
 
 /// A robot file as it stands.

@@ -3,12 +3,12 @@
 use super::check::advice::missing_limits;
 use super::{BAD_INPUT, complain, complaint, output, show, show_judged, tell_line, view, warn};
 use anyhow::{Context, Result, bail};
+use khz_file::RobotConfig;
 use khz_loop::timing::Clock;
 use khz_measure::found;
 use khz_measure::jitter::duration_ns;
 use khz_measure::require::{Requirements, of_run};
 use khz_measure::run::RunSummary;
-use khz_robot::RobotConfig;
 use khz_robot::session::SessionError;
 use kilohertz::{Finished, Overrides, Robot, live, stop_on_signal, viewer};
 use std::io::Write;

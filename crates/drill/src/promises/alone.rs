@@ -1,13 +1,14 @@
 //! Trials with the supervisor alone, on states that are made for it.
 
 use super::whole::LOAD;
+use khz_file::RobotConfig;
+use khz_file::config::ServoConfig;
 use khz_link::ImuSample;
 use khz_loop::state::{ImuState, RobotState};
 use khz_loop::supervisor::{Cause, Observation, Phase, Reaction, Supervisor};
 use khz_loop::timing::Mode;
 use khz_loop::{Doing, PositionCommand, ServoCommand, ServoState};
-use khz_robot::config::ServoConfig;
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 
 /// A robot that must come down leaves control within so many ticks, …
 const ANSWER_TICKS: u64 = 60;

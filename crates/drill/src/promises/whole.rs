@@ -4,10 +4,10 @@ use super::DAMPING;
 use crate::fall::{self, Fault};
 use crate::rig::Rig;
 use khz_controllers::Hold;
+use khz_file::RobotConfig;
 use khz_loop::supervisor::{Cause, Limits, Phase, SupervisorSettings};
 use khz_loop::time::VirtualTime;
 use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
-use khz_robot::RobotConfig;
 
 /// The impact may be so many times that with the default.
 const HARDER: f64 = 1.3;

@@ -1,7 +1,7 @@
 //! What a frame costs on its wire, and the delays no robot file holds.
 
+use khz_file::RobotConfig;
 use khz_page::duration;
-use khz_robot::RobotConfig;
 use khz_wire::time::{CanBits, CanRate, EthernetRate, SpiCost, UartRate};
 use khz_wire::{Frame, rs485};
 

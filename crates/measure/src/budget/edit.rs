@@ -1,7 +1,7 @@
 //! Keys of a robot file to be set to other values. Comments and layout of the file stay.
 
-use khz_robot::RobotConfig;
-use khz_robot::config::{Format, ServoConfig};
+use khz_file::RobotConfig;
+use khz_file::config::{Format, ServoConfig};
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
@@ -44,7 +44,7 @@ pub enum Lengths {
 /// The byte order mark.
 const MARK: char = '\u{feff}';
 
-type Keyed = ([&'static str; 2], Format, fn(&khz_robot::config::ServoConfig) -> Format);
+type Keyed = ([&'static str; 2], Format, fn(&khz_file::config::ServoConfig) -> Format);
 
 static FORMATS: &[Keyed] = &[
     (["query", "velocity"], Format::Int16, |servo| servo.query.velocity),
@@ -209,7 +209,7 @@ pub(crate) fn set(item: &mut Item, value: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_robot::config::QUADRUPED;
+    use khz_file::config::QUADRUPED;
 
     #[test]
     fn the_comment_behind_a_changed_key_of_the_loop_stays() {

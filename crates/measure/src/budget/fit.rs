@@ -8,10 +8,10 @@ use super::host::Host;
 use super::plan::TickPlan;
 use super::show::Prediction;
 use super::trial::Trial;
+use khz_file::config::ServoConfig;
+use khz_file::{ConfigError, RobotConfig};
 use khz_loop::time::LAST_LOOK_NS;
 use khz_page::duration;
-use khz_robot::config::ServoConfig;
-use khz_robot::{ConfigError, RobotConfig};
 use serde::Serialize;
 
 /// A fit is to have this share of the cycle to spare, if it can: the model is not exact.

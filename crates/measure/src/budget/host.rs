@@ -4,10 +4,10 @@
 //! program; another's is not used.
 
 use super::costs::Inputs;
+use khz_file::RobotConfig;
 use khz_loop::run::{Observer, Tick};
 use khz_loop::supervisor::Arming;
 use khz_loop::timing::{Clock, Mode};
-use khz_robot::RobotConfig;
 use khz_robot::assemble::Links;
 use khz_robot::launch::{Launch, LaunchOptions, OpenLinks};
 use khz_rt::Passport;

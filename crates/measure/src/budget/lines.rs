@@ -3,7 +3,7 @@
 use super::costs::{Bridge, Cost, Medium, datagram};
 use super::plan::{Exchange, Line, TickPlan, resized};
 use super::timeline::{Moment, SpanKind, Timeline};
-use khz_robot::config::ImuLink;
+use khz_file::config::ImuLink;
 use khz_wire::time::{EthernetRate, arbitration_rank};
 use khz_wire::{Frame, udp};
 use std::collections::VecDeque;

@@ -1,13 +1,13 @@
 //! A robot as the model sees it: buses with their exchanges.
 
 use super::costs::{Inputs, Medium};
+use khz_file::RobotConfig;
+use khz_file::config::{ImuLink, LinkConfig, RobotFile};
+use khz_file::links::{Adapter, WireKind};
 use khz_loop::Occasion;
 use khz_loop::time::LAST_LOOK_NS;
 use khz_loop::timing::{Mode, usual_deadline_ns};
 use khz_page::duration;
-use khz_robot::RobotConfig;
-use khz_robot::config::{ImuLink, LinkConfig, RobotFile};
-use khz_robot::links::{Adapter, WireKind};
 use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate};
 
@@ -153,7 +153,7 @@ impl TickPlan {
 
     /// Each servo on its occasion, by its number on its bus and how many there are.
     fn with(robot: &RobotConfig, inputs: Inputs, occasion: impl Fn(usize, usize) -> Occasion) -> Self {
-        let line = |(index, bus): (usize, &khz_robot::config::BusConfig)| {
+        let line = |(index, bus): (usize, &khz_file::config::BusConfig)| {
             let servos = robot.servos_on(index).count();
             let exchanges = robot.servos_on(index).enumerate().map(|(number, (_, servo))| {
                 let family = servo.family();

@@ -5,7 +5,7 @@
 
 use super::costs::{Bridge, Inputs, Separate};
 use super::plan::TickPlan;
-use khz_robot::{ConfigError, RobotConfig};
+use khz_file::{ConfigError, RobotConfig};
 use khz_wire::time::{EthernetPath, EthernetRate, SpiCost};
 use serde::Serialize;
 use std::fmt::Write;

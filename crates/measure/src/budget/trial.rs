@@ -7,12 +7,13 @@
 
 use super::costs::Inputs;
 use super::plan::TickPlan;
+use khz_file::RobotConfig;
 use khz_loop::run::{Observer, RunOptions, Tick, run};
 use khz_loop::supervisor::{Arming, Cause, Phase};
 use khz_loop::tick::Machine;
 use khz_loop::time::{LAST_LOOK_NS, VirtualTime};
 use khz_page::duration;
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use serde::Serialize;
 use std::sync::Arc;
 

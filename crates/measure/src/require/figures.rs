@@ -128,10 +128,11 @@ fn at(s: &Summary, q: f64) -> Value {
 mod tests {
     use super::*;
     use crate::require::Requirements;
+    use khz_file::RobotConfig;
     use khz_loop::run::{RunOptions, RunStats, run};
     use khz_loop::time::VirtualTime;
+    use khz_robot::assemble;
     use khz_robot::session::Outcome;
-    use khz_robot::{RobotConfig, assemble};
     use khz_rt::{Grade, Report};
     use std::sync::Arc;
 

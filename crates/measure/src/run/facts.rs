@@ -2,11 +2,11 @@
 
 use super::{EventSummary, missing};
 use crate::budget::{Inputs, TickPlan};
+use khz_file::RobotConfig;
+use khz_file::config::{BusConfig, LinkConfig};
 use khz_loop::supervisor::Cause::OperatorStop;
 use khz_loop::supervisor::Phase;
 use khz_page::{duration, grouped, has_percentile};
-use khz_robot::RobotConfig;
-use khz_robot::config::{BusConfig, LinkConfig};
 use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
 use khz_run::costs::LateGroup;

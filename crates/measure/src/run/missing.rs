@@ -3,12 +3,12 @@
 
 use super::facts::trouble;
 use super::{EventSummary, ServoSummary};
+use khz_file::RobotConfig;
+use khz_file::config::{BusConfig, LinkKind};
 use khz_loop::supervisor::Cause;
 use khz_loop::tick::Machine;
 use khz_page::grouped;
-use khz_robot::RobotConfig;
 use khz_robot::assemble::places;
-use khz_robot::config::{BusConfig, LinkKind};
 use khz_run::tally::Tally;
 use khz_run::verdict::{BUDGET, SCAN};
 

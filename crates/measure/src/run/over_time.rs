@@ -2,8 +2,8 @@
 
 use super::details::Details;
 use super::page::{Joint, ParameterChange};
+use khz_file::RobotConfig;
 use khz_page::{StackedTrace, Trace};
-use khz_robot::RobotConfig;
 use khz_run::late::{PARTS, parts};
 use khz_run::record;
 use khz_tlog::{Columns, Reader, Value};

@@ -1,11 +1,11 @@
 //! Links as a command line names them.
 
 use super::Desk;
-use crate::RobotConfig;
 use crate::assemble::{Whom, open_links_as};
-use crate::links::{Around, LinkConfig, LinkKind};
 use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, World};
+use khz_file::RobotConfig;
+use khz_file::links::{Around, LinkConfig, LinkKind};
 use khz_link::pi3hat::{Options, Pi3hat, Pi3hatConfig, Spi, Spidev};
 use khz_link::{Link, Role};
 use khz_servo::{Family, FamilyName, family};
@@ -172,7 +172,7 @@ pub fn hat_spi(word: &str) -> Result<Box<dyn Spi>, String> {
 mod tests {
     use super::*;
     use crate::desk::{DeskError, Elsewhere, Found, Scan};
-    use crate::draft;
+    use khz_file::draft;
     use khz_link::LinkError;
     use khz_link::slcan::Slcan;
     use std::io::Read;
@@ -207,7 +207,7 @@ mod tests {
     const EVERYBODY: Scan = Scan { last: u8::MAX, timeout_ns: 20_000_000, together: false };
 
     fn damiao(can_fd: bool) -> String {
-        let text = include_str!("../../robots/openarm_like.toml");
+        let text = include_str!("../../../../robots/openarm_like.toml");
         text.replace("can_fd = true", &format!("can_fd = {can_fd}"))
     }
 
@@ -279,7 +279,7 @@ mod tests {
     fn a_wrong_bit_rate_is_found_and_the_links_own_set_again() {
         let few = Scan { last: 3, ..EVERYBODY };
         let at = |devices| {
-            let robot = RobotConfig::parse(include_str!("../../robots/leg3.toml"), "leg.toml").unwrap();
+            let robot = RobotConfig::parse(include_str!("../../../../robots/leg3.toml"), "leg.toml").unwrap();
             let link = AtRate { world: world(&robot.world()).unwrap(), devices, adapter: 1_000_000 };
             let mut desk = Desk { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
             desk.add_link("slcan:/dev/ttyACM0", Box::new(link), &[]);
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(found.iter().map(|found| found.answer.id).collect::<Vec<_>>(), [1, 2, 3]);
         assert!(desk.rate_advice(0, Some(500_000)).contains("slcan:/dev/ttyACM0,bitrate=500000"));
         assert_eq!(at(250_000).0, Elsewhere::NoReply);
-        let mut fixed = unknown(include_str!("../../robots/leg3.toml"));
+        let mut fixed = unknown(include_str!("../../../../robots/leg3.toml"));
         assert_eq!(fixed.elsewhere(0, &few).unwrap(), Elsewhere::NotTried);
     }
 
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn the_bit_rate_of_the_data_phase_goes_into_the_robot_file() {
-        let found = unknown(include_str!("../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
+        let found = unknown(include_str!("../../../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
         for (word, rate) in [
             ("slcan:/dev/ttyACM0,bitrate=500000,data=5000000", Some(5_000_000)),
             ("slcan:/dev/ttyACM0", None),
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn moteus_found_make_a_robot_file() {
-        let found = unknown(include_str!("../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
+        let found = unknown(include_str!("../../../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
         let text = of_found("fdcanusb:/dev/ttyACM0", &found).unwrap();
         let robot = RobotConfig::parse(&text, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!((robot.servos.len(), robot.buses[0].link.endpoint()), (3, "/dev/ttyACM0".to_owned()));

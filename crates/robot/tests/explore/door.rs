@@ -5,12 +5,12 @@
 
 use crate::events::{Event, ServoEvent, Tick};
 use crate::key::{Caps, EPOCH_NS, Key, key};
+use khz_file::config::RobotConfig;
 use khz_loop::door::{self, Made, RULES, Request};
 use khz_loop::parameters::Source;
 use khz_loop::steer::Stick;
 use khz_loop::supervisor::{Cause, Phase, Supervisor};
 use khz_robot::assemble;
-use khz_robot::config::RobotConfig;
 use std::collections::HashMap;
 
 /// Long, so that an age is a few periods: nothing in door and supervisor knows how long a tick is.

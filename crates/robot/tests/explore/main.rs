@@ -13,9 +13,9 @@ mod laws;
 mod search;
 
 use events::{CommandEvent, Event, ServoEvent};
+use khz_file::config::RobotConfig;
 use khz_loop::supervisor::Phase;
 use khz_robot::assemble;
-use khz_robot::config::RobotConfig;
 use search::{Scope, Seen, explore};
 
 const PERIOD_NS: i64 = 50_000_000;

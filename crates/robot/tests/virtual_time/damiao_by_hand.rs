@@ -1,9 +1,9 @@
 //! Damiao servos by hand, emulated: an order is carried out whole, or the motor is off.
 
 use khz_emu::{FamilyConfig, World};
+use khz_file::RobotConfig;
 use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
 use khz_loop::{Doing, PositionCommand};
-use khz_robot::RobotConfig;
 use khz_robot::assemble::Links;
 use khz_robot::desk::{Desk, DeskError, Order};
 use khz_wire::Request;

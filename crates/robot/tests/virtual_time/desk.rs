@@ -1,6 +1,6 @@
 //! Servos by hand, emulated.
 
-use khz_robot::RobotConfig;
+use khz_file::RobotConfig;
 use khz_robot::desk::{Desk, DeskError, Order, Scan, Wanted};
 
 const SECOND_NS: i64 = 1_000_000_000;

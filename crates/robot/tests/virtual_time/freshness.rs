@@ -1,6 +1,8 @@
 //! No reply is taken for this tick's that is not, and no value is older than its age says: in virtual time, with a
 //! servo whose replies say which query they answer.
 
+use khz_file::RobotConfig;
+use khz_file::config::{Format, QUADRUPED, QueryFormat};
 use khz_link::faults::{Direction, Fault, FaultEffect, Faults};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_loop::ServoCommand;
@@ -10,8 +12,7 @@ use khz_loop::state::RobotState;
 use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
-use khz_robot::config::{Format, QUADRUPED, QueryFormat};
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting, ServoPlan};
 use khz_wire::{Address, Frame, Request, Subframe, Subframes, Value, Writer};

@@ -1,10 +1,11 @@
 //! A loop that is kept from its CPU, in virtual time: who is blamed for state that is old then.
 
+use khz_file::RobotConfig;
 use khz_link::Link;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::supervisor::{Cause, Phase, Transition};
 use khz_loop::time::{Time, VirtualTime};
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use std::sync::Arc;
 
 /// Time of which somebody takes `for_ns` before the loop looks at the clock for the `at`-th time.

@@ -1,6 +1,7 @@
 //! Limits hold on the joint, not only on the wire: single emulated joints in virtual time.
 
 use khz_controllers::Hold;
+use khz_file::RobotConfig;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::controller::Controller;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
@@ -9,7 +10,7 @@ use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
 use khz_loop::{ControlError, PositionCommand, ServoCommand};
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use khz_wire::{Frame, Request};
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
 //! What a robot file says of a bus reaches its link.
 
+use khz_file::RobotConfig;
 use khz_link::Link;
 use khz_loop::ServoCommand;
 use khz_loop::supervisor::Cause;
 use khz_loop::time::Receive;
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use khz_wire::udp::{Datagram, DatagramKind, Header, Sensors, Writer};
 use khz_wire::{Address, Frame};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

@@ -2,6 +2,7 @@
 
 use khz_controllers::Hold;
 use khz_emu::World;
+use khz_file::RobotConfig;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_loop::console::Console;
 use khz_loop::controller::Controller;
@@ -15,8 +16,8 @@ use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
 use khz_loop::timing::Clock;
 use khz_loop::{ControlError, Doing, ServoCommand, Teleop};
+use khz_robot::assemble;
 use khz_robot::records::RunLog;
-use khz_robot::{RobotConfig, assemble};
 use khz_wire::{Frame, Request};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,7 +30,7 @@ fn machine(config: &RobotConfig) -> Machine {
 
 /// The shipped quadruped with more text at its end.
 fn quadruped_with(text: &str) -> RobotConfig {
-    RobotConfig::parse(&format!("{}\n{text}", khz_robot::config::QUADRUPED), "test").unwrap()
+    RobotConfig::parse(&format!("{}\n{text}", khz_file::config::QUADRUPED), "test").unwrap()
 }
 
 fn options(seconds: i64) -> RunOptions {
@@ -116,7 +117,7 @@ impl Observer for Posture {
 
 #[test]
 fn the_quadruped_trots_on_the_spot_and_stays_upright() {
-    let text = khz_robot::config::QUADRUPED.replace("squat_m = 0.06", "squat_m = 0.0\nlift_m = 0.03");
+    let text = khz_file::config::QUADRUPED.replace("squat_m = 0.06", "squat_m = 0.0\nlift_m = 0.03");
     let mut machine = machine(&RobotConfig::parse(&text, "trot").unwrap());
     let (mut stats, mut posture) = (RunStats::new(100_000), Posture::default());
     run(&mut machine, &mut VirtualTime::new(0), &options(20), &mut [&mut stats, &mut posture]);

@@ -2,6 +2,7 @@
 //! down as they have to.
 
 use khz_emu::{FamilyConfig, Injection, World};
+use khz_file::RobotConfig;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::Doing;
 use khz_loop::ready::NotReady;
@@ -9,7 +10,7 @@ use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::supervisor::Phase;
 use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use khz_wire::Request;
 use khz_wire::mit::Codes;
 use khz_wire::robstride;

@@ -2,13 +2,13 @@
 
 use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, ImuConfig, ServoConfig, World, WorldConfig};
+use khz_file::config::{CommandFormat, Format, QueryFormat};
 use khz_link::Link;
 use khz_link::pi3hat::{Options, Pi3hat};
 use khz_loop::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_loop::state::RobotState;
 use khz_loop::time::{Time, VirtualTime};
 use khz_loop::{PositionCommand, ServoCommand};
-use khz_robot::config::{CommandFormat, Format, QueryFormat};
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting, ServoPlan, family};
 

@@ -1,12 +1,13 @@
 //! `supervisor.recover = "on"`: a robot goes on after a stall that was longer than its servos' watchdogs, in virtual time.
 
 use khz_emu::{Injection, World};
+use khz_file::RobotConfig;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::ServoCommand;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::supervisor::{Cause, Phase, Recover, Transition};
 use khz_loop::time::{Time, VirtualTime};
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use khz_wire::damiao::Special;
 use khz_wire::mit::Codes;
 use khz_wire::{Frame, Request};

@@ -1,8 +1,8 @@
 //! Zero, id and watchdog of emulated servos, set by hand: what counts is what the servo says afterwards.
 
 use khz_emu::{Injection, World};
+use khz_file::RobotConfig;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
-use khz_robot::RobotConfig;
 use khz_robot::assemble::Links;
 use khz_robot::desk::{Answer, Desk, DeskError, Found, Scan, Seat, Setting, Wanted};
 use khz_wire::damiao::{Access, REGISTERS, Special, register};

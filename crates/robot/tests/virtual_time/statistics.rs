@@ -1,13 +1,14 @@
 //! The figures of a run, in virtual time with scripted freezes: every value is known exactly.
 
 use khz_controllers::Hold;
+use khz_file::RobotConfig;
+use khz_file::config::QUADRUPED;
 use khz_loop::controller::Controller;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::state::RobotState;
 use khz_loop::time::{Freeze, VirtualTime};
 use khz_loop::{ControlError, ServoCommand};
-use khz_robot::config::QUADRUPED;
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use khz_rt::{Cause, Histogram, Overrun, Summary};
 use khz_run::late::LEARNING;
 use khz_run::tally::Pace;

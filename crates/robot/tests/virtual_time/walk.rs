@@ -2,6 +2,7 @@
 
 use khz_controllers::Walk;
 use khz_emu::{Trunk, World};
+use khz_file::RobotConfig;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::ServoCommand;
 use khz_loop::controller::{ControlError, Controller};
@@ -9,7 +10,7 @@ use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::state::{RobotState, Teleop};
 use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::time::VirtualTime;
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::assemble;
 use khz_wire::Request;
 use std::f64::consts::TAU;
 use std::sync::{Arc, Mutex};
@@ -103,7 +104,7 @@ fn robot() -> RobotConfig {
 /// supervisor must have nothing to clamp.
 fn walk(seconds: f64, operator: impl FnMut(f64) -> Teleop + Send + 'static) -> Walked {
     let config = robot();
-    let khz_robot::config::ControllerConfig::Walk(parameters) = config.controller else { panic!() };
+    let khz_file::config::ControllerConfig::Walk(parameters) = config.controller else { panic!() };
     let place = Arc::new(Mutex::new(Place { t: 0.0, trunk: Trunk::UPRIGHT, touches: false }));
     let link = Watched { world: config.emulate().unwrap(), place: Arc::clone(&place) };
     let driven = Driven { walk: Walk::new(parameters), state: assemble::state(&config), operator };

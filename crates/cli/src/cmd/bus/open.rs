@@ -2,9 +2,9 @@
 
 use crate::cmd::show;
 use anyhow::{Result, anyhow};
+use khz_file::links::LinkConfig;
 use khz_link::Role;
 use khz_robot::desk::{Desk, is_robot_file};
-use khz_robot::links::LinkConfig;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -3,9 +3,9 @@
 use super::open::Links;
 use crate::cmd::{note, show, warn};
 use anyhow::{Result, anyhow};
-use khz_robot::config::FamilyName;
+use khz_file::config::FamilyName;
+use khz_file::links::LinkConfig;
 use khz_robot::desk::{Desk, Elsewhere, Found, Scan, Seat};
-use khz_robot::links::LinkConfig;
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -200,7 +200,7 @@ fn table(desk: &Desk, links: &[String], found: &[Found]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_robot::RobotConfig;
+    use khz_file::RobotConfig;
 
     #[test]
     fn a_servo_that_does_not_reply_is_named_with_those_that_do() {

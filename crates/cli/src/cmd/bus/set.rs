@@ -4,7 +4,7 @@ use super::open::desk;
 use crate::cmd::{complain, show, tell, tell_line};
 use crate::duration::parse_seconds;
 use anyhow::{Context, Result, bail};
-use khz_robot::config::FamilyName;
+use khz_file::config::FamilyName;
 use khz_robot::desk::{Answer, Desk, DeskError, Seat, Setting};
 use serde_json::json;
 use std::io::{self, BufRead, IsTerminal};

@@ -2,10 +2,10 @@
 
 use khz_drill::gains::Unfit;
 use khz_drill::promises::Broken;
+use khz_file::RobotConfig;
+use khz_file::config::{ServoConfig, Simulation};
 use khz_measure::budget::{Cure, Inputs, Prediction, TickPlan};
 use khz_page::duration;
-use khz_robot::RobotConfig;
-use khz_robot::config::{ServoConfig, Simulation};
 
 /// A right robot file and the prediction of its cycle.
 pub struct Checked {
@@ -61,7 +61,7 @@ impl Checked {
     fn not_drawn(&self) -> Option<String> {
         match &self.simulation {
             Some(simulation) => simulation.as_ref().ok()?.not_drawn.clone(),
-            None => khz_robot::draft::shape(&self.robot).err(),
+            None => khz_file::draft::shape(&self.robot).err(),
         }
     }
 

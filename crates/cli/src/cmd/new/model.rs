@@ -4,9 +4,9 @@ use crate::cmd::output::{self, Output};
 use crate::cmd::robot_file::RobotFile;
 use crate::cmd::show;
 use anyhow::{Result, bail};
-use khz_robot::RobotConfig;
-use khz_robot::config::RobotBody;
-use khz_robot::draft::mjcf;
+use khz_file::RobotConfig;
+use khz_file::config::RobotBody;
+use khz_file::draft::mjcf;
 use std::io::Write;
 use std::path::PathBuf;
 

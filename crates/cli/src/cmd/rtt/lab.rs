@@ -3,7 +3,7 @@
 use super::send;
 use crate::cmd::{output, show, stop_on_signal, tell_line};
 use anyhow::{Context, Result};
-use khz_robot::RobotConfig;
+use khz_file::RobotConfig;
 use khz_rtt::{Lab, LabResults, Ports, Receive, with_servos};
 use serde_json::json;
 use std::io::Write;

@@ -1,11 +1,11 @@
 //! Robot files: the shipped ones read well, and each malformed one gets the message it deserves.
 //!
 //! `tests/malformed/NAME.toml` is a file with a mistake, `NAME.txt` what is said about it. After a deliberate
-//! change of messages run `UPDATE=1 cargo test -p khz-robot --test config` and review the difference.
+//! change of messages run `UPDATE=1 cargo test -p khz-file --test config` and review the difference.
 
 #![allow(clippy::unwrap_used)]
 
-use khz_robot::RobotConfig;
+use khz_file::RobotConfig;
 use std::path::{Path, PathBuf};
 
 fn files(folder: &str) -> Vec<PathBuf> {
@@ -97,7 +97,7 @@ fn every_error_has_a_place_a_key_and_help() {
 
 #[test]
 fn a_file_cut_anywhere_or_flipped_never_panics() {
-    let text = khz_robot::config::QUADRUPED;
+    let text = khz_file::config::QUADRUPED;
     for end in (0..text.len()).filter(|&end| text.is_char_boundary(end)) {
         let _ = RobotConfig::parse(&text[..end], "cut.toml");
     }
@@ -137,11 +137,11 @@ fn the_page_lists_every_key() {
     let text = std::fs::read_to_string(&page).unwrap();
     let (prose, keys) = text.split_at(text.find(HEADING).unwrap());
     let (intro, listed) = keys.split_at(keys.find("\n### ").unwrap_or(keys.len()));
-    let reference = format!("\n{}", khz_robot::config::reference());
+    let reference = format!("\n{}", khz_file::config::reference());
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&page, format!("{prose}{}\n{reference}", intro.trim_end())).unwrap();
     } else {
-        assert_eq!(listed, reference, "run `UPDATE=1 cargo test -p khz-robot --test config`");
+        assert_eq!(listed, reference, "run `UPDATE=1 cargo test -p khz-file --test config`");
     }
 }
 

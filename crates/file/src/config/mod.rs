@@ -5,7 +5,7 @@
 //! column, its key and what to write instead. `docs/configuration.md` lists every key.
 //!
 //! ```
-//! let robot = khz_robot::RobotConfig::parse(
+//! let robot = khz_file::RobotConfig::parse(
 //!     r#"
 //!     [bus.main]
 //!     link = "emulated"
@@ -19,7 +19,7 @@
 //! )?;
 //! assert_eq!(robot.timing.period_ns(), 1_000_000);
 //! assert_eq!(robot.servos[0].bus, 0);
-//! # Ok::<(), khz_robot::ConfigError>(())
+//! # Ok::<(), khz_file::ConfigError>(())
 //! ```
 
 mod bus;
