@@ -313,10 +313,13 @@ impl Receiver {
 /// It once said "whole" and ended with 0.
 #[test]
 fn a_received_log_that_somebody_removes_truncates_or_replaces_is_an_error_at_once() {
-    let tries: [(&dyn Fn(&str), &str); 3] = [
-        (&|log| std::fs::remove_file(log).unwrap(), "the file was removed meanwhile"),
-        (&|log| _ = std::fs::File::create(log).unwrap(), "the file was cut to 0 of "),
-        (&|log| std::fs::rename(format!("{log}.other"), log).unwrap(), "the file was removed meanwhile"),
+    let removed = |log: &str| std::fs::remove_file(log).unwrap();
+    let truncated = |log: &str| _ = std::fs::File::create(log).unwrap();
+    let replaced = |log: &str| std::fs::rename(format!("{log}.other"), log).unwrap();
+    let tries = [
+        (removed as fn(&str), "the file was removed meanwhile"),
+        (truncated, "the file was cut to 0 of "),
+        (replaced, "the file was removed meanwhile"),
     ];
     for (meanwhile, why) in tries {
         let bench = bench();

@@ -18,8 +18,8 @@ use khz_rt::{now_ns, wait_readable};
 use khz_servo::by_hand::Ask;
 use khz_servo::{Family, FamilyName, ServoPlan};
 use khz_wire::{Address, Frame, Request};
-use std::collections::{BTreeMap, BTreeSet};
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::time::Duration;
 
