@@ -3,8 +3,8 @@
 //! A fleet of robots, their controllers, formats and rates are drawn too. Checked on every step, on the wires, at the
 //! emulated servos and on the joints they move: what [`Invariant`] lists. The tolerances are in `docs/safety.md`.
 
+use super::defect::{Defect, Sound};
 use super::fleet::Fleet;
-use super::plant::Plant;
 use super::run::{Verdict, run};
 use super::scenario::Scenario;
 use super::violation::{Invariant, Violated};
@@ -116,7 +116,7 @@ impl Campaign {
 /// # Errors
 /// If a robot of the fleet cannot be emulated.
 pub fn campaign(fleet: &Fleet, scenarios: u64, seed: u64) -> Result<Campaign, ConfigError> {
-    runs(fleet, scenarios, seed, None, &AtomicU64::new(0))
+    runs(fleet, scenarios, seed, &Sound, &AtomicU64::new(0))
 }
 
 /// As [`campaign`]; `begun` counts the scenarios that were begun.
@@ -129,7 +129,7 @@ pub fn campaign_watched(
     seed: u64,
     begun: &AtomicU64,
 ) -> Result<Campaign, ConfigError> {
-    runs(fleet, scenarios, seed, None, begun)
+    runs(fleet, scenarios, seed, &Sound, begun)
 }
 
 /// The first robot that does not come under control although nothing goes wrong, and why: a campaign with it would say
@@ -137,7 +137,7 @@ pub fn campaign_watched(
 pub fn idle(fleet: &Fleet) -> Option<String> {
     (0..fleet.members.len()).find_map(|robot| {
         let scenario = Scenario::undisturbed(robot, fleet);
-        let verdict = run_caught(fleet, &scenario, None);
+        let verdict = run_caught(fleet, &scenario, &Sound);
         let last = verdict.last.map_or("the run ended at once".to_owned(), |cause| cause.to_string());
         let is_told = verdict.last.is_none_or(Cause::is_trouble);
         let why = verdict.violated.filter(|_| !is_told).map_or(last, |violated| violated.what);
@@ -155,16 +155,16 @@ pub fn campaign_with(
     fleet: &Fleet,
     scenarios: u64,
     seed: u64,
-    plant: Option<Plant>,
+    defect: &dyn Defect,
 ) -> Result<Campaign, ConfigError> {
-    runs(fleet, scenarios, seed, plant, &AtomicU64::new(0))
+    runs(fleet, scenarios, seed, defect, &AtomicU64::new(0))
 }
 
 fn runs(
     fleet: &Fleet,
     scenarios: u64,
     seed: u64,
-    plant: Option<Plant>,
+    defect: &dyn Defect,
     begun: &AtomicU64,
 ) -> Result<Campaign, ConfigError> {
     fleet.emulate()?;
@@ -176,7 +176,7 @@ fn runs(
                 return results;
             }
             let scenario = Scenario::draw(seed.wrapping_add(index), fleet);
-            results.push((run_caught(fleet, &scenario, plant), scenario));
+            results.push((run_caught(fleet, &scenario, defect), scenario));
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -188,8 +188,8 @@ fn runs(
 }
 
 /// A run that panics is a bug, and one violation more.
-pub(super) fn run_caught(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict {
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(fleet, scenario, plant)));
+pub(super) fn run_caught(fleet: &Fleet, scenario: &Scenario, defect: &dyn Defect) -> Verdict {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(fleet, scenario, defect)));
     caught.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no text");

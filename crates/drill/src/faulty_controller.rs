@@ -1,7 +1,6 @@
 //! The controller of a campaign: the robot's own or a simple one, until a fault is injected.
 
 use super::monitor::{Monitor, lock};
-use super::plant;
 use super::scenario::Style;
 use khz_controllers::Hold;
 use khz_file::RobotConfig;
@@ -18,10 +17,6 @@ pub const NAN: u8 = 4;
 pub const WILD: u8 = 8;
 pub const OPERATOR: u8 = 16;
 pub const HUGE: u8 = 32;
-/// It prints its panic, as controllers did before panics were kept.
-pub const PRINTS: u8 = 64;
-/// The supervisor does not recognise its stops as stops.
-pub const UNTOLD: u8 = 128;
 
 /// No servo.
 const NOBODY: usize = usize::MAX;
@@ -143,6 +138,10 @@ pub struct FaultyController {
     pub faults: Arc<ControllerFaults>,
     pub monitor: Arc<Mutex<Monitor>>,
     pub time: VirtualTime,
+    /// What it commands to stop a servo.
+    pub own_stop: ServoCommand,
+    /// It prints its panic.
+    pub prints_panics: bool,
 }
 
 impl Controller for FaultyController {
@@ -161,7 +160,7 @@ impl Controller for FaultyController {
         let faults = &self.faults;
         let took_ns = faults.freeze_ns.swap(0, Ordering::Relaxed) + faults.slow_ns.load(Ordering::Relaxed);
         self.time.elapse(took_ns);
-        if faults.has(PANIC) && faults.has(PRINTS) {
+        if faults.has(PANIC) && self.prints_panics {
             super::prints::count();
         }
         assert!(!faults.has(PANIC), "a bug, for the drill");
@@ -169,8 +168,7 @@ impl Controller for FaultyController {
             return Err("given up, for the drill".into());
         }
         if let Some(command) = commands.get_mut(faults.stopped.load(Ordering::Relaxed)) {
-            let untold = ServoCommand::Position(plant::limp());
-            *command = if faults.has(UNTOLD) { untold } else { ServoCommand::Stop };
+            *command = self.own_stop;
         }
         if faults.has(NAN) {
             spoil(commands, f64::NAN, f64::NAN);

@@ -1,6 +1,6 @@
 //! The robots of a campaign, and how a scenario changes them.
 
-use super::plant::Plant;
+use super::defect::Defect;
 use super::scenario::{Fault, Scenario};
 use khz_emu::{ConfigError, World};
 use khz_file::RobotConfig;
@@ -269,8 +269,8 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// The robot of a scenario, with a defect if one is planted.
-    pub fn new(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Self {
+    /// The robot of a scenario, with a defect.
+    pub fn new(fleet: &Fleet, scenario: &Scenario, defect: &dyn Defect) -> Self {
         let mut real = fleet.members[scenario.robot.0].config.clone();
         set_rate(&mut real, scenario.rate_hz);
         for servo in &mut real.servos {
@@ -286,7 +286,7 @@ impl Cast {
         let mut cast = Self { file: real.clone(), supervised: real.clone(), real, stands_for };
         scenario.faults().for_each(|fault| cast.spoil(fault));
         cast.supervised = cast.file.clone();
-        plant.into_iter().for_each(|plant| plant.change(&mut cast.supervised));
+        defect.change(&mut cast.supervised);
         cast
     }
 

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+#[doc(hidden)]
+pub mod defect;
 mod disk;
 mod explain;
 pub mod fall;
@@ -18,8 +20,6 @@ mod line;
 mod monitor;
 mod outcomes;
 mod paced;
-#[doc(hidden)]
-pub mod plant;
 mod prints;
 pub mod promises;
 mod rig;

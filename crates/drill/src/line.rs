@@ -1,7 +1,7 @@
 //! One bus of the emulated robot as its machine sees it: with faults, with a queue that may stand still, and with a flood.
 
+use super::defect::Forge;
 use super::monitor::{Monitor, lock};
-use super::plant::{Forger, Inbox};
 use super::rig::Stage;
 use khz_link::faults::Faults;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
@@ -74,8 +74,7 @@ pub struct Line {
     servos: Vec<Option<usize>>,
     /// When the newest frame of a flood came.
     flooded_ns: Option<i64>,
-    forger: Option<Forger>,
-    inbox: Option<Arc<Mutex<Inbox>>>,
+    forger: Option<Box<dyn Forge>>,
     time: VirtualTime,
 }
 
@@ -90,7 +89,7 @@ impl Line {
         let mut by_id = vec![None; 128];
         servos.for_each(|(id, servo)| by_id[usize::from(id & 0x7f)] = Some(servo));
         lock(&switch).held.reserve(HELD);
-        Self { link, switch, monitor: None, servos: by_id, flooded_ns: None, forger: None, inbox: None, time }
+        Self { link, switch, monitor: None, servos: by_id, flooded_ns: None, forger: None, time }
     }
 
     /// `monitor` sees what the host sends.
@@ -99,9 +98,9 @@ impl Line {
         self
     }
 
-    /// With a planted defect.
-    pub fn spoiled_by(mut self, forger: Option<Forger>, inbox: Option<Arc<Mutex<Inbox>>>) -> Self {
-        (self.forger, self.inbox) = (forger, inbox);
+    /// With what a planted defect changes.
+    pub fn forged_by(mut self, forger: Option<Box<dyn Forge>>) -> Self {
+        self.forger = forger;
         self
     }
 
@@ -218,12 +217,12 @@ impl Link for Line {
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
         let bus = usize::from(self.link.inner().bus);
-        if self.inbox.as_ref().is_some_and(|inbox| !lock(inbox).ask(bus)) {
+        if self.forger.as_mut().is_some_and(|forger| !forger.may_receive(bus)) {
             return Ok(None);
         }
         let received = self.next(now_ns);
-        if let (Some(inbox), Ok(Some(_))) = (&self.inbox, &received) {
-            lock(inbox).taken();
+        if let (Some(forger), Ok(Some(_))) = (&mut self.forger, &received) {
+            forger.has_received();
         }
         received
     }

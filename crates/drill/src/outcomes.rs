@@ -49,7 +49,7 @@ pub fn outcomes(
 impl Outcome {
     fn of(fleet: &Fleet, seed: u64) -> Self {
         let scenario = Scenario::draw(seed, fleet);
-        let verdict = run_caught(fleet, &scenario, None);
+        let verdict = run_caught(fleet, &scenario, &super::defect::Sound);
         let text = scenario.to_string();
         let (invariant, what) = verdict.violated.map(|violated| (violated.invariant, violated.what)).unzip();
         Self {

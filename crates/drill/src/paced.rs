@@ -1,9 +1,9 @@
 //! A loop that is paced by frames which come too often.
 
+use super::defect::Defect;
 use super::faulty_controller;
 use super::fleet::Cast;
 use super::line::FOREIGN;
-use super::plant::Plant;
 use super::rig::{Rig, Set};
 use super::scenario::Scenario;
 use super::violation::{Invariant, Violated};
@@ -30,20 +30,20 @@ impl Observer for Starts {
 }
 
 /// Runs the robot of `cast`, whose first bus carries frames that pace it, `percent` of its rate.
-pub fn check(cast: &Cast, scenario: &Scenario, percent: u16, plant: Option<Plant>) -> Result<(), Violated> {
+pub fn check(cast: &Cast, scenario: &Scenario, percent: u16, defect: &dyn Defect) -> Result<(), Violated> {
     let mut config = cast.file.clone();
     config.timing.pace_bus = Some(config.buses[0].name.clone());
     config.timing.pace_id = Some(FOREIGN);
     let period_ns = config.timing.period_ns();
     let world =
         cast.world().map_err(|error| Violated { invariant: Invariant::Panics, what: error.to_string() })?;
-    let set = Set { world, config: &config, supervised: &cast.supervised, monitor: None, plant: None };
+    let set = Set { world, config: &config, supervised: &cast.supervised, monitor: None, defect };
     let controller = faulty_controller::controller(scenario.style, &config);
     let mut time = VirtualTime::new(0);
     let mut rig = Rig::on(set, controller, &[], time.clone());
     rig.flood(0, (config.timing.rate_hz * f64::from(percent) * 0.01) as i64);
     let options = RunOptions {
-        period_ns: if plant == Some(Plant::PaceSpeedsUp) { period_ns / 10 } else { period_ns },
+        period_ns: defect.period_ns(period_ns),
         overrun: khz_rt::Overrun::Skip,
         frame_patience_ns: Some(config.timing.pace_patience_ns()),
         duration_ns: Some(TICKS * period_ns),

@@ -1,8 +1,8 @@
 //! A machine on an emulated world that the drill can reach into.
 
+use super::defect::{Defect, Sound};
 use super::line::{Gate, Line, Shared, Switch, View};
 use super::monitor::{Monitor, MonitorProbe, lock};
-use super::plant::{Forger, Plant};
 use super::spy::Spy;
 use khz_emu::World;
 use khz_file::RobotConfig;
@@ -62,8 +62,8 @@ pub struct Set<'a> {
     pub supervised: &'a RobotConfig,
     /// Who watches the devices.
     pub monitor: Option<Arc<Mutex<Monitor>>>,
-    /// The defect planted.
-    pub plant: Option<Plant>,
+    /// The defect planted, or none.
+    pub defect: &'a dyn Defect,
 }
 
 /// One machine under drill.
@@ -93,7 +93,7 @@ impl Rig {
         time: VirtualTime,
     ) -> Result<Self, khz_emu::ConfigError> {
         Ok(Self::on(
-            Set { world: config.emulate()?, config, supervised: config, monitor: None, plant: None },
+            Set { world: config.emulate()?, config, supervised: config, monitor: None, defect: &Sound },
             controller,
             faults,
             time,
@@ -102,14 +102,14 @@ impl Rig {
 
     /// A machine on a set.
     pub fn on(set: Set<'_>, controller: Box<dyn Controller>, faults: &[Fault], time: VirtualTime) -> Self {
-        let Set { world, config, supervised, monitor, plant } = set;
+        let Set { world, config, supervised, monitor, defect } = set;
         let stage = Arc::new(Mutex::new(Stage::new(world, config)));
         let view = |bus| -> Box<dyn Link> { Box::new(View::new(Arc::clone(&stage), bus as u8)) };
         let mut views: Vec<_> = (0..config.buses.len()).map(view).collect();
         let switches: Vec<Shared> =
             config.buses.iter().map(|_| Arc::new(Mutex::new(Switch::default()))).collect();
-        let inbox = (plant == Some(Plant::SharedInbox)).then(Arc::default);
-        let line = |(bus, switch): (usize, &Shared)| -> Box<dyn Link> {
+        let mut forgers = defect.forgers(switches.len()).into_iter();
+        let mut line = |(bus, switch): (usize, &Shared)| -> Box<dyn Link> {
             let on_bus = |fault: &&Fault| fault.channel.is_none_or(|channel| usize::from(channel) == bus);
             let faults: Vec<Fault> =
                 faults.iter().filter(on_bus).map(|fault| Fault { channel: None, ..*fault }).collect();
@@ -118,10 +118,10 @@ impl Rig {
             let link = Faults::new(view, &faults, seed, assemble::replier(config, [(0, bus)]));
             let servos = config.servos_on(bus).map(|(index, servo)| (servo.id, index));
             let line = Line::new(link, Arc::clone(switch), servos, time.clone());
-            Box::new(line.watched_by(monitor.clone()).spoiled_by(plant.and_then(Forger::new), inbox.clone()))
+            Box::new(line.watched_by(monitor.clone()).forged_by(forgers.next()))
         };
         let links = Links {
-            links: switches.iter().enumerate().map(line).collect(),
+            links: switches.iter().enumerate().map(&mut line).collect(),
             places: (0..config.buses.len()).map(|bus| (bus, 0)).collect(),
             imu: config.imu.iter().map(|_| 0).collect(),
         };

@@ -1,5 +1,6 @@
 //! One run of a campaign: a scenario is played, and everything that must hold is checked on the way.
 
+use super::defect::Defect;
 use super::disk::Recording;
 use super::explain::{self, ARMS_MS, longest_watchdog_s};
 use super::faulty_controller::{self, ControllerFaults, FaultyController};
@@ -7,7 +8,6 @@ use super::fleet::{Cast, Fleet, Span};
 use super::line::Gate;
 use super::monitor::{Monitor, lock};
 use super::paced;
-use super::plant::Plant;
 use super::prints;
 use super::rig::{Rig, Set};
 use super::scenario::{Event, Fault, Queue, Scenario};
@@ -56,26 +56,23 @@ pub struct Verdict {
     pub peak_speed: f64,
 }
 
-/// Plays a scenario, with a defect if one is planted.
-pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict {
-    let cast = Cast::new(fleet, scenario, plant);
+/// Plays a scenario, with a defect.
+pub fn run(fleet: &Fleet, scenario: &Scenario, defect: &dyn Defect) -> Verdict {
+    let cast = Cast::new(fleet, scenario, defect);
     if let Some(percent) = scenario.paced() {
-        let violated = paced::check(&cast, scenario, percent, plant).err();
+        let violated = paced::check(&cast, scenario, percent, defect).err();
         return Verdict { violated, armed: true, ..Verdict::default() };
     }
     prints::take_prints();
     let (controller_faults, time) = (Arc::new(ControllerFaults::default()), VirtualTime::new(0));
     let monitor = Arc::new(Mutex::new(Monitor::new(&cast, scenario)));
-    match plant {
-        Some(Plant::PrintedPanics) => controller_faults.begin(faulty_controller::PRINTS),
-        Some(Plant::OwnStops) => controller_faults.begin(faulty_controller::UNTOLD),
-        _ => {}
-    }
     let controller: Box<dyn Controller> = Box::new(FaultyController {
         inner: faulty_controller::controller(scenario.style, &cast.file),
         faults: Arc::clone(&controller_faults),
         monitor: Arc::clone(&monitor),
         time: time.clone(),
+        own_stop: defect.own_stop(),
+        prints_panics: defect.prints_panics(),
     });
     let faults: Vec<_> = scenario.events.iter().filter_map(|event| on_wire(event, &cast.file)).collect();
     let fills = scenario.faults().any(|fault| fault == Fault::DiskFull);
@@ -85,7 +82,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
     match world.and_then(|world| Ok((world, recording?))) {
         Ok((world, recording)) => {
             let (config, supervised) = (&cast.file, &cast.supervised);
-            let set = Set { world, config, supervised, monitor: Some(Arc::clone(&monitor)), plant };
+            let set = Set { world, config, supervised, monitor: Some(Arc::clone(&monitor)), defect };
             let (intake, parameters) = Intake::new(controller.parameters(), Clock::Virtual);
             let mut rig = Rig::on(set, controller, &faults, time);
             rig.machine.tune(intake);
@@ -103,7 +100,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
                 dice: Noise::new(scenario.seed),
                 monitor,
                 recording,
-                plant,
+                defect,
                 log,
                 tick,
                 late,
@@ -155,7 +152,7 @@ struct Run<'a> {
     monitor: Arc<Mutex<Monitor>>,
     /// Only where the disk fills.
     recording: Option<Recording>,
-    plant: Option<Plant>,
+    defect: &'a dyn Defect,
     log: Vec<Transition>,
     tick: u64,
     /// For how many more ticks they start late.
@@ -329,7 +326,7 @@ impl Run<'_> {
         while let Some(index) = self.to_come_ns.iter().position(|[at_ns, _]| *at_ns <= now_ns) {
             let [_, made_ns] = self.to_come_ns.swap_remove(index);
             self.came_of_ns.push(made_ns);
-            self.rig.ask_to_arm(if self.plant == Some(Plant::LateRequests) { now_ns } else { made_ns });
+            self.rig.ask_to_arm(if self.defect.renews_requests() { now_ns } else { made_ns });
         }
     }
 
@@ -373,7 +370,7 @@ impl Run<'_> {
     fn hold(&mut self, bus: usize, ticks: u16, queue: Queue) {
         let gate = match queue {
             Queue::Lost => Gate::Lost,
-            Queue::Link if self.plant == Some(Plant::StaleCommands) => Gate::Endless,
+            Queue::Link if self.defect.keeps_commands() => Gate::Endless,
             Queue::Link => Gate::Link,
             Queue::Kernel => Gate::Kernel(self.cast.file.servos_on(bus).count()),
         };
@@ -641,7 +638,7 @@ mod tests {
             formats: Formats { command: None, query: None },
             events: vec![hold(200, 60), hold(202, 3)],
         };
-        let Verdict { violated, brought_down, .. } = run(&fleet, &scenario, None);
+        let Verdict { violated, brought_down, .. } = run(&fleet, &scenario, &crate::defect::Sound);
         assert!(violated.is_none(), "{:?}", violated.map(|violated| violated.what));
         assert!(brought_down);
     }

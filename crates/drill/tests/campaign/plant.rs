@@ -1,16 +1,18 @@
 //! Defects that were repaired, put back one at a time, to prove that the campaign finds each of them.
 //!
-//! None of this can be reached from a robot file or a command. Nothing in the product knows of it either: a defect is put
-//! back by giving the supervisor another robot file than the cycle, or by what stands between the machine and its buses.
+//! Nothing in the product knows of them: a defect is put back by giving the supervisor another robot file than the cycle, or by what
+//! stands between the machine and its buses.
 
+use khz_drill::defect::{Defect, Forge};
 use khz_emu::moteus::lies::{copied, rewritten};
 use khz_file::config::{Format, RobotConfig};
 use khz_link::Received;
-use khz_loop::PositionCommand;
 use khz_loop::supervisor::{Reaction, Recover};
+use khz_loop::{PositionCommand, ServoCommand};
 use khz_wire::subframe::RegisterRun;
 use khz_wire::{Address, Class, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// A repair that is taken out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +73,8 @@ pub enum Plant {
     Recovers,
 }
 
-impl Plant {
-    /// Changes the robot file the supervisor reads.
-    pub(super) fn change(self, robot: &mut RobotConfig) {
+impl Defect for Plant {
+    fn change(&self, robot: &mut RobotConfig) {
         match self {
             Self::FoundOutside => robot.supervisor.position_tolerance = 10.0,
             Self::PositionTrigger => robot.supervisor.reactions.position = Reaction::Warn,
@@ -106,11 +107,42 @@ impl Plant {
             _ => {}
         }
     }
+
+    fn forgers(&self, links: usize) -> Vec<Box<dyn Forge>> {
+        let inbox = Arc::<Mutex<Inbox>>::default();
+        let forger = |_| -> Option<Box<dyn Forge>> {
+            if *self == Self::SharedInbox {
+                return Some(Box::new(Shared(Arc::clone(&inbox))));
+            }
+            Some(Box::new(Forger::new(*self)?))
+        };
+        (0..links).filter_map(forger).collect()
+    }
+
+    fn own_stop(&self) -> ServoCommand {
+        if *self == Self::OwnStops { ServoCommand::Position(limp()) } else { ServoCommand::Stop }
+    }
+
+    fn prints_panics(&self) -> bool {
+        *self == Self::PrintedPanics
+    }
+
+    fn renews_requests(&self) -> bool {
+        *self == Self::LateRequests
+    }
+
+    fn keeps_commands(&self) -> bool {
+        *self == Self::StaleCommands
+    }
+
+    fn period_ns(&self, period_ns: i64) -> i64 {
+        if *self == Self::PaceSpeedsUp { period_ns / 10 } else { period_ns }
+    }
 }
 
 /// An inbox that all links of a machine share.
 #[derive(Debug, Default)]
-pub struct Inbox {
+struct Inbox {
     /// Who was asked last.
     asked: usize,
     left: u32,
@@ -119,24 +151,27 @@ pub struct Inbox {
 /// Frames taken at once from all links together.
 const INBOX: u32 = 64;
 
-impl Inbox {
-    /// A link is asked; whether there is room for what it has. The first one is asked first each time.
-    pub fn ask(&mut self, link: usize) -> bool {
-        if link == 0 && self.asked != 0 {
-            self.left = INBOX;
+/// A link's share of it.
+struct Shared(Arc<Mutex<Inbox>>);
+
+impl Forge for Shared {
+    /// The first link is asked first each time.
+    fn may_receive(&mut self, link: usize) -> bool {
+        let mut inbox = self.0.lock().unwrap();
+        if link == 0 && inbox.asked != 0 {
+            inbox.left = INBOX;
         }
-        self.asked = link;
-        self.left > 0
+        inbox.asked = link;
+        inbox.left > 0
     }
 
-    /// It had a frame.
-    pub fn taken(&mut self) {
-        self.left -= 1;
+    fn has_received(&mut self) {
+        self.0.lock().unwrap().left -= 1;
     }
 }
 
 /// Changes replies so that the host cannot see what it has learnt to see, and commands so that it does not know what they say.
-pub struct Forger {
+struct Forger {
     plant: Plant,
     /// The last query to each servo, and how many replies came to it.
     queries: Vec<Option<(Frame, u32)>>,
@@ -148,7 +183,7 @@ pub struct Forger {
 
 impl Forger {
     /// For the plants that need one.
-    pub fn new(plant: Plant) -> Option<Self> {
+    fn new(plant: Plant) -> Option<Self> {
         let forged = [
             Plant::SaturatedReplies,
             Plant::LateReplies,
@@ -170,20 +205,19 @@ impl Forger {
             smooth: vec![[f64::NAN, 0.0]; 128],
         })
     }
+}
 
-    /// The host commands; what goes on the wire.
-    pub fn command(&self, frame: &Frame) -> Frame {
+impl Forge for Forger {
+    fn command(&self, frame: &Frame) -> Frame {
         if self.plant == Plant::OwnStops && is_limp(frame) { stopped(frame) } else { *frame }
     }
 
-    /// The host asks.
-    pub fn query(&mut self, frame: &Frame) {
+    fn query(&mut self, frame: &Frame) {
         let id = Address::from_id(frame.id).destination;
         self.queries[usize::from(id & 0x7f)] = Some((*frame, 0));
     }
 
-    /// A servo answers; what the host is given.
-    pub fn reply(&mut self, received: Received) -> Option<Received> {
+    fn reply(&mut self, received: Received) -> Option<Received> {
         let id = Address::from_id(received.frame.id).source;
         let Some((query, replies)) = &mut self.queries[usize::from(id & 0x7f)] else { return Some(received) };
         *replies += 1;
@@ -269,7 +303,7 @@ fn commanded(query: &Frame) -> Option<i8> {
 
 /// A command under which a servo does nothing, and that no controller but a `FaultyController` gives: a stop that the supervisor takes
 /// for a position command.
-pub fn limp() -> PositionCommand {
+fn limp() -> PositionCommand {
     PositionCommand { kp_scale: 0.0, kd_scale: 0.0, max_torque: 0.0, ..PositionCommand::hold(f64::NAN) }
 }
 

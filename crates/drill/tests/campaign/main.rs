@@ -2,12 +2,14 @@
 //! by panics is counted by the process's panic hook.
 #![allow(clippy::unwrap_used)]
 
+mod plant;
+
 use khz_drill::campaign::{Violation, campaign, campaign_with, idle};
 use khz_drill::fleet::Member;
-use khz_drill::plant::Plant;
 use khz_drill::{Fleet, Invariant, Outcome, outcomes, watch_prints};
 use khz_file::RobotConfig;
 use khz_loop::supervisor::Recover;
+use plant::Plant;
 
 /// The robots on which a plant shows soonest: none on legs, which takes longest to emulate. Only joints without limits are
 /// asked for what their formats cannot carry, and only where there are two buses one can starve the other.
@@ -49,7 +51,7 @@ fn find_from(plant: Plant, first: u64) -> Violation {
     watch_prints();
     let fleet = fleet(plant);
     for seed in (first..MOST).step_by(AT_ONCE as usize) {
-        let found = campaign_with(&fleet, AT_ONCE, seed, Some(plant)).unwrap();
+        let found = campaign_with(&fleet, AT_ONCE, seed, &plant).unwrap();
         let is_it = |violation: &&Violation| {
             let says = plant != Plant::OwnStops || violation.what.contains("the servo restarted");
             invariants.contains(&violation.invariant) && violation.scenario.contains(fault) && says
@@ -165,7 +167,7 @@ fn a_robot_on_a_bus_that_is_too_full_is_no_subject_of_a_campaign() {
 #[test]
 fn a_violation_replays_from_its_seed() {
     let first = find(Plant::FoundOutside);
-    let again = campaign_with(&fleet(Plant::FoundOutside), 1, first.seed, Some(Plant::FoundOutside)).unwrap();
+    let again = campaign_with(&fleet(Plant::FoundOutside), 1, first.seed, &Plant::FoundOutside).unwrap();
     assert_eq!((&again.violations[0].what, &again.violations[0].scenario), (&first.what, &first.scenario));
 }
 
@@ -220,7 +222,7 @@ fn finds_targets_that_jump_in_slow_loops_too() {
         let solo = |member: &Member| member.config.name == "solo";
         let mut robot = fleet(Plant::TargetJumps).members.into_iter().find(solo).unwrap().config;
         robot.timing.rate_hz = rate_hz;
-        let found = campaign_with(&Fleet::of(&robot), 200, 1, Some(Plant::TargetJumps)).unwrap();
+        let found = campaign_with(&Fleet::of(&robot), 200, 1, &Plant::TargetJumps).unwrap();
         let is_it = |violation: &Violation| violation.invariant == Invariant::JointSpeed;
         assert!(found.violations.iter().any(is_it), "{rate_hz} Hz: {found:#?}");
     }
