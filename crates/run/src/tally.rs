@@ -264,10 +264,39 @@ pub struct Tally {
     missed_by: [Vec<u64>; 2],
     /// How often a servo was asked nothing after a miss, outside the controlled time, and within.
     quiet: [u64; 2],
+    /// When each servo was silent last.
+    silences: Vec<Silence>,
     /// The tick counted last was controlled.
     was_controlled: bool,
     /// What the servos missed in it is excused.
     was_excused: bool,
+}
+
+/// So many replies missed in a row are no accident but a silence.
+const SILENCE: u64 = 3;
+
+/// The ticks in which a servo missed replies in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silence {
+    /// The first and the last of the newest ones.
+    newest: [u64; 2],
+    /// The same of the last that were a silence.
+    long: Option<[u64; 2]>,
+}
+
+impl Silence {
+    fn goes_on(&mut self, tick: u64) {
+        let [first, last] = self.newest;
+        self.newest = if last.checked_add(1) == Some(tick) { [first, tick] } else { [tick; 2] };
+        if tick - self.newest[0] + 1 >= SILENCE {
+            self.long = Some(self.newest);
+        }
+    }
+
+    /// What comes of a silence may be seen a tick later.
+    fn covers(&self, tick: u64) -> bool {
+        self.long.is_some_and(|[first, last]| first <= tick && tick <= last.saturating_add(1))
+    }
 }
 
 impl Tally {
@@ -283,6 +312,7 @@ impl Tally {
             worst: LateLog::new(late_ns, MOST_LATE),
             missed_by: std::array::from_fn(|_| Vec::with_capacity(MOST_SERVOS)),
             quiet: [0; 2],
+            silences: Vec::with_capacity(MOST_SERVOS),
             was_controlled: false,
             was_excused: false,
         }
@@ -375,7 +405,17 @@ impl Tally {
                 missed_by.resize(servo + 1, 0);
             }
             missed_by[servo] += 1;
+            if self.silences.len() <= servo {
+                self.silences.resize(servo + 1, Silence::default());
+            }
+            self.silences[servo].goes_on(self.counter.before.map_or(0, |(number, _)| number));
         }
+    }
+
+    /// The servos, by their places, that did not reply in this tick nor in those around it, if that was their last silence.
+    pub fn silent_in(&self, tick: u64) -> impl Iterator<Item = usize> {
+        let silences = self.silences.iter().enumerate();
+        silences.filter(move |(_, silence)| silence.covers(tick)).map(|(servo, _)| servo)
     }
 
     /// So many servos were asked nothing in the tick counted last, because they had missed a reply and what they still answer could be
@@ -586,6 +626,21 @@ mod tests {
         let [outside, controlled] = &tally.missed_by;
         assert_eq!((tally.worst_servo(true), controlled.as_slice()), (Some((0, 50)), &[50, 49][..]));
         assert_eq!((tally.worst_servo(false), outside.as_slice()), (Some((0, 400)), &[400, 1][..]));
+    }
+
+    #[test]
+    fn servos_that_are_silent_together_are_found_and_one_that_missed_a_reply_is_not() {
+        let mut tally = Tally::new(100_000);
+        for number in 0..400 {
+            tally.count(&usual(number), Pace::default());
+            let missing = [(200..260).contains(&number), (201..400).contains(&number), number % 100 == 9];
+            (0..3).filter(|servo| missing[*servo]).for_each(|servo| tally.missed_by(servo));
+        }
+        let silent = |tick| tally.silent_in(tick).collect::<Vec<_>>();
+        assert_eq!(
+            (silent(210), silent(260), silent(300), silent(109)),
+            (vec![0, 1], vec![0, 1], vec![1], vec![])
+        );
     }
 
     #[test]

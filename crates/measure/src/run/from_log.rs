@@ -1,7 +1,7 @@
 //! The page of a run from its log alone. Of a damaged log it shows what is sound, and says what is missing.
 
 use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, ending, facts, fits_not, trouble, warned};
-use super::missing::{late_not_silent, sometimes};
+use super::missing::{late_not_silent, never_replied, sometimes, together};
 use super::over_time::{OverTime, text};
 use super::page::{Device, RunData};
 use super::page_data::{computer, count_tiles, late_counts, page_event, subtitle, time_tile};
@@ -152,6 +152,8 @@ struct Servo {
     round_trip: Histogram,
     /// It replied in the last tick.
     is_fresh: bool,
+    /// It did in the tick before.
+    was_fresh: bool,
     /// It has not since it missed a reply.
     stays_silent: bool,
     /// That may be because it was asked nothing.
@@ -300,6 +302,7 @@ impl Replay {
         let (mut not_fresh, mut after_miss) = (0, 0);
         for (index, (counts, (_, servo))) in self.servos.iter_mut().zip(*servos).enumerate() {
             counts.ticks += 1;
+            counts.was_fresh = counts.is_fresh;
             if is(&servo, "fresh") {
                 counts.fresh += 1;
                 counts.round_trip.record(number(&servo, "round_trip_ns"), 0);
@@ -314,11 +317,14 @@ impl Replay {
         }
         let quiet = after_miss.min(u32::saturating_sub(not_fresh, missed));
         self.tally.kept_quiet(quiet.into());
-        let missed = self
-            .servos
-            .iter()
-            .enumerate()
-            .filter(|(_, servo)| missed > 0 && !servo.is_fresh && !(quiet > 0 && servo.may_be_quiet));
+        // Some may have been asked nothing, and the log does not say which: it is rather those that did not reply before.
+        let may_have = |fresh_before| {
+            let servos = self.servos.iter().enumerate();
+            servos.filter(move |(_, servo)| {
+                !servo.is_fresh && servo.was_fresh == fresh_before && !(quiet > 0 && servo.may_be_quiet)
+            })
+        };
+        let missed = may_have(true).chain(may_have(false)).take(missed as usize);
         missed.for_each(|(servo, _)| self.tally.missed_by(servo));
     }
 
@@ -462,9 +468,16 @@ impl Replay {
         let servos: Vec<String> = self.over_time.joints.iter().map(|joint| joint.name.clone()).collect();
         let are_late = self.tally.all().late_replies > 0 && self.config.as_ref().is_some_and(fits_not);
         let all_replied = self.servos.iter().all(|servo| servo.fresh > 0);
+        let buses: Vec<String> = servos.iter().map(|servo| self.bus(servo)).collect();
+        let of_bus: Vec<_> = servos.iter().zip(&buses).map(|(servo, bus)| (&**servo, &**bus)).collect();
+        let end = together(end, trouble(&self.events), &self.tally, &of_bus);
         let end = match trouble(&self.events).map(EventSummary::tell) {
             Some(down) if are_late => late_not_silent(&end, &down),
             Some(down) if all_replied => sometimes(&end, &down, &self.tally, &servos),
+            Some(down) if self.tally.all().late_replies == 0 => {
+                let silent = of_bus.iter().zip(&self.servos).filter(|(_, servo)| servo.fresh == 0);
+                never_replied(&end, &down, &silent.map(|(names, _)| *names).collect::<Vec<_>>())
+            }
             _ => end,
         };
         let begins_late = self.first > Some(0);

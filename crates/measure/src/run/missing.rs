@@ -15,6 +15,8 @@ use khz_run::verdict::{BUDGET, SCAN};
 /// How many servos are named.
 const NAMED: usize = 8;
 
+/// Of a servo under control.
+const NO_REPLY: &str = "no reply in time for";
 const SILENT: &str = "no reply during start-up";
 /// Of a CubeMars servo whose late replies belong to no query that is known.
 const WAS_SILENT: &str = "it was silent";
@@ -62,6 +64,24 @@ pub(super) fn named(
         Some((bus, _)) => format!("bus {}: {} {}; {end}", bus.name, bus.link.endpoint(), what(bus)),
         None => end,
     }
+}
+
+/// How a run ended that was brought down by the silence of a servo, with all that were silent then: a whole bus, or the whole robot, is no
+/// matter of one servo's wiring. `servos`: names of servos and their buses, in their order.
+pub(super) fn together(
+    end: String,
+    down: Option<&EventSummary>,
+    tally: &Tally,
+    servos: &[(&str, &str)],
+) -> String {
+    let Some(down) = down.filter(|down| down.cause.starts_with(NO_REPLY)) else { return end };
+    let silent: Vec<_> = tally.silent_in(down.tick).filter_map(|servo| servos.get(servo).copied()).collect();
+    if silent.len() < 2 || !silent.iter().any(|(name, _)| down.servo.as_deref() == Some(name)) {
+        return end;
+    }
+    let who =
+        if silent.len() == servos.len() { format!("all {} servos", servos.len()) } else { by_bus(&silent) };
+    end.replace(&down.tell(), &format!("{} ({who})", down.cause))
 }
 
 /// How a run ended in which so many replies came late that it is not known whether a CubeMars servo was silent.
@@ -116,19 +136,33 @@ pub(super) fn remedy(end: &str) -> Option<&'static str> {
 /// The servos that never replied, by bus.
 fn silent(servos: &[ServoSummary]) -> Option<String> {
     let silent = |servo: &&ServoSummary| servo.sent > 0 && servo.replied == 0 && servo.late == 0;
-    let silent: Vec<&ServoSummary> = servos.iter().filter(silent).collect();
+    let silent: Vec<_> =
+        servos.iter().filter(silent).map(|servo| (servo.name.as_str(), servo.bus.as_str())).collect();
+    (!silent.is_empty()).then(|| by_bus(&silent))
+}
+
+/// These servos, each with its bus: some of them by name.
+fn by_bus(servos: &[(&str, &str)]) -> String {
     let mut buses: Vec<(&str, Vec<&str>)> = Vec::new();
-    for servo in silent.iter().take(NAMED) {
-        match buses.iter_mut().find(|(bus, _)| *bus == servo.bus) {
-            Some((_, names)) => names.push(&servo.name),
-            None => buses.push((&servo.bus, vec![&servo.name])),
+    for (name, its) in servos.iter().take(NAMED) {
+        match buses.iter_mut().find(|(bus, _)| bus == its) {
+            Some((_, names)) => names.push(name),
+            None => buses.push((its, vec![name])),
         }
     }
     let named: Vec<String> =
         buses.iter().map(|(bus, names)| format!("{} on bus {bus}", names.join(", "))).collect();
-    let more = silent.len().saturating_sub(NAMED);
+    let more = servos.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    (!named.is_empty()).then(|| named.join("; ") + &more)
+    named.join("; ") + &more
+}
+
+/// How a run ended in whose log these servos never reply, none of them with a late reply that could be its.
+pub(super) fn never_replied(end: &str, told: &str, servos: &[(&str, &str)]) -> String {
+    match told.contains(SILENT) && !servos.is_empty() {
+        true => end.replace(told, &format!("{SILENT} ({})", by_bus(servos))),
+        false => end.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -218,6 +252,25 @@ mod tests {
         assert_eq!(remedy(&said), Some(SCAN));
         // What else ends a run stays as it is.
         assert_eq!(sometimes(LATE, LATE, &tally, &names), LATE);
+    }
+
+    /// The one servo that was noticed first was named, and its wiring was to be checked.
+    #[test]
+    fn all_that_fall_silent_together_are_named() {
+        let servos = [("hip", "left"), ("knee", "left"), ("arm", "right")];
+        let event = EventSummary { tick: 29, ..came_down("no reply in time for 10 ticks", "knee", "left") };
+        let said = |silent: &[usize]| {
+            let mut tally = Tally::new(100_000);
+            for number in 0..40 {
+                tally.count(&Tick { number, controlled: true, ..Tick::UNKNOWN }, Pace::default());
+                silent.iter().filter(|_| number >= 20).for_each(|servo| tally.missed_by(*servo));
+            }
+            together(event.tell(), Some(&event), &tally, &servos)
+        };
+        assert_eq!(said(&[0, 1, 2]), "no reply in time for 10 ticks (all 3 servos)");
+        assert_eq!(said(&[0, 1]), "no reply in time for 10 ticks (hip, knee on bus left)");
+        assert_eq!(said(&[1]), event.tell());
+        assert_eq!(said(&[0, 2]), event.tell());
     }
 
     #[test]
