@@ -84,13 +84,9 @@ impl Reply {
         self.extras.iter().flatten().copied()
     }
 
-    fn set(&mut self, register: Register, value: Value) {
-        self.set_decoded(register, value.integer(), register.class().decode(value));
-    }
-
-    /// Takes a register's value, as the unscaled integer and in the unit of its class.
-    #[inline]
-    pub(crate) fn set_decoded(&mut self, register: Register, integer: i32, value: f64) {
+    /// Takes a register's value.
+    pub(crate) fn set(&mut self, register: Register, value: Value) {
+        let (integer, value) = (value.integer(), register.class().decode(value));
         match register {
             Register::MODE => {
                 let differs = self.mode_number.is_some_and(|number| number != integer);

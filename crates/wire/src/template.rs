@@ -123,32 +123,28 @@ impl ReplyLayout {
         Ok(Self(layout))
     }
 
+    /// Where this register's number is; [`Reading::ABSENT`] if it was not asked for.
+    pub fn reading(&self, register: Register) -> Reading {
+        let number = self.0.iter().find(|number| number.register == register);
+        number.map_or(Reading::ABSENT, |number| Reading::of(*number))
+    }
+
     /// Decodes a reply: straight if it has this layout, by the general parser if not (an error in it, a
     /// stream, another query's reply).
     ///
     /// # Errors
     /// As [`Reply::parse`].
     pub fn decode(&self, frame: &Frame) -> Result<Reply, SubframeError> {
-        let mut reply = Reply::default();
-        match self.read(frame, |register, integer, value| reply.set_decoded(register, integer, value)) {
-            true => Ok(reply),
-            false => Reply::parse(frame.payload()),
-        }
-    }
-
-    /// Tells every number of a reply of exactly this layout, as the unscaled integer and in the unit of its class. False,
-    /// telling nothing, if it has another.
-    #[inline]
-    pub fn read(&self, frame: &Frame, mut each: impl FnMut(Register, i32, f64)) -> bool {
         if !self.fits(frame) {
-            return false;
+            return Reply::parse(frame.payload());
         }
+        let mut reply = Reply::default();
         for number in self.0.iter() {
             if let Some(value) = Value::read(number.resolution, number.of(frame.buffer())) {
-                each(number.register, value.integer(), number.class.decode(value));
+                reply.set(number.register, value);
             }
         }
-        true
+        Ok(reply)
     }
 
     /// The payload is long enough, and begins with the same registers as the same type.
@@ -165,6 +161,70 @@ impl ReplyLayout {
     pub fn fits(&self, frame: &Frame) -> bool {
         let padding = frame.payload().get(self.0.len..);
         self.0.is_in(frame.buffer()) && padding.is_some_and(|rest| rest.iter().all(|&byte| byte == PADDING))
+    }
+}
+
+/// Where one register's number is in a reply of a known layout, and how it is read: everything that does not depend on the reply is
+/// worked out beforehand, so that neither type nor unit is looked up in the tick.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// The number is in the four bytes from here on, …
+    at: u8,
+    /// … so many bits from their upper end, and shifted down by so many afterwards.
+    left: u8,
+    right: u8,
+    is_float: bool,
+    /// The integer that stands for NaN; none for plain integers and floats.
+    missing: i64,
+    lsb: f64,
+}
+
+impl Reading {
+    /// Of a register that a reply does not bring: NaN.
+    pub const ABSENT: Self =
+        Self { at: 0, left: 0, right: 0, is_float: false, missing: i64::MAX, lsb: f64::NAN };
+
+    fn of(number: Number) -> Self {
+        let Number { class, resolution, offset, .. } = number;
+        let (offset, bits) = (usize::from(offset), 8 * resolution.size());
+        let at = offset.min(MAX_PAYLOAD - 4);
+        let is_float = resolution == Resolution::Float;
+        let has_nan = !is_float && !matches!(class, Class::Integer | Class::Word);
+        Self {
+            at: at as u8,
+            left: (32 - bits - 8 * (offset - at)) as u8,
+            right: (32 - bits) as u8,
+            is_float,
+            missing: if has_nan { -(1 << (bits - 1)) } else { i64::MAX },
+            lsb: class.lsb(resolution),
+        }
+    }
+
+    #[inline]
+    fn word(&self, frame: &Frame) -> i32 {
+        let bytes = frame.buffer()[usize::from(self.at) % MAX_PAYLOAD..].first_chunk();
+        let word = bytes.map_or(0, |bytes| i32::from_le_bytes(*bytes));
+        word.wrapping_shl(self.left.into()).wrapping_shr(self.right.into())
+    }
+
+    /// The number in the unit of its class, as [`Class::decode`]. The frame must have the reading's layout: see [`ReplyLayout::fits`].
+    #[inline]
+    pub fn value(&self, frame: &Frame) -> f64 {
+        let word = self.word(frame);
+        if self.is_float {
+            f64::from(f32::from_bits(word as u32))
+        } else if i64::from(word) == self.missing {
+            f64::NAN
+        } else {
+            f64::from(word) * self.lsb
+        }
+    }
+
+    /// The unscaled integer, as [`Value::integer`], of a frame of this layout.
+    #[inline]
+    pub fn integer(&self, frame: &Frame) -> i32 {
+        let word = self.word(frame);
+        if self.is_float { f32::from_bits(word as u32) as i32 } else { word }
     }
 }
 
@@ -353,6 +413,30 @@ mod tests {
             assert_eq!(layout.decode(&frame), Reply::parse(frame.payload()));
             frame.pad();
         }
+    }
+
+    /// At every place of a payload, also its last bytes.
+    #[test]
+    fn a_reading_is_the_value_at_its_place() {
+        let numbers = [Int8, Int16, Int32, Float].map(|resolution| (0..=64 - resolution.size(), resolution));
+        for (offset, resolution) in
+            numbers.into_iter().flat_map(|(offsets, resolution)| offsets.map(move |at| (at, resolution)))
+        {
+            for bytes in [[0, 0, 0, 0x80], [0x80; 4], [0, 0x80, 0x80, 0x7f], [0xff; 4], [7, 1, 2, 0x41]] {
+                for class in [Class::Position, Class::Integer] {
+                    let mut payload = [0x55; MAX_PAYLOAD];
+                    let size = resolution.size();
+                    payload[offset..offset + size].copy_from_slice(&bytes[..size]);
+                    let frame = Frame::new(0x100, &payload).unwrap();
+                    let number = Number { register: Register(1), class, resolution, offset: offset as u8 };
+                    let value = Value::read(resolution, number.of(&payload)).unwrap();
+                    let reading = Reading::of(number);
+                    assert_eq!(reading.integer(&frame), value.integer(), "{number:?}");
+                    assert_eq!(reading.value(&frame).to_bits(), class.decode(value).to_bits(), "{number:?}");
+                }
+            }
+        }
+        assert!(Reading::ABSENT.value(&Frame::new(0, &[1, 2, 3, 4]).unwrap()).is_nan());
     }
 
     #[test]

@@ -11,8 +11,8 @@ use khz_wire::command::{Command, Position, ZeroVelocity};
 use khz_wire::frame::MAX_PAYLOAD;
 use khz_wire::subframe::{RegisterError, opcode};
 use khz_wire::{
-    Address, Class, CommandTemplate, Fault, Frame, Mode, Register, Reply, ReplyLayout, Resolution, Subframe,
-    Subframes,
+    Address, Class, CommandTemplate, Fault, Frame, Mode, Reading, Register, Reply, ReplyLayout, Resolution,
+    Subframe, Subframes,
 };
 use std::f64::consts::TAU;
 
@@ -82,6 +82,7 @@ struct Rotation {
     damp: Frame,
     position: CommandTemplate,
     reply: ReplyLayout,
+    readings: Readings,
     /// First registers of the reply.
     first: u32,
     first_count: u32,
@@ -187,7 +188,7 @@ impl Codec {
     /// Reads a reply to a query of this symbol into `servo`. What the reply does not bring, because the servo refused to
     /// read it or the reply is damaged, is not known any more: NaN. Mode and fault stay.
     pub fn decode(&self, frame: &Frame, symbol: Symbol, servo: &mut ServoState) {
-        let values = Values::of(frame, &self.rotations[self.rotation_and_mark(symbol).0].reply);
+        let values = Values::of(frame, &self.rotations[self.rotation_and_mark(symbol).0]);
         let Mounting { sign, offset } = self.mounting;
         servo.position = sign * TAU * unsaturated(values.position, self.saturated[0]) + offset;
         servo.velocity = sign * TAU * unsaturated(values.velocity, self.saturated[1]);
@@ -258,34 +259,53 @@ struct Values {
     refused: Option<Refused>,
 }
 
-impl Values {
-    const NONE: Self = Self {
-        position: f64::NAN,
-        velocity: f64::NAN,
-        torque: f64::NAN,
-        voltage: f64::NAN,
-        temperature: f64::NAN,
-        mode: None,
-        fault: None,
-        refused: None,
-    };
+/// Where each of [`Values`] is in a reply as it was asked for.
+#[derive(Debug)]
+struct Readings {
+    position: Reading,
+    velocity: Reading,
+    torque: Reading,
+    voltage: Reading,
+    temperature: Reading,
+    mode: Reading,
+    fault: Reading,
+}
 
-    fn of(frame: &Frame, layout: &ReplyLayout) -> Self {
-        let mut values = Self::NONE;
-        let is_whole = layout.read(frame, |register, integer, value| match register {
-            Register::MODE => values.mode = Some(integer),
-            Register::POSITION => values.position = value,
-            Register::VELOCITY => values.velocity = value,
-            Register::TORQUE => values.torque = value,
-            Register::VOLTAGE => values.voltage = value,
-            Register::TEMPERATURE => values.temperature = value,
-            Register::FAULT => values.fault = Some(Fault(integer as u8)),
-            _ => {}
-        });
-        if is_whole { values } else { Self::of_parts(&Reply::parse(frame.payload()).unwrap_or_default()) }
+impl Readings {
+    fn of(layout: &ReplyLayout) -> Self {
+        Self {
+            position: layout.reading(Register::POSITION),
+            velocity: layout.reading(Register::VELOCITY),
+            torque: layout.reading(Register::TORQUE),
+            voltage: layout.reading(Register::VOLTAGE),
+            temperature: layout.reading(Register::TEMPERATURE),
+            mode: layout.reading(Register::MODE),
+            fault: layout.reading(Register::FAULT),
+        }
+    }
+}
+
+impl Values {
+    #[inline]
+    fn of(frame: &Frame, Rotation { reply, readings, .. }: &Rotation) -> Self {
+        if !reply.fits(frame) {
+            return Self::of_parts(&Reply::parse(frame.payload()).unwrap_or_default());
+        }
+        Self {
+            position: readings.position.value(frame),
+            velocity: readings.velocity.value(frame),
+            torque: readings.torque.value(frame),
+            voltage: readings.voltage.value(frame),
+            temperature: readings.temperature.value(frame),
+            // Always asked for.
+            mode: Some(readings.mode.integer(frame)),
+            fault: Some(Fault(readings.fault.integer(frame) as u8)),
+            refused: None,
+        }
     }
 
     /// Of a reply that is not as was asked for: something was refused, or it is damaged.
+    #[cold]
     fn of_parts(reply: &Reply) -> Self {
         let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
         Self {
@@ -327,11 +347,13 @@ impl Rotation {
     fn new(address: Address, command: &khz_wire::Format, query: &khz_wire::Format) -> Option<Self> {
         let none = khz_wire::Format::new();
         let damp = Command::ZeroVelocity(ZeroVelocity::default());
+        let reply = ReplyLayout::new(query).ok()?;
         Some(Self {
             stop: Command::Stop.frame(address, &none, query).ok()?,
             damp: damp.frame(address, &none, query).ok()?,
             position: CommandTemplate::new(address, command, query).ok()?,
-            reply: ReplyLayout::new(query).ok()?,
+            readings: Readings::of(&reply),
+            reply,
             first: query.runs().next()?.start,
             first_count: query.runs().next()?.count,
         })
