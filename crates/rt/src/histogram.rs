@@ -1,11 +1,38 @@
 //! Distributions of times: every value counts, none is filtered.
 
 use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::iterators::IterationValue;
 use serde::{Deserialize, Serialize};
 
 /// The highest time distinguished: one minute. Longer ones count as one minute in the percentiles; the exact
 /// maximum and the mean keep their true length.
 pub const HIGHEST_NS: i64 = 60_000_000_000;
+
+/// Bins are as wide as HdrHistogram's with three digits: 1 up to here, and from each power of two on twice as wide.
+const EXACT: u64 = 2048;
+const EXACT_BITS: u32 = EXACT.trailing_zeros();
+/// So many, the last of them above [`HIGHEST_NS`].
+const BINS: usize = 27 << (EXACT_BITS - 1);
+
+/// The bin of a time.
+#[inline]
+const fn bin(value: u64) -> usize {
+    let doublings = 64 - EXACT_BITS - (value | (EXACT - 1)).leading_zeros();
+    ((doublings as usize) << (EXACT_BITS - 1)) + (value >> doublings) as usize
+}
+
+/// The longest time that is in the same bin.
+const fn bin_end(value: u64) -> u64 {
+    let doublings = 64 - EXACT_BITS - (value | (EXACT - 1)).leading_zeros();
+    value | ((1 << doublings) - 1)
+}
+
+/// The longest time in a bin.
+const fn last_of(bin: usize) -> u64 {
+    let half = (EXACT / 2) as usize;
+    let doublings = (bin / half).saturating_sub(1);
+    (((bin - doublings * half) as u64 + 1) << doublings) - 1
+}
 
 /// A distribution of times in nanoseconds with a relative resolution of 0.1 % (exact below 2 µs), and exact
 /// minimum, maximum, mean and standard deviation. Takes about 220 kB, however many values it holds.
@@ -13,7 +40,8 @@ pub const HIGHEST_NS: i64 = 60_000_000_000;
 /// Realtime: allocates only in [`Histogram::new`].
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    values: Hdr<u64>,
+    counts: Box<[u64]>,
+    count: u64,
     sum: i128,
     sum_of_squares: i128,
     min: i64,
@@ -29,14 +57,18 @@ impl Default for Histogram {
 
 impl Histogram {
     /// An empty one.
-    ///
-    /// # Panics
-    /// Never: the bounds are constants within what the algorithm takes.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "constant bounds")]
     pub fn new() -> Histogram {
-        let values = Hdr::new_with_bounds(1, HIGHEST_NS as u64, 3).expect("constant bounds");
-        Histogram { values, sum: 0, sum_of_squares: 0, min: i64::MAX, max: i64::MIN, max_at: 0 }
+        let counts = vec![0; BINS].into();
+        Histogram { counts, count: 0, sum: 0, sum_of_squares: 0, min: i64::MAX, max: i64::MIN, max_at: 0 }
+    }
+
+    #[inline]
+    fn put(&mut self, value_ns: i64, count: u64) {
+        let place = bin(value_ns.max(0) as u64);
+        let place = if place < BINS { place } else { const { bin(HIGHEST_NS as u64) } };
+        self.counts[place] += count;
+        self.count += count;
     }
 
     /// Counts a time; `at` (a time or a tick number, as the caller likes) is kept for the longest.
@@ -45,7 +77,7 @@ impl Histogram {
     /// Realtime: no allocation, some ten nanoseconds.
     #[inline]
     pub fn record(&mut self, value_ns: i64, at: i64) {
-        self.values.saturating_record(value_ns.max(0) as u64);
+        self.put(value_ns, 1);
         self.extend(value_ns, value_ns, 1, at);
     }
 
@@ -53,7 +85,7 @@ impl Histogram {
     pub fn record_many(&mut self, value_ns: i64, count: u64, at: i64) {
         let count = count.min(u64::from(u32::MAX));
         if count > 0 {
-            self.values.saturating_record_n(value_ns.max(0) as u64, count);
+            self.put(value_ns, count);
             self.extend(value_ns, value_ns, count as i64, at);
         }
     }
@@ -70,11 +102,11 @@ impl Histogram {
         let mut next_ns = value_ns;
         while left > 0 && period_ns > 0 {
             next_ns = next_ns.saturating_add(period_ns);
-            let bin_end = self.values.highest_equivalent(next_ns.max(0) as u64) as i64;
+            let bin_end = bin_end(next_ns.max(0) as u64) as i64;
             let room = if next_ns >= HIGHEST_NS { left } else { (bin_end - next_ns) / period_ns + 1 };
             let count = room.clamp(1, left);
             let last_ns = next_ns.saturating_add(period_ns.saturating_mul(count - 1));
-            self.values.saturating_record_n(next_ns.max(0) as u64, count as u64);
+            self.put(next_ns, count as u64);
             self.extend(next_ns, last_ns, count, at);
             (next_ns, left) = (last_ns, left - count);
         }
@@ -94,12 +126,9 @@ impl Histogram {
     }
 
     /// Adds all of another's values.
-    ///
-    /// # Panics
-    /// Never: all histograms have the same bounds.
-    #[expect(clippy::expect_used, reason = "equal bounds")]
     pub fn add(&mut self, other: &Histogram) {
-        self.values.add(&other.values).expect("equal bounds");
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
         self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
         self.min = self.min.min(other.min);
@@ -110,7 +139,8 @@ impl Histogram {
 
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
-        self.values.reset();
+        self.counts.fill(0);
+        self.count = 0;
         (self.sum, self.sum_of_squares) = (0, 0);
         (self.min, self.max, self.max_at) = (i64::MAX, i64::MIN, 0);
     }
@@ -118,16 +148,20 @@ impl Histogram {
     /// How many values were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.values.len()
+        self.count
     }
 
     /// The time that the fraction `quantile` (0 to 1) of all values does not exceed; 0 when empty.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> i64 {
-        if self.count() == 0 {
-            return 0;
-        }
-        (self.values.value_at_quantile(quantile) as i64).clamp(self.min, self.max)
+        let rank = ((quantile.min(1.0) * self.count as f64).ceil() as u64).max(1);
+        let mut below = 0;
+        let reaches = |count: &u64| {
+            below += count;
+            below >= rank
+        };
+        let place = self.counts.iter().position(reaches);
+        place.map_or(0, |place| (last_of(place) as i64).clamp(self.min, self.max))
     }
 
     /// The longest and when it came, if anything was recorded.
@@ -171,20 +205,33 @@ impl Histogram {
     }
 
     /// Points of the percentile curve as HdrHistogram draws it: value, quantile, and how many values do not
-    /// exceed it. The finer the nearer to the maximum: `steps` points for each halving of what remains.
-    pub fn curve(&self, steps: u32) -> impl Iterator<Item = (i64, f64, u64)> + '_ {
+    /// exceed it. The finer the nearer to the maximum: `steps` points for each halving of what remains. Allocates.
+    pub fn curve(&self, steps: u32) -> Vec<(i64, f64, u64)> {
         let mut below = 0;
-        self.values.iter_quantiles(steps).map(move |step| {
+        let point = |step: IterationValue<u64>| {
             below += step.count_since_last_iteration();
             ((step.value_iterated_to() as i64).min(self.max), step.quantile_iterated_to(), below)
-        })
+        };
+        self.as_hdr().iter_quantiles(steps).map(point).collect()
+    }
+
+    /// The same values as HdrHistogram counts them.
+    #[expect(clippy::expect_used, reason = "constant bounds, and values within")]
+    fn as_hdr(&self) -> Hdr<u64> {
+        let mut values = Hdr::new_with_bounds(1, HIGHEST_NS as u64, 3).expect("constant bounds");
+        for (place, count) in self.bins() {
+            values.record_n(last_of(place), count).expect("it has the same bins");
+        }
+        values
+    }
+
+    fn bins(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.counts.iter().copied().enumerate().filter(|(_, count)| *count > 0)
     }
 
     /// Every distinct value held and how often it occurred, ascending: for plots and export.
     pub fn buckets(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
-        self.values
-            .iter_recorded()
-            .map(|step| ((step.value_iterated_to() as i64).min(self.max), step.count_at_value()))
+        self.bins().map(|(place, count)| ((last_of(place) as i64).min(self.max), count))
     }
 
     /// [`Histogram::buckets`], which have the same quantiles as the histogram; the last value is the exact largest, also beyond what the
@@ -337,12 +384,36 @@ mod tests {
     #[test]
     fn the_curve_ends_at_the_last_value_with_all_counted() {
         let histogram = filled(1..=1000);
-        let (value, quantile, count) = histogram.curve(5).last().unwrap();
+        let (value, quantile, count) = *histogram.curve(5).last().unwrap();
         assert_eq!((value, quantile, count), (1000, 1.0, 1000));
-        assert!(histogram.curve(5).all(|(value, _, count)| value == count as i64));
+        assert!(histogram.curve(5).iter().all(|&(value, _, count)| value == count as i64));
+    }
+
+    #[test]
+    fn bins_follow_each_other_up_to_the_last() {
+        assert_eq!((bin(0), bin(EXACT), bin(EXACT + 1)), (0, EXACT as usize, EXACT as usize));
+        for place in 1..BINS {
+            assert_eq!((bin(last_of(place)), bin(last_of(place - 1) + 1)), (place, place));
+            assert_eq!(bin_end(last_of(place - 1) + 1), last_of(place));
+        }
+        assert!(last_of(BINS - 1) > HIGHEST_NS as u64 && bin(u64::MAX) >= BINS);
     }
 
     proptest! {
+        #[test]
+        fn it_is_hdrhistograms(values in prop::collection::vec(prop_oneof![0i64..5_000, 0i64..70_000_000_000, any::<i64>()], 1..100)) {
+            let histogram = filled(values.iter().copied());
+            let mut hdr = Hdr::<u64>::new_with_bounds(1, HIGHEST_NS as u64, 3).unwrap();
+            values.iter().for_each(|value| hdr.saturating_record((*value).max(0) as u64));
+            let buckets = hdr.iter_recorded().map(|step| (step.value_iterated_to() as i64, step.count_at_value()));
+            let max = histogram.max;
+            prop_assert!(histogram.buckets().eq(buckets.map(|(value, count)| (value.min(max), count))));
+            for q in [0.001, 0.5, 0.9, 0.99, 1.0, 2.0] {
+                prop_assert_eq!(histogram.quantile(q), (hdr.value_at_quantile(q) as i64).clamp(histogram.min, max));
+            }
+            prop_assert_eq!(histogram.as_hdr(), hdr);
+        }
+
         #[test]
         fn correcting_is_as_recording_each_missed_period(value in 0i64..2_000_000, period in 1i64..3_000_000, missed in 0u64..5_000) {
             let mut corrected = Histogram::new();
