@@ -17,9 +17,18 @@ use crate::value::{Class, Resolution, Value};
 #[derive(Clone, Debug)]
 pub struct CommandTemplate {
     frame: Frame,
-    numbers: Numbers,
-    /// Of each number, its place among a position command's values, and the bits of the value that is in the frame.
-    written: [(u8, u64); MAX_REGISTERS],
+    slots: [Slot; MAX_REGISTERS],
+    len: usize,
+}
+
+/// Where a value of a position command is.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Its place among the values.
+    place: u8,
+    number: Number,
+    /// The bits of the value that is in the frame.
+    written: u64,
 }
 
 impl CommandTemplate {
@@ -38,23 +47,29 @@ impl CommandTemplate {
         let frame = command.frame(address, &own, query).map_err(|_| TemplateError::RequestTooLong)?;
         // The mode's write takes the first three bytes.
         let numbers = Numbers::of(&own, 3);
-        let mut written = [(0, 0); MAX_REGISTERS];
-        for (number, written) in numbers.iter().zip(&mut written) {
+        let slot = |number: Number| {
             let place = Position::REGISTERS.iter().position(|register| *register == number.register);
             let place = place.unwrap_or_default();
-            *written = (place as u8, position.values()[place].to_bits());
-        }
-        Ok(Self { frame, numbers, written })
+            Slot { place: place as u8, number, written: position.values()[place].to_bits() }
+        };
+        Ok(Self { frame, slots: numbers.numbers.map(slot), len: numbers.len })
     }
 
-    /// Puts the numbers in that are not there yet; the frame to send, not padded.
+    /// With a frame that is padded.
+    #[must_use]
+    pub fn padded(mut self) -> Self {
+        self.frame.pad();
+        self
+    }
+
+    /// Puts the numbers in that are not there yet; the frame to send.
     #[inline]
     pub fn fill(&mut self, command: &Position) -> &Frame {
         let (buffer, values) = (self.frame.buffer_mut(), command.values());
-        for (number, (place, bits)) in self.numbers.iter().zip(&mut self.written) {
-            let Some(value) = values.get(usize::from(*place)).copied() else { continue };
-            if value.to_bits() != *bits {
-                *bits = value.to_bits();
+        for Slot { place, number, written } in &mut self.slots[..self.len] {
+            let Some(&value) = values.get(usize::from(*place)) else { continue };
+            if value.to_bits() != *written {
+                *written = value.to_bits();
                 let _ = number.class.encode(value, number.resolution).write(number.of_mut(buffer));
             }
         }
@@ -202,8 +217,10 @@ impl Reading {
 
     #[inline]
     fn word(&self, frame: &Frame) -> i32 {
-        let bytes = frame.buffer()[usize::from(self.at) % MAX_PAYLOAD..].first_chunk();
-        let word = bytes.map_or(0, |bytes| i32::from_le_bytes(*bytes));
+        // It is no more; said here, so that nothing else is checked.
+        let at = usize::from(self.at).min(MAX_PAYLOAD - 4);
+        let [a, b, c, d] = [0, 1, 2, 3].map(|place| frame.buffer()[at + place]);
+        let word = i32::from_le_bytes([a, b, c, d]);
         word.wrapping_shl(self.left.into()).wrapping_shr(self.right.into())
     }
 
@@ -224,8 +241,14 @@ impl Reading {
     #[inline]
     pub fn integer(&self, frame: &Frame) -> i32 {
         let word = self.word(frame);
-        if self.is_float { f32::from_bits(word as u32) as i32 } else { word }
+        if self.is_float { truncated(word) } else { word }
     }
+}
+
+/// An integer that travels as a float, which nobody asks for as a rule.
+#[cold]
+fn truncated(word: i32) -> i32 {
+    f32::from_bits(word as u32) as i32
 }
 
 /// A payload, byte by byte, but for its numbers.

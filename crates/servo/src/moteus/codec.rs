@@ -15,6 +15,7 @@ use khz_wire::{
     Subframe, Subframes,
 };
 use std::f64::consts::TAU;
+use std::ops::Range;
 
 /// The frames of one exchange in these formats, as they travel on CAN: a command with its query, and the reply to it. Lengths and
 /// identifiers are those of a real exchange; the reply's contents are zero. After a loss with a mark, if its queries can have one.
@@ -78,9 +79,13 @@ pub struct Read {
 /// Everything that depends on the order of the reads.
 #[derive(Debug)]
 struct Rotation {
+    /// Padded, as are the others.
     stop: Frame,
     damp: Frame,
     position: CommandTemplate,
+    /// Bytes before the reads of a frame that only sets the mode, and of a position.
+    mode_len: usize,
+    position_len: usize,
     reply: ReplyLayout,
     readings: Readings,
     /// First registers of the reply.
@@ -108,7 +113,7 @@ impl Codec {
             .map(|by| Rotation::new(address, &command, &query.rotated(by)).expect("the longest formats fit"))
             .collect();
         rotations.retain(|rotation| rotation.is_harmless(reads_len, None));
-        let longest = rotations.iter().map(|rotation| rotation.position.frame().payload().len()).max();
+        let longest = rotations.iter().map(|rotation| rotation.position_len + reads_len).max();
         let fits =
             longest.is_some_and(|len| len + MARK_LEN <= MAX_PAYLOAD) && query.is_answerable_after(MARKED_LEN);
         let is_harmless =
@@ -136,9 +141,12 @@ impl Codec {
             ServoCommand::Position(_) => *rotation.position.fill(&target),
         };
         if let Some(register) = mark {
-            put_mark(register, self.reads_len, frame);
+            let commands_len = match command {
+                ServoCommand::Position(_) => rotation.position_len,
+                ServoCommand::Stop | ServoCommand::Damp => rotation.mode_len,
+            };
+            put_mark(register, commands_len..commands_len + self.reads_len, frame);
         }
-        frame.pad();
     }
 
     fn rotation_and_mark(&self, symbol: Symbol) -> (usize, Option<u8>) {
@@ -163,9 +171,17 @@ impl Codec {
         }
     }
 
-    /// The symbol of the query this reply mirrors, or refuses; `None` if it begins with none of them.
-    pub fn read(&self, payload: &[u8]) -> Option<Read> {
-        // The usual case straight; the others by the parser.
+    /// The symbol of the query this reply mirrors, or refuses; `None` if it begins with none of them. `expected`: the newest's.
+    pub fn read(&self, payload: &[u8], expected: Symbol) -> Option<Read> {
+        // The usual cases straight; the others by the parser.
+        if self.rotations.get(usize::from(expected)).is_some_and(|rotation| rotation.reply.begins(payload)) {
+            return Some(Read { symbol: expected, refused: false });
+        }
+        self.read_any(payload)
+    }
+
+    #[cold]
+    fn read_any(&self, payload: &[u8]) -> Option<Read> {
         if let Some(rotation) = self.rotations.iter().position(|rotation| rotation.reply.begins(payload)) {
             return Some(Read { symbol: rotation as Symbol, refused: false });
         }
@@ -347,11 +363,20 @@ impl Rotation {
     fn new(address: Address, command: &khz_wire::Format, query: &khz_wire::Format) -> Option<Self> {
         let none = khz_wire::Format::new();
         let damp = Command::ZeroVelocity(ZeroVelocity::default());
+        let mut stop = Command::Stop.frame(address, &none, query).ok()?;
+        let mut damp = damp.frame(address, &none, query).ok()?;
+        let position = CommandTemplate::new(address, command, query).ok()?;
+        let before_reads = |frame: &Frame| frame.payload().len().checked_sub(query.query_len());
+        let (mode_len, position_len) = (before_reads(&stop)?, before_reads(position.frame())?);
+        stop.pad();
+        damp.pad();
         let reply = ReplyLayout::new(query).ok()?;
         Some(Self {
-            stop: Command::Stop.frame(address, &none, query).ok()?,
-            damp: damp.frame(address, &none, query).ok()?,
-            position: CommandTemplate::new(address, command, query).ok()?,
+            stop,
+            damp,
+            position: position.padded(),
+            mode_len,
+            position_len,
             readings: Readings::of(&reply),
             reply,
             first: query.runs().next()?.start,
@@ -361,28 +386,29 @@ impl Rotation {
 
     /// No frame of it, its query marked by this register, harms a servo that misreads it.
     fn is_harmless(&self, reads_len: usize, register: Option<u8>) -> bool {
-        [&self.stop, &self.damp, self.position.frame()].into_iter().all(|frame| {
-            let commands_len = frame.payload().len() - reads_len;
-            let mut frame = *frame;
-            register.into_iter().for_each(|register| put_mark(register, reads_len, &mut frame));
-            frame.pad();
+        let (mode, position) = (self.mode_len, self.position_len);
+        let all = [(&self.stop, mode), (&self.damp, mode), (self.position.frame(), position)];
+        all.into_iter().all(|(frame, commands_len)| {
+            let (mut frame, reads) = (*frame, commands_len..commands_len + reads_len);
+            register.into_iter().for_each(|register| put_mark(register, reads.clone(), &mut frame));
             misread::is_harmless(&frame.payload()[commands_len..])
         })
     }
 }
 
-/// Puts the read of this register before the others, which are a frame's last bytes.
-fn put_mark(register: u8, reads_len: usize, frame: &mut Frame) {
+/// Puts the read of this register before the others, which are there in the frame, and pads it anew.
+#[cold]
+fn put_mark(register: u8, reads: Range<usize>, frame: &mut Frame) {
     let payload = frame.payload();
-    let (commands, reads) = payload.split_at(payload.len().saturating_sub(reads_len));
     let mut marked = ArrayVec::<u8, MAX_PAYLOAD>::new();
-    for part in [commands, &[opcode::READ | 1, register], reads] {
+    for part in [&payload[..reads.start], &[opcode::READ | 1, register], &payload[reads]] {
         // There is room: otherwise there are no marks.
         let _ = marked.try_extend_from_slice(part);
     }
     if let Some(longer) = Frame::new(frame.id, &marked) {
         *frame = longer;
     }
+    frame.pad();
 }
 
 /// Mode and fault are always asked for, each in one read with its neighbour if that makes no frame longer.
@@ -473,20 +499,20 @@ mod tests {
         let mut servo = ServoState::UNKNOWN;
         let reply = [&mode[..], &motion, &rest].concat();
         let read = |symbol, refused| Some(Read { symbol, refused });
-        assert_eq!(codec.read(&reply), read(0, false));
+        assert_eq!(codec.read(&reply, 0), read(0, false));
         codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
         assert_eq!((servo.doing, servo.mode.name), (Doing::Following, "position"));
         assert_eq!((servo.voltage, servo.temperature), (24.5, 30.0));
         assert!((servo.position - (0.5 - 0.25 * TAU)).abs() < 1e-12 && (servo.velocity + TAU).abs() < 1e-12);
         assert!((servo.torque + 0.1).abs() < 1e-7);
 
-        assert_eq!(codec.read(&[&rest[..], &mode, &motion].concat()), read(2, false));
-        assert_eq!(codec.read(&[0x31, 1, 1]), read(1, false));
-        assert_eq!(codec.read(&[0x31, 0x77, 1]), None);
-        assert_eq!(codec.read(&[&[0x21, 0x07, 0x50][..], &reply].concat()), read(6, false));
-        assert_eq!(codec.read(&[0x31, 0x07, 1]), read(6, true));
+        assert_eq!(codec.read(&[&rest[..], &mode, &motion].concat(), 0), read(2, false));
+        assert_eq!(codec.read(&[0x31, 1, 1], 0), read(1, false));
+        assert_eq!(codec.read(&[0x31, 0x77, 1], 0), None);
+        assert_eq!(codec.read(&[&[0x21, 0x07, 0x50][..], &reply].concat(), 0), read(6, false));
+        assert_eq!(codec.read(&[0x31, 0x07, 1], 0), read(6, true));
         // The first read decides: this answers a query of somebody else.
-        assert_eq!(codec.read(&[&[0x21, 0x78, 0][..], &reply].concat()), None);
+        assert_eq!(codec.read(&[&[0x21, 0x78, 0][..], &reply].concat(), 0), None);
     }
 
     #[test]
@@ -585,7 +611,7 @@ mod tests {
         let known = ServoState { position: 1.0, velocity: 2.0, voltage: 24.0, ..ServoState::UNKNOWN };
         let read = |symbol, payload: &[u8]| {
             let mut servo = known;
-            assert_eq!(codec.read(payload), Some(Read { symbol, refused: false }));
+            assert_eq!(codec.read(payload, 0), Some(Read { symbol, refused: false }));
             codec.decode(&Frame::new(0x100, payload).unwrap(), symbol, &mut servo);
             servo
         };

@@ -159,7 +159,7 @@ impl Servo {
 
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
         let servo = self.number;
-        let Some(Read { symbol, refused }) = self.codec.read(frame.payload()) else {
+        let Some(Read { symbol, refused }) = self.codec.read(frame.payload(), self.symbol) else {
             return Taken::Unexpected;
         };
         match self.queries.answered(symbol, refused) {
