@@ -34,6 +34,7 @@ impl Track {
     /// can be, rad/s, and how far a position can change without having gone round, rad; infinite where that is not known. Slices of a
     /// jump in replies one after another count as one. Of
     /// replies farther apart than 13 ms, or without a velocity, only a change that `most` does not allow is a jump.
+    #[inline]
     pub fn jumps(&mut self, at_ns: i64, [position, velocity]: [f64; 2], most: [f64; 2]) -> bool {
         if !position.is_finite() {
             return false;

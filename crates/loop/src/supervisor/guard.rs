@@ -1,7 +1,7 @@
 //! Keeps commands within the limits of each servo, and lowers torque when one runs hot.
 
 use super::joint::Joint;
-use super::reach::{self, Grip, Rules};
+use super::reach::{self, Allowed, Grip, Rules};
 use super::{Cause, OutOfLimits, SupervisorSettings};
 use crate::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};
@@ -69,41 +69,46 @@ impl Guard {
         derate: f64,
     ) -> Option<Cause> {
         let rules = Rules::of(settings, state);
-        let silence_ns = RESTART_NS.max(state.period_ns * 3 / 2);
+        let heard_since_ns = state.now_ns.saturating_sub(RESTART_NS.max(state.period_ns * 3 / 2));
         let mut trouble = None;
-        for (index, command) in commands.iter_mut().enumerate() {
-            let (joint, servo, at) = (&joints[index], &state.servos[index], index as u16);
-            let last = std::mem::take(&mut self.last[index]);
-            let ServoCommand::Position(asked) = *command else { continue };
-            if !is_sound(&asked) {
+        let all = commands.iter_mut().zip(joints).zip(&state.servos).zip(&mut self.last);
+        for (at, (((command, joint), servo), last)) in (0..).zip(all) {
+            let ServoCommand::Position(asked) = command else {
+                *last = Last::default();
+                continue;
+            };
+            if !is_sound(asked) {
+                *last = Last::default();
                 trouble = trouble.or(Some(Cause::CommandNotFinite { servo: at }));
                 continue;
             }
-            let is_heard = servo.age_ns(state.now_ns) <= silence_ns;
-            let allowed = if is_heard { reach::limit(joint, &asked, servo, last, &rules) } else { None };
-            let Some(mut allowed) = allowed else {
-                // A joint whose position nobody knows can be braked, but not driven.
-                *command = ServoCommand::Damp;
-                // A servo that is not heard is told as such; no limit changed what is asked of it.
-                self.clamped += u64::from(is_heard);
-                continue;
-            };
-            self.clamped += u64::from(allowed.changed);
-            if allowed.beyond && settings.out_of_limits == OutOfLimits::Trip {
-                trouble = trouble.or(Some(Cause::CommandOutOfLimits { servo: at }));
+            let is_heard = servo.at_ns >= heard_since_ns;
+            let most = asked.max_torque;
+            if !(is_heard && reach::stays(joint, asked, servo, last, &rules)) {
+                let allowed = if is_heard { reach::limit(joint, asked, servo, *last, &rules) } else { None };
+                let Some(Allowed { command: limited, target, changed, beyond, unbraked }) = allowed else {
+                    // A joint whose position nobody knows can be braked, but not driven.
+                    *command = ServoCommand::Damp;
+                    *last = Last::default();
+                    // A servo that is not heard is told as such; no limit changed what is asked of it.
+                    self.clamped += u64::from(is_heard);
+                    continue;
+                };
+                self.clamped += u64::from(changed);
+                if beyond && settings.out_of_limits == OutOfLimits::Trip {
+                    trouble = trouble.or(Some(Cause::CommandOutOfLimits { servo: at }));
+                }
+                if unbraked {
+                    trouble = trouble.or(Some(Cause::TorqueNotBraked { servo: at }));
+                }
+                (*asked, *last) = (limited, target);
             }
-            if allowed.unbraked {
-                trouble = trouble.or(Some(Cause::TorqueNotBraked { servo: at }));
-            }
-            let held = allowed.target.sent.is_some();
-            if let Some((quantity, value, most)) = joint.carries.lack(held, &allowed.command) {
+            if let Some((quantity, value, most)) = joint.carries.lack(last.sent.is_some(), asked) {
                 let cause = Cause::CommandNotSendable { servo: at, quantity, value, most };
                 trouble = trouble.or(Some(cause));
             }
             let share = heat_share(servo.temperature, settings) * derate;
-            allowed.command.max_torque = most_torque(joint, asked.max_torque, share);
-            self.last[index] = allowed.target;
-            *command = ServoCommand::Position(allowed.command);
+            asked.max_torque = most_torque(joint, most, share);
         }
         trouble
     }
@@ -124,13 +129,13 @@ fn most_torque(joint: &Joint, asked: f64, share: f64) -> f64 {
 /// Every part is a number where it has to be. No position is needed without a position gain; a velocity and a
 /// torque limit that are NaN have a meaning of their own.
 fn is_sound(command: &PositionCommand) -> bool {
-    let position = command.position.is_finite() || (command.position.is_nan() && command.kp_scale == 0.0);
-    position
-        && !command.velocity.is_infinite()
-        && command.torque.is_finite()
-        && command.kp_scale.is_finite()
-        && command.kd_scale.is_finite()
-        && (command.max_torque.is_nan() || command.max_torque >= 0.0)
+    let PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque } = *command;
+    // None of the usual numbers times 0 is anything but 0.
+    let are_finite = (torque * 0.0 + kp_scale * 0.0) + (kd_scale * 0.0) == 0.0;
+    are_finite
+        && (position.is_finite() || position.is_nan() && kp_scale == 0.0)
+        && !velocity.is_infinite()
+        && (max_torque.is_nan() || max_torque >= 0.0)
 }
 
 /// The share of its torque a servo may use at a temperature; all of it when the temperature is not known.

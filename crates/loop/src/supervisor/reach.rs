@@ -110,6 +110,49 @@ pub struct Allowed {
     pub unbraked: bool,
 }
 
+/// Whether a command stays as it was asked, as of a robot that moves within its limits nearly all do; then `last` has its target. Says
+/// what [`limit`] would, in a third of the time; if it says no, that has to look.
+#[inline]
+pub fn stays(
+    joint: &Joint,
+    asked: &PositionCommand,
+    servo: &ServoState,
+    last: &mut Last,
+    rules: &Rules,
+) -> bool {
+    let PositionCommand { position, velocity, torque, kp_scale, kd_scale, .. } = *asked;
+    let (bounds, measured) = (&joint.bounds, servo.position);
+    let share = 0.0..=1.0;
+    let is_whole =
+        velocity.abs() <= bounds.velocity && share.contains(&kp_scale) && share.contains(&kd_scale);
+    let kp_scale = if joint.carries.kp_scale { kp_scale } else { 1.0 };
+    let is_driven = kp_scale >= WEAK && torque == 0.0 && servo.doing == Doing::Following;
+    let (Some(sent), true) = (last.sent, is_whole && is_driven) else { return false };
+    let grip = Grip::of(asked, kp_scale, joint);
+    if !measured.is_finite()
+        || bounds.exceeded(measured, rules.tolerance).is_some()
+        || last.grip.is_weak_beside(grip)
+    {
+        return false;
+    }
+    let goes_there = follow(joint, position, sent, rules.period_s).to_bits() == position.to_bits();
+    let [least, most] = leeway(joint, position, measured, rules);
+    if !goes_there
+        || position < joint.target[0]
+        || position > joint.target[1]
+        || velocity < least
+        || velocity > most
+        || bounds.exceeded(position, 0.0).is_some()
+        || steps_too_far(joint, position, *last, servo, rules)
+    {
+        return false;
+    }
+    let is_near = (position - measured).abs() <= rules.tolerance;
+    let grip = if is_near { grip } else { grip.least(last.grip) };
+    *last = Last { sent: Some(position), asked: Some(position), velocity: servo.velocity, grip };
+    true
+}
+
 /// Keeps a command within the limits; `None` if that needs the position of the joint and it is unknown.
 #[inline]
 pub fn limit(
@@ -147,7 +190,11 @@ pub fn limit(
     let command = if weak { approach(joint, command, servo, last, rules)? } else { command };
     let limited_torque = command.torque != 0.0 && bounds.limit_motion();
     let unbraked = limited_torque && (rules.is_slow || weak && !joint.carries.velocity_asked);
-    let beyond = !same(&cut, asked)
+    let is_cut = cut.velocity != asked.velocity && !asked.velocity.is_nan()
+        || cut.torque != asked.torque
+        || cut.kp_scale != asked.kp_scale
+        || cut.kd_scale != asked.kd_scale;
+    let beyond = is_cut
         || bounds.exceeded(position, 0.0).is_some()
         || held && steps_too_far(joint, position, last, servo, rules);
     // Rounding for the wire is no change.
@@ -210,21 +257,31 @@ fn feed_forward(
     last: Last,
     rules: &Rules,
 ) -> PositionCommand {
-    let measured = servo.position;
+    let PositionCommand { position, velocity, torque, .. } = command;
+    let fits = leeway(joint, position, servo.position, rules);
+    let ends = fits[0] == 0.0 || fits[1] == 0.0;
+    let velocity = within(if ends { zero_if_nan(velocity) } else { velocity }, fits);
+    let torque = if torque == 0.0 { torque } else { drive(joint, torque, servo, last, rules) };
+    PositionCommand { velocity, torque, ..command }
+}
+
+/// Between which velocities a target may be moved on from this position, rad/s: the servo does so until the next command.
+fn leeway(joint: &Joint, position: f64, measured: f64, rules: &Rules) -> [f64; 2] {
     let [low, high] = joint.bounds.position;
     let [least, most] = joint.target;
-    let PositionCommand { position, velocity, torque, .. } = command;
-    // The servo moves its target on by this velocity until the next command.
     let way = |left: f64, is_out: bool| if is_out { 0.0 } else { left.max(0.0) / rules.holds_s };
-    let fits = [-way(position - least, measured <= low), way(most - position, measured >= high)];
-    let velocity = within(if fits.contains(&0.0) { zero_if_nan(velocity) } else { velocity }, fits);
+    [-way(position - least, measured <= low), way(most - position, measured >= high)]
+}
+
+/// The torque of [`feed_forward`].
+fn drive(joint: &Joint, torque: f64, servo: &ServoState, last: Last, rules: &Rules) -> f64 {
+    let ([low, high], measured) = (joint.bounds.position, servo.position);
     // Gone at the tolerance, where the robot would be brought down.
     let share = |left: f64| (left / rules.tolerance).clamp(0.0, 1.0);
     let outside = if torque > 0.0 { measured - high } else { low - measured };
     let torque = if outside > 0.0 { torque * share(rules.tolerance - outside) } else { torque };
     let allowed = speeds(joint, measured, rules);
-    let torque = eased(torque, soon(servo, last), [allowed[0].min(0.0), allowed[1].max(0.0)], joint);
-    PositionCommand { velocity, torque, ..command }
+    eased(torque, soon(servo, last), [allowed[0].min(0.0), allowed[1].max(0.0)], joint)
 }
 
 /// Velocity and torque control, and position control with next to no gain.
@@ -317,6 +374,7 @@ fn same(a: &PositionCommand, b: &PositionCommand) -> bool {
 mod tests {
     use super::*;
     use khz_servo::Carries;
+    use proptest::prelude::*;
 
     /// Numbers that are sums of powers of two, so that what is at a border is exactly there.
     const RULES: Rules = Rules {
@@ -347,6 +405,69 @@ mod tests {
 
     fn hold(position: f64) -> PositionCommand {
         PositionCommand::hold(position)
+    }
+
+    /// A usual value, or as often as not one at a border, or none.
+    fn near(usual: f64) -> impl Strategy<Value = f64> {
+        let borders =
+            [0.0, -0.0, 0.0625, -0.0625, 0.1, 0.2, 0.25, 0.5, 1.0, -1.0, 1.0625, 2.0, 4.0, 1e-4, f64::NAN];
+        prop_oneof![
+            6 => Just(usual),
+            2 => prop::sample::select(borders.to_vec()),
+            1 => -1.1..1.1,
+            1 => prop::sample::select(vec![f64::INFINITY, f64::NEG_INFINITY, 1e300]),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn what_stays_as_asked_is_what_the_long_way_leaves(
+            (position, velocity, torque) in (near(0.125), near(0.0), near(0.0)),
+            (kp_scale, kd_scale, max_torque) in (near(1.0), near(1.0), near(4.0)),
+            (measured, speed) in (near(0.0625), near(0.0)),
+            (sent, before, velocity_before) in (near(0.0), near(0.0), near(0.0)),
+            (kp_before, torque_before) in (near(1.0), near(4.0)),
+            (low, target_low, fastest, tolerance) in (near(1.0), near(0.5), near(2.0), near(0.0625)),
+            (carried, follows, is_narrow) in (any::<bool>(), prop::bool::weighted(0.9), any::<bool>()),
+        ) {
+            let asked = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
+            let most = |value: f64| if value.is_nan() { f64::INFINITY } else { value.abs() };
+            let bounds = Bounds { position: [-most(low), 1.0], velocity: most(fastest), torque: 4.0 };
+            let target = [if is_narrow { -most(target_low) } else { bounds.position[0] }, 1.0];
+            let carries = Carries { kp_scale: carried, ..Carries::EVERYTHING };
+            let joint = Joint { bounds, target, carries, timeout: None };
+            let doing = if follows { Doing::Following } else { Doing::Starting };
+            let servo = ServoState { doing, ..servo(measured, speed) };
+            let known = |value: f64| Some(value).filter(|value| !value.is_nan());
+            let grip = Grip { kp_scale: most(kp_before), torque: most(torque_before) };
+            let last = Last { sent: known(sent), asked: known(before), velocity: velocity_before, grip };
+            let rules = Rules { tolerance: most(tolerance).min(1.0), ..RULES };
+            let mut target = last;
+            if stays(&joint, &asked, &servo, &mut target, &rules) {
+                let allowed = limit(&joint, &asked, &servo, last, &rules).unwrap();
+                prop_assert!(!allowed.changed && !allowed.beyond && !allowed.unbraked);
+                // As text: NaN is NaN, and -0 is not 0.
+                prop_assert_eq!(format!("{:?}", allowed.command), format!("{asked:?}"));
+                prop_assert_eq!(format!("{:?}", allowed.target), format!("{target:?}"));
+            }
+        }
+    }
+
+    #[test]
+    fn most_commands_stay_as_asked() {
+        let stays =
+            |asked: PositionCommand, mut last| stays(&joint(), &asked, &servo(0.0, 0.1), &mut last, &RULES);
+        assert!(
+            stays(hold(0.125), sent(0.0)) && stays(PositionCommand { velocity: 0.5, ..hold(0.0) }, sent(0.0))
+        );
+        assert!(!stays(hold(0.125), Last::default()) && !stays(hold(0.75), sent(0.0)));
+        assert!(!stays(PositionCommand { torque: 1.0, ..hold(0.0) }, sent(0.0)));
+        // On the way back to what can be sent, at the greatest speed.
+        let joint = Joint { target: [-0.75, 0.25], ..joint() };
+        let asked = PositionCommand { velocity: 0.0, ..hold(0.5) };
+        assert!(!super::stays(&joint, &asked, &servo(0.5, 0.0), &mut sent(1.0), &RULES));
     }
 
     #[test]

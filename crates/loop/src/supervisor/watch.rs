@@ -480,8 +480,9 @@ impl Watch {
         };
         let silence = bearable_silence(state.period_ns, settings, forgiving);
         let stale_ns = settings.stale_ns();
-        for (index, (servo, joint)) in state.servos.iter().zip(joints).enumerate() {
-            let (at, tally) = (index as u16, &self.tallies[index]);
+        let stale_before_ns = state.now_ns.saturating_sub(stale_ns);
+        let all = state.servos.iter().zip(joints).zip(&self.tallies);
+        for (at, ((servo, joint), tally)) in (0..).zip(all) {
             if let Some(cause) = servo_trouble(at, servo, joint, tally, state.now_ns) {
                 find(cause);
             }
@@ -495,8 +496,8 @@ impl Watch {
             if tally.missed >= silence {
                 find(Cause::MissedReplies { servo: at, count: tally.missed });
             }
-            let age_ns = servo.age_ns(state.now_ns);
-            if age_ns > stale_ns {
+            if servo.at_ns < stale_before_ns {
+                let age_ns = servo.age_ns(state.now_ns);
                 let held_up = self.held_up(age_ns, stale_ns, Trigger::Stale);
                 find(held_up.unwrap_or(Cause::Stale { servo: at, age_ns }));
             }
