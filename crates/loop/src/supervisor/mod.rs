@@ -255,7 +255,7 @@ impl Supervisor {
 
     /// A fault, or a joint that does not know where it is. Stop clears faults, so some pass by themselves.
     fn servo_trouble(&self, state: &RobotState, seen: &Observation) -> Option<Cause> {
-        self.findings(state, seen, true)[Trigger::ServoFault as usize]
+        self.findings(state, seen, true).of(Trigger::ServoFault)
     }
 
     fn findings(&self, state: &RobotState, seen: &Observation, forgiving: bool) -> Findings {
@@ -314,8 +314,8 @@ impl Supervisor {
             );
             it && self.reaction(*cause) >= Reaction::Damp
         };
-        let prevents = findings.iter().flatten().find(|cause| prevents(cause)).copied();
-        if let Some(cause) = findings[Trigger::Position as usize].or(prevents) {
+        let prevents = findings.iter().find(|cause| prevents(cause)).copied();
+        if let Some(cause) = findings.of(Trigger::Position).or(prevents) {
             self.rest(cause, state);
         } else {
             self.lack = None;
@@ -335,7 +335,7 @@ impl Supervisor {
         let mut findings = self.findings(state, seen, forgiving);
         let mut skips = [Trigger::Stale, Trigger::Imu]
             .into_iter()
-            .any(|trigger| matches!(findings[trigger as usize], Some(Cause::LoopHeldUp { .. })));
+            .any(|trigger| matches!(findings.of(trigger), Some(Cause::LoopHeldUp { .. })));
         if self.recovery.is_some() {
             skips |= self.recover(&mut findings, state, seen);
         }
@@ -364,22 +364,23 @@ impl Supervisor {
         let Some(mut recovery) = self.recovery.take() else { return false };
         let mut goes_on = false;
         recovery.look(&self.joints, state, seen);
-        let found = &mut findings[Trigger::ServoFault as usize];
+        let mut found = findings.of(Trigger::ServoFault);
         let excuses = |at, joint: &Joint| recovery.excuses(at, joint, state);
         let beside = self.watch.trouble_beside(&self.joints, state, excuses);
         if recovery.is_running() {
-            *found = beside;
+            found = beside;
             match recovery.advance(&self.joints, state, seen) {
                 Progress::GoesOn => goes_on = true,
-                Progress::Failed(cause) => *found = beside.or(Some(cause)),
+                Progress::Failed(cause) => found = beside.or(Some(cause)),
                 Progress::Done(cause) => self.record(self.phase, self.phase, cause, state),
             }
-        } else if let (Some(cause), None, Phase::Active) = (*found, beside, self.phase)
+        } else if let (Some(cause), None, Phase::Active) = (found, beside, self.phase)
             && self.reaction(cause) == Reaction::Damp
             && recovery.begin(cause, state.now_ns)
         {
-            (*found, goes_on) = (None, true);
+            (found, goes_on) = (None, true);
         }
+        findings.set(Trigger::ServoFault, found);
         self.recovery = Some(recovery);
         goes_on
     }
@@ -422,7 +423,7 @@ impl Supervisor {
         let reaction = |cause: Cause| self.reaction(cause);
         // Whoever asks to stop is obeyed, even where the cause alone would only be warned of.
         let asked = seen.stop.map(|cause| (reaction(cause).max(Reaction::Damp), self.asked(cause)));
-        let found = findings.iter().flatten().map(|&cause| (reaction(cause), cause));
+        let found = findings.iter().map(|&cause| (reaction(cause), cause));
         asked.into_iter().chain(found).fold(None, |worst, next| match worst {
             Some((gravest, cause)) if gravest > next.0 || gravest == next.0 && cause != Cause::TimeOver => {
                 worst
@@ -464,7 +465,7 @@ impl Supervisor {
         self.derated = false;
         let mut present = 0;
         let mut news = None;
-        for cause in findings.iter().flatten() {
+        for cause in findings.iter() {
             let Some(trigger) = cause.trigger() else { continue };
             let bit = 1 << trigger as u32;
             present |= bit;

@@ -7,7 +7,43 @@ use khz_link::ImuSample;
 use khz_servo::{Doing, Fault, Quantity, Refused, ServoCommand, ServoState, Track};
 
 /// What is wrong in one tick: at most one cause per trigger.
-pub type Findings = [Option<Cause>; Trigger::COUNT];
+#[derive(Clone, Copy, Debug)]
+pub struct Findings {
+    causes: [Option<Cause>; Trigger::COUNT],
+    /// None of them is there, as in nearly every tick: nobody needs to look through them.
+    is_empty: bool,
+}
+
+impl Findings {
+    const NONE: Self = Self { causes: [None; Trigger::COUNT], is_empty: true };
+
+    /// Keeps the first of each trigger.
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, cause: Cause) {
+        if let Some(trigger) = cause.trigger() {
+            self.causes[trigger as usize].get_or_insert(cause);
+            self.is_empty = false;
+        }
+    }
+
+    /// What is wrong of this kind.
+    pub const fn of(&self, trigger: Trigger) -> Option<Cause> {
+        self.causes[trigger as usize]
+    }
+
+    /// Puts another in its place.
+    pub fn set(&mut self, trigger: Trigger, cause: Option<Cause>) {
+        self.causes[trigger as usize] = cause;
+        self.is_empty &= cause.is_none();
+    }
+
+    /// All of them, in the order of their triggers.
+    pub fn iter(&self) -> impl Iterator<Item = &Cause> {
+        let causes: &[Option<Cause>] = if self.is_empty { &[] } else { &self.causes };
+        causes.iter().flatten()
+    }
+}
 
 /// A servo that was silent for more ticks may have lost its power and be back unseen, on another turn: after so many queries
 /// without an answer most replies are not taken.
@@ -472,12 +508,8 @@ impl Watch {
         settings: &SupervisorSettings,
         forgiving: bool,
     ) -> Findings {
-        let mut findings: Findings = [None; Trigger::COUNT];
-        let mut find = |cause: Cause| {
-            if let Some(trigger) = cause.trigger() {
-                findings[trigger as usize].get_or_insert(cause);
-            }
-        };
+        let mut findings = Findings::NONE;
+        let mut find = |cause: Cause| findings.add(cause);
         let silence = bearable_silence(state.period_ns, settings, forgiving);
         let stale_ns = settings.stale_ns();
         let stale_before_ns = state.now_ns.saturating_sub(stale_ns);
@@ -755,7 +787,7 @@ mod tests {
             let state = RobotState::unknown(0, false, period_ns);
             let settings = SupervisorSettings::default();
             let found = Watch::new(0).findings(&[], &state, &held_up(held_up_ns), &settings, false);
-            found[Trigger::Overruns as usize].is_some()
+            found.of(Trigger::Overruns).is_some()
         };
         assert_eq!([HELD_UP_NS - 1, HELD_UP_NS].map(|ns| is_told(1_000_000, ns)), [false, true]);
         assert_eq!([149_999_999, 150_000_000].map(|ns| is_told(50_000_000, ns)), [false, true]);
@@ -807,7 +839,7 @@ mod tests {
             let settings = SupervisorSettings { heartbeat_ms: Some(100.0), ..SupervisorSettings::default() };
             let seen = Observation { heartbeat_age_ns: Some(age_ns), ..Observation::default() };
             let found = Watch::new(0).findings(&[], &state, &seen, &settings, true);
-            found[Trigger::Heartbeat as usize].is_some()
+            found.of(Trigger::Heartbeat).is_some()
         };
         assert_eq!([100_000_000, 100_000_001].map(found), [false, true]);
         let sample =
