@@ -128,6 +128,10 @@ pub struct Cycle {
     deadline_ns: i64,
     /// Nothing was sent in this cycle yet.
     is_new: bool,
+    /// Every frame of this cycle was sent, as far as its bus is there.
+    is_sent: bool,
+    /// Some bus waits for a reply before its next query.
+    has_half_duplex: bool,
     pending: u16,
     imu: ImuPhase,
     paced: Paced,
@@ -167,6 +171,7 @@ impl Cycle {
         }
         let imu = if plan.imu.is_empty() { ImuPhase::Absent } else { ImuPhase::Idle };
         Self {
+            has_half_duplex: lanes.iter().any(Lane::is_half_duplex),
             plan,
             lanes,
             devices,
@@ -175,6 +180,7 @@ impl Cycle {
             taken: vec![0; links.len()],
             deadline_ns: 0,
             is_new: false,
+            is_sent: false,
             pending: 0,
             imu,
             paced: Paced::default(),
@@ -202,7 +208,7 @@ impl Cycle {
     /// Call [`Cycle::receive`] and [`Cycle::take_in`] first, so that what arrived since the last cycle is
     /// known to be late.
     pub fn begin(&mut self, commands: &[ServoCommand], deadline_ns: i64) {
-        self.is_new = true;
+        (self.is_new, self.is_sent) = (true, false);
         self.taken.fill(0);
         self.deadline_ns = deadline_ns;
         self.pending = self.devices.len() as u16;
@@ -224,6 +230,13 @@ impl Cycle {
         if std::mem::take(&mut self.is_new) {
             links.iter_mut().for_each(|link| link.begin_cycle(now_ns));
         }
+        if !self.is_sent {
+            self.send_frames(links, now_ns);
+        }
+        self.ask_imu(links, now_ns);
+    }
+
+    fn send_frames(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
         let mut touched = 0_u64;
         loop {
             let mut progress = false;
@@ -241,7 +254,7 @@ impl Cycle {
                 self.result.links_down |= 1 << index;
             }
         }
-        self.ask_imu(links, now_ns);
+        self.is_sent = self.lanes.iter().all(Lane::is_sent);
     }
 
     fn ask_imu(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
@@ -398,14 +411,17 @@ impl Cycle {
     /// The next moment at which something has to be done: a link has something, a half-duplex query has
     /// waited long enough, or the deadline passes.
     pub fn next_ns(&self, links: &[Box<dyn Link>]) -> i64 {
-        let events = links.iter().filter_map(|link| link.next_event_ns());
-        let timeouts = self.lanes.iter().filter_map(|lane| lane.timeout_ns());
-        events.chain(timeouts).fold(self.deadline_ns, i64::min)
+        let lanes: &[Lane] = if self.has_half_duplex { &self.lanes } else { &[] };
+        let timeouts = lanes.iter().filter_map(|lane| lane.timeout_ns());
+        let until_ns = timeouts.fold(self.deadline_ns, i64::min);
+        links.iter().filter_map(|link| link.next_event_ns()).fold(until_ns, i64::min)
     }
 
     /// Gives up half-duplex queries that have waited long enough, so that the bus can go on.
     pub fn time_out(&mut self, now_ns: i64) {
-        self.lanes.iter_mut().for_each(|lane| lane.time_out(now_ns));
+        if self.has_half_duplex {
+            self.lanes.iter_mut().for_each(|lane| lane.time_out(now_ns));
+        }
     }
 
     /// Ends the cycle: a servo that has not answered is missed. Returns what happened since the last end.

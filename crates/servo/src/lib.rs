@@ -99,6 +99,11 @@ pub trait Servos: Debug + Send {
         false
     }
 
+    /// How many parts a turn of the present cycle has.
+    fn parts(&self, turn: usize) -> usize {
+        (0..).take_while(|part| self.request(turn, *part).is_some()).count()
+    }
+
     /// A request of the present cycle, or `None` if the turn has no such part.
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>>;
 

@@ -64,6 +64,11 @@ impl Lane {
         }
     }
 
+    /// A query waits for the reply to the one before.
+    pub fn is_half_duplex(&self) -> bool {
+        self.half_duplex
+    }
+
     fn servos(&self, turn: Turn) -> &[usize] {
         self.families[turn.family].servos(turn.turn)
     }
@@ -107,7 +112,13 @@ impl Lane {
     /// There may be a frame for the link: not all had their turn, and the bus is not waiting for a reply.
     #[inline]
     pub fn may_send(&self) -> bool {
-        self.taken < self.order.len() && !self.down && self.outstanding.is_none()
+        !self.is_sent() && self.outstanding.is_none()
+    }
+
+    /// No frame of this cycle is left, or the bus does not take it.
+    #[inline]
+    pub fn is_sent(&self) -> bool {
+        self.taken >= self.order.len() || self.down
     }
 
     /// Offers the next frame to the link, after [`Lane::may_send`]. True if the link took it.
@@ -148,8 +159,7 @@ impl Lane {
         let servos = &mut *self.families[turn.family];
         servos.sent(turn.turn, self.part, now_ns);
         self.part += 1;
-        let is_over = servos.request(turn.turn, self.part).is_none();
-        if is_over {
+        if self.part >= servos.parts(turn.turn) {
             servos.servos(turn.turn).iter().for_each(|&servo| devices[servo].asked());
             (self.taken, self.part) = (self.taken + 1, 0);
         }

@@ -286,9 +286,16 @@ impl<P: Protocol> Servo<P> {
 
     /// The parts of the present turn: the frame, and whether it is the command.
     fn part(&self, part: usize) -> Option<(&Frame, bool)> {
-        let mark = self.turn.mark.map(|_| (&self.mark, false));
-        let command = self.turn.command.then_some((&self.command, true));
-        mark.into_iter().chain(command).nth(part)
+        let has_mark = self.turn.mark.is_some();
+        match part {
+            0 if has_mark => Some((&self.mark, false)),
+            _ if self.turn.command && part == usize::from(has_mark) => Some((&self.command, true)),
+            _ => None,
+        }
+    }
+
+    fn parts(&self) -> usize {
+        usize::from(self.turn.mark.is_some()) + usize::from(self.turn.command)
     }
 
     fn take_register(&mut self, mark: Option<usize>, changed: bool, deaf: bool) -> Taken {
@@ -390,6 +397,10 @@ impl<P: Protocol> Servos for Bus<P> {
 
     fn is_reading(&self, turn: usize) -> bool {
         self.servos.get(turn).is_some_and(|servo| servo.turn.mark.is_some())
+    }
+
+    fn parts(&self, turn: usize) -> usize {
+        self.servos.get(turn).map_or(0, Servo::parts)
     }
 
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {

@@ -195,6 +195,10 @@ impl Servos for Bus {
         }
     }
 
+    fn parts(&self, turn: usize) -> usize {
+        usize::from(turn < self.servos.len())
+    }
+
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
         let servo = self.servos.get(turn).filter(|_| part == 0)?;
         Some(Request { frame: &servo.frame, to: Some(servo.id), replies: 1 })
