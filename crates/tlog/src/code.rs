@@ -50,31 +50,31 @@ impl Sink for Vec<u8> {
 #[derive(Debug)]
 pub struct Slice<'a> {
     bytes: &'a mut [u8],
+    /// Beyond the bytes once something did not fit.
     len: usize,
-    overflowed: bool,
 }
 
 impl<'a> Slice<'a> {
     /// An empty sink with room for `bytes.len()` bytes.
     pub fn new(bytes: &'a mut [u8]) -> Self {
-        Self { bytes, len: 0, overflowed: false }
+        Self { bytes, len: 0 }
     }
 
     /// What was written; `None` if it did not all fit.
     pub fn written(&self) -> Option<&[u8]> {
-        (!self.overflowed).then(|| &self.bytes[..self.len])
+        self.bytes.get(..self.len)
     }
 }
 
 impl Sink for Slice<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        match self.bytes.get_mut(self.len..self.len + bytes.len()) {
-            Some(target) if !self.overflowed => {
+        match self.bytes.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
+            Some(target) => {
                 target.copy_from_slice(bytes);
                 self.len += bytes.len();
             }
-            _ => self.overflowed = true,
+            None => self.len = usize::MAX,
         }
     }
 }
@@ -235,6 +235,9 @@ mod tests {
         slice.put(&[1, 2]);
         assert_eq!(slice.written(), Some(&[1, 2][..]));
         slice.put(&[3, 4]);
+        assert_eq!(slice.written(), None);
+        slice.put(&[]);
+        slice.put(&[5]);
         assert_eq!(slice.written(), None);
     }
 
