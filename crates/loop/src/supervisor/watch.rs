@@ -15,7 +15,11 @@ pub struct Findings {
 }
 
 impl Findings {
-    const NONE: Self = Self { causes: [None; Trigger::COUNT], is_empty: true };
+    /// Not a constant: that would be copied, unused parts and all.
+    #[inline]
+    fn none() -> Self {
+        Self { causes: [None; Trigger::COUNT], is_empty: true }
+    }
 
     /// Keeps the first of each trigger.
     #[cold]
@@ -508,7 +512,7 @@ impl Watch {
         settings: &SupervisorSettings,
         forgiving: bool,
     ) -> Findings {
-        let mut findings = Findings::NONE;
+        let mut findings = Findings::none();
         let mut find = |cause: Cause| findings.add(cause);
         let silence = bearable_silence(state.period_ns, settings, forgiving);
         let stale_ns = settings.stale_ns();

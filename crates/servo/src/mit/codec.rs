@@ -249,12 +249,12 @@ impl Codec {
         let (Mounting { sign, .. }, drive) = (self.mounting, &self.drive);
         let position = drive.position().measured(said.position);
         let velocity = drive.velocity().measured(said.velocity);
+        let torque = drive.torque().measured(said.torque);
         servo.position = self.mounting.to_joint(position);
         servo.velocity = sign * velocity;
-        servo.torque = sign * drive.torque().measured(said.torque);
+        servo.torque = sign * torque;
         servo.voltage = f64::NAN;
         servo.temperature = said.celsius;
-        let torque = drive.torque().measured(said.torque);
         self.compare(servo.at_ns, position, velocity);
         if said.output == Output::AsTold {
             self.look_whether_limp(servo.at_ns, [position, velocity, torque]);
