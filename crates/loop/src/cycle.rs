@@ -375,6 +375,7 @@ impl Cycle {
     }
 
     /// The answer to this cycle's query has come: true if it is the first and in time.
+    #[inline]
     fn answered(&mut self, servo: usize, sent_ns: i64, at_ns: i64, state: &mut RobotState) -> bool {
         let device = &mut self.devices[servo];
         let in_time = device.answered(sent_ns, at_ns, self.deadline_ns, &mut state.servos[servo]);
