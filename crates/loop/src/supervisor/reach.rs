@@ -154,7 +154,8 @@ pub fn stays(
 }
 
 /// Keeps a command within the limits; `None` if that needs the position of the joint and it is unknown.
-#[inline]
+// Within its caller it would take the registers of the short way.
+#[inline(never)]
 pub fn limit(
     joint: &Joint,
     asked: &PositionCommand,
