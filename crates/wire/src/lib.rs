@@ -24,6 +24,7 @@
 //! | [`damiao`] | the frames of Damiao servos |
 //! | [`robstride`] | the frames of RobStride servos and the CyberGear |
 //! | [`cubemars`] | the frames of CubeMars servos |
+//! | [`rmd`] | the frames of MyActuator RMD motors |
 //! | [`pi3hat`] | frames, configuration and IMU ⇄ SPI registers of the hat |
 //! | [`udp`] | frames ⇄ datagram |
 //! | [`time`] | frame → how long it occupies its wire |
@@ -44,6 +45,7 @@ pub mod pi3hat;
 pub mod register;
 pub mod reply;
 pub mod request;
+pub mod rmd;
 pub mod robstride;
 pub mod rs485;
 pub mod slcan;

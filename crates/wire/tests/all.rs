@@ -6,5 +6,6 @@ mod cubemars;
 mod entry_points;
 mod official;
 mod replay;
+mod rmd;
 mod robstride;
 mod vectors;

@@ -19,6 +19,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "damiao",
         "robstride",
         "cubemars",
+        "rmd",
     ];
     let mut seeds = Vec::new();
     for vector in files.iter().flat_map(|file| vectors(&format!("{file}.json"))) {

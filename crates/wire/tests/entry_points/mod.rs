@@ -13,7 +13,7 @@ use khz_wire::{
 pub type EntryPoint = fn(&[u8]);
 
 /// Name and function of each.
-pub const ALL: [(&str, EntryPoint); 11] = [
+pub const ALL: [(&str, EntryPoint); 12] = [
     ("subframes", subframes),
     ("fdcanusb", fdcanusb),
     ("rs485", rs485),
@@ -25,6 +25,7 @@ pub const ALL: [(&str, EntryPoint); 11] = [
     ("damiao", damiao),
     ("robstride", robstride),
     ("cubemars", cubemars),
+    ("rmd", rmd),
 ];
 
 /// Iterates; the rest never grows.
@@ -234,5 +235,23 @@ pub fn cubemars(bytes: &[u8]) {
     if let Some(state) = State::parse(bytes) {
         assert_eq!(state.to_bytes()[..bytes.len()], *bytes);
         assert!(!error_name(state.error).is_empty());
+    }
+}
+
+/// Reads the bytes as a message and as a reply in motion mode.
+pub fn rmd(bytes: &[u8]) {
+    use khz_wire::rmd::{Message, Motion, Status, error_name, state};
+    let Some(message) = Message::parse(bytes) else {
+        assert_eq!(bytes.first().and_then(|&id| state(id, bytes)), None);
+        return;
+    };
+    assert_eq!(message.to_bytes(), *bytes);
+    assert_eq!(Motion::parse(message).to_message(message.command), message);
+    if let Some(status) = Status::parse(message) {
+        assert_eq!(Status::parse(status.to_message()), Some(status));
+        assert!(!error_name(status.errors).is_empty());
+    }
+    if let Some(state) = state(bytes[0], bytes) {
+        assert_eq!(state.to_bytes(), *bytes);
     }
 }
