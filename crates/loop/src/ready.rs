@@ -271,6 +271,14 @@ fn ask(
     time: &mut impl Time,
 ) -> Result<bool, String> {
     let mut down = None;
+    if exchange.quiet_ns > 0 {
+        let until_ns = time.now_ns() + exchange.quiet_ns;
+        match listen(links, device, exchange, until_ns, time) {
+            Some(Heard::Good) => return Ok(true),
+            Some(Heard::Wrong(why)) => return Err(why),
+            Some(Heard::Used | Heard::SomethingElse) | None => {}
+        }
+    }
     for _ in 0..TRIES {
         let until_ns = time.now_ns() + PATIENCE_NS;
         let sent = tell(&mut *links[device.link], device, &exchange.frame, time.now_ns());

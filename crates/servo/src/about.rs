@@ -34,6 +34,11 @@ pub trait FamilySettings {
         0
     }
 
+    /// How much later than the turnaround of its bus it answers, whatever it is asked, ns.
+    fn reply_delay_ns(&self) -> i64 {
+        0
+    }
+
     /// How long the answer to the frame that switches its output on may take, ns, if that is longer than for other answers; 0: it is not.
     /// Meanwhile no reply counts as missed.
     fn switching_ns(&self) -> i64 {

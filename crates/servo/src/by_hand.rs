@@ -192,6 +192,8 @@ pub struct Ask {
     pub id: Option<u8>,
     /// How many answers it brings; [`Request::UNKNOWN`] if nobody knows.
     pub answers: u16,
+    /// Where it brings none: how long to wait for the next, ns.
+    pub quiet_ns: i64,
     /// Reads a frame; `None` if it answers something else. Others talk on the bus, too: other hosts and their servos, and
     /// servos that answer late.
     pub read: Reader,
@@ -207,7 +209,12 @@ impl Ask {
         frame: Frame,
         read: impl Fn(&Frame) -> Option<Answer> + Send + 'static,
     ) -> Self {
-        Self { frame, id: Some(id), answers: 1, read: Box::new(read) }
+        Self { frame, id: Some(id), answers: 1, quiet_ns: 0, read: Box::new(read) }
+    }
+
+    /// Tells the servo of this id something that it does not answer; for so long it answers nothing at all, ns.
+    pub(crate) fn silent(id: u8, frame: Frame, quiet_ns: i64) -> Self {
+        Self { answers: 0, quiet_ns, ..Self::one(id, frame, |_| None) }
     }
 
     /// What is handed to a link.

@@ -13,6 +13,8 @@ pub struct Exchange {
     pub what: String,
     /// What to look at if nobody answers, in words for people.
     pub if_silent: &'static str,
+    /// So long nothing is said to the servo before, ns, as long as nothing comes that is an answer already: what its watchdog does.
+    pub quiet_ns: i64,
     /// What is sent.
     pub frame: Frame,
     /// What a frame that comes means.

@@ -115,6 +115,7 @@ impl FamilySettings for Settings {
             Exchange {
                 what: "switch off".to_owned(),
                 if_silent: IF_SILENT,
+                quiet_ns: 0,
                 frame: self.frame(id, Say::Disable),
                 judge: Box::new(move |frame| {
                     settings.state(id, frame).map_or(Heard::SomethingElse, |_| Heard::Good)
@@ -123,6 +124,7 @@ impl FamilySettings for Settings {
             Exchange {
                 what: "tell its state".to_owned(),
                 if_silent: IF_SILENT,
+                quiet_ns: 0,
                 frame: self.frame(id, Say::Ask),
                 judge: Box::new(move |frame| match judged.state(id, frame) {
                     None => Heard::SomethingElse,
@@ -183,7 +185,7 @@ impl mit::Protocol for Protocol {
         &self.settings.drive
     }
 
-    fn frame(&self, say: Say) -> Frame {
+    fn frame(&mut self, say: Say) -> Frame {
         self.settings.frame(self.id, say)
     }
 
@@ -193,7 +195,7 @@ impl mit::Protocol for Protocol {
         self.settings.state(self.id, frame).is_some()
     }
 
-    fn hear(&self, frame: &Frame) -> mit::Heard {
+    fn hear(&mut self, frame: &Frame) -> mit::Heard {
         let state = self.settings.state(self.id, frame);
         state.map_or(mit::Heard::Nothing, |state| mit::Heard::State(said(&state)))
     }

@@ -177,7 +177,7 @@ impl mit::Protocol for Protocol {
         &self.settings.drive
     }
 
-    fn frame(&self, say: Say) -> Frame {
+    fn frame(&mut self, say: Say) -> Frame {
         self.settings.frame(self.id, say)
     }
 
@@ -189,7 +189,7 @@ impl mit::Protocol for Protocol {
         self.settings.replier(frame) == Some(self.id & 0xf)
     }
 
-    fn hear(&self, frame: &Frame) -> Heard {
+    fn hear(&mut self, frame: &Frame) -> Heard {
         if let Some(reply) = RegisterReply::parse(frame.payload(), self.id) {
             return self.register(&reply);
         }

@@ -164,6 +164,7 @@ impl Servo<'_> {
         Exchange {
             what: what.to_owned(),
             if_silent: IF_SILENT,
+            quiet_ns: 0,
             frame: self.frame(self.id.into(), code.to_bytes()),
             judge: Box::new(move |frame| match reply(frame) {
                 Ok(payload) if RegisterReply::parse(&payload, id).is_some() => Heard::SomethingElse,
@@ -184,6 +185,7 @@ impl Servo<'_> {
         Exchange {
             what,
             if_silent: IF_SILENT,
+            quiet_ns: 0,
             frame: self.frame(damiao::REGISTERS, access.to_bytes(self.id)),
             judge: Box::new(move |frame| {
                 let payload = match reply(frame) {

@@ -48,6 +48,9 @@ const STILL: f64 = 0.2;
 /// … nor for a shorter time, ns.
 const LIMP_NS: i64 = 100_000_000;
 
+/// Positions farther apart than this, ns, tell no velocity.
+const STOOD_NS: i64 = 250_000_000;
+
 /// Commands and states of one servo.
 #[derive(Debug)]
 pub struct Codec {
@@ -82,6 +85,8 @@ pub struct Codec {
     is_compared: bool,
     /// Since when it has exerted next to no torque although it was commanded to.
     limp_ns: Option<i64>,
+    /// Where the joint was when only that was told, rad, and when, ns.
+    stood: (f64, i64),
 }
 
 impl Codec {
@@ -104,6 +109,7 @@ impl Codec {
             track: Track::default(),
             is_compared: false,
             limp_ns: None,
+            stood: (f64::NAN, i64::MIN),
         }
     }
 
@@ -245,10 +251,30 @@ impl Codec {
 
     /// Reads a state of the time that `servo` has.
     pub fn decode(&mut self, said: &Said, newest: bool, servo: &mut ServoState) {
+        let velocity = self.drive.velocity().measured(said.velocity);
+        self.read(said, velocity, newest, servo);
+    }
+
+    /// The same of a position alone, told at this time. False: it is the first for a while, so that there is no velocity, and nothing is
+    /// read.
+    pub fn decode_position(&mut self, said: &Said, at_ns: i64, newest: bool, servo: &mut ServoState) -> bool {
+        let position = self.drive.position().measured(said.position);
+        let (before, before_ns) = std::mem::replace(&mut self.stood, (position, at_ns));
+        let since_ns = at_ns.saturating_sub(before_ns);
+        if !(1..STOOD_NS).contains(&since_ns) {
+            return false;
+        }
+        servo.at_ns = at_ns;
+        self.read(said, f64::NAN, newest, servo);
+        (servo.velocity, servo.torque) = ((position - before) / (since_ns as f64 * 1e-9), f64::NAN);
+        servo.velocity *= self.mounting.sign;
+        true
+    }
+
+    fn read(&mut self, said: &Said, velocity: f64, newest: bool, servo: &mut ServoState) {
         self.heard(said.output, newest);
         let (Mounting { sign, .. }, drive) = (self.mounting, &self.drive);
         let position = drive.position().measured(said.position);
-        let velocity = drive.velocity().measured(said.velocity);
         let torque = drive.torque().measured(said.torque);
         servo.position = self.mounting.to_joint(position);
         servo.velocity = sign * velocity;

@@ -77,6 +77,10 @@ pub trait Protocol: Debug + Send {
     /// Before the first tick a servo has told what its codes of velocity mean.
     const TELLS_RANGES: bool;
 
+    /// For so long after the frame that switches it on nobody wonders at a missed reply, ns: of 245 times a RobStride servo took 5 ms at
+    /// most.
+    const SWITCHING_NS: i64 = 6_000_000;
+
     /// The servo's id.
     fn id(&self) -> u8;
 
@@ -84,7 +88,12 @@ pub trait Protocol: Debug + Send {
     fn drive(&self) -> &Drive;
 
     /// The frame that says this.
-    fn frame(&self, say: Say) -> Frame;
+    fn frame(&mut self, say: Say) -> Frame;
+
+    /// The frame made last was handed to the bus.
+    fn sent(&mut self, now_ns: i64) {
+        let _ = now_ns;
+    }
 
     /// It has been made ready with this mark.
     fn made_ready(&mut self, mark: u32);
@@ -93,7 +102,7 @@ pub trait Protocol: Debug + Send {
     fn is_from(&self, frame: &Frame) -> bool;
 
     /// What one of its replies says.
-    fn hear(&self, frame: &Frame) -> Heard;
+    fn hear(&mut self, frame: &Frame) -> Heard;
 
     /// The frame is of a second servo with its id, although it is none of its replies.
     fn is_from_twin(&mut self, frame: &Frame) -> bool {
@@ -129,6 +138,17 @@ pub enum Say {
 pub enum Heard {
     /// What the servo does and measures.
     State(Said),
+    /// The same of a servo that tells its position alone, while nobody drives it: its velocity is what its positions change by.
+    Position(Said),
+    /// It has done what it was told, or tells something that is no state.
+    Done {
+        /// What its output does then.
+        output: Output,
+        /// What is wrong with it.
+        fault: Fault,
+        /// It answers the newest command; otherwise one before, and says nothing of the order.
+        newest: bool,
+    },
     /// A register, with its mark if it is one.
     Register {
         /// Which mark.
@@ -217,12 +237,9 @@ struct Servo<P> {
     doubled: Doubled,
 }
 
-/// For so long after the frame that switches it on nobody wonders at a missed reply, ns: of 245 times a RobStride servo took 5 ms at most.
-const SWITCHING_NS: i64 = 6_000_000;
-
 impl<P: Protocol> Bus<P> {
     /// Adds a servo; of several whose replies look the same, only the first one is read.
-    pub fn add<F>(&mut self, plan: &Plan<F>, protocol: P) {
+    pub fn add<F>(&mut self, plan: &Plan<F>, mut protocol: P) {
         let off = protocol.frame(Say::Disable);
         self.servos.push(Servo {
             number: plan.servo,
@@ -278,7 +295,7 @@ impl<P: Protocol> Servo<P> {
             let say = self.codec.encode(command, may_enable);
             self.command = self.protocol.frame(say);
             if say == Say::Enable {
-                self.switching = self.queries.cycles(SWITCHING_NS);
+                self.switching = self.queries.cycles(P::SWITCHING_NS);
             }
         }
         verify
@@ -332,8 +349,10 @@ impl<P: Protocol> Servo<P> {
 
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
         let servo = self.number;
-        let said = match self.protocol.hear(frame) {
-            Heard::State(said) => said,
+        let (said, is_whole) = match self.protocol.hear(frame) {
+            Heard::State(said) => (said, true),
+            Heard::Position(said) => (said, false),
+            Heard::Done { output, fault, newest } => return self.take_done(output, fault, newest),
             Heard::Register { mark, changed, deaf } => return self.take_register(mark, changed, deaf),
             Heard::Fault(fault) => {
                 self.codec.has_changed(fault);
@@ -343,18 +362,52 @@ impl<P: Protocol> Servo<P> {
             Heard::Nothing => return Taken::Unexpected,
         };
         match self.queries.answered() {
-            Answer::News { sent_ns, newest } => {
+            Answer::News { sent_ns, newest } if is_whole => {
                 state.at_ns = sent_ns;
                 self.codec.decode(&said, newest, state);
                 Taken::State { servo, sent_ns, newest }
             }
+            Answer::News { sent_ns, newest } if self.codec.decode_position(&said, sent_ns, newest, state) => {
+                Taken::State { servo, sent_ns, newest }
+            }
+            Answer::News { sent_ns, newest: true } => Taken::Answer { servo, sent_ns },
+            other => self.is_no_news(other),
+        }
+    }
+
+    /// Something that tells no state, and answers a command or not.
+    fn take_done(&mut self, output: Output, fault: Fault, newest: bool) -> Taken {
+        let servo = self.number;
+        if fault != Fault::NONE {
+            self.codec.has_changed(fault);
+        }
+        if output == Output::On {
+            self.switching = 0;
+        }
+        if !newest {
+            self.codec.heard(output, false);
+            return Taken::Aside;
+        }
+        match self.queries.answered() {
+            Answer::News { sent_ns, newest } => {
+                self.codec.heard(output, newest);
+                if newest { Taken::Answer { servo, sent_ns } } else { Taken::Late { servo } }
+            }
+            other => self.is_no_news(other),
+        }
+    }
+
+    /// What came answers no command that is known.
+    fn is_no_news(&mut self, answer: Answer) -> Taken {
+        let servo = self.number;
+        match answer {
             Answer::Duplicate => {
                 self.was_asked_by_another();
                 Taken::Duplicate { servo }
             }
             Answer::Unclear { sent_ns } => Taken::Unclear { servo, sent_ns },
             Answer::Unknown if self.switching > 0 => Taken::Aside,
-            Answer::Unknown => Taken::Late { servo },
+            Answer::News { .. } | Answer::Unknown => Taken::Late { servo },
         }
     }
 }
@@ -416,6 +469,7 @@ impl<P: Protocol> Servos for Bus<P> {
             Some((_, false)) => servo.queries.sent_mark(now_ns),
             None => {}
         }
+        servo.protocol.sent(now_ns);
     }
 
     fn is_switching_on(&self, turn: usize) -> bool {

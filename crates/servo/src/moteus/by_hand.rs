@@ -1,7 +1,7 @@
 //! A moteus by hand: everything fits in one frame, and every id can be asked alone or all at once.
 
 use super::Settings;
-use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted, ZERO, not_zero, output_is_on};
+use crate::by_hand::{self, Answer, Ask, ByHand, Identity, Order, Wanted, ZERO, not_zero, output_is_on};
 use crate::{Fault, Mode, Mounting};
 use khz_wire::address::BROADCAST;
 use khz_wire::command;
@@ -120,14 +120,8 @@ fn judged(
     wrong: impl Fn(&Answer) -> Option<String> + Send + 'static,
 ) -> Result<Ask, String> {
     let asked = ask(id, Format::default_query(), mounting, write);
-    let Ask { frame, id, answers, read } =
-        asked.map_err(|_| "the query does not fit into one frame".to_owned())?;
-    let read = move |frame: &Frame| {
-        let answer = read(frame)?;
-        let wrong = wrong(&answer);
-        Some(Answer { wrong, ..answer })
-    };
-    Ok(Ask { frame, id, answers, read: Box::new(read) })
+    let asked = asked.map_err(|_| "the query does not fit into one frame".to_owned())?;
+    Ok(by_hand::judged(asked, wrong))
 }
 
 /// It does not know a register.
@@ -186,7 +180,7 @@ fn ask(
         (is_answer && query.is_answered_by(frame.payload())).then(|| answer(from.source, frame, &mounting))
     };
     let Request { to, replies, .. } = Address::request(&frame);
-    Ok(Ask { frame, id: to, answers: replies, read: Box::new(read) })
+    Ok(Ask { frame, id: to, answers: replies, quiet_ns: 0, read: Box::new(read) })
 }
 
 /// UUIDs come last: firmware that has none leaves out what was asked behind them.

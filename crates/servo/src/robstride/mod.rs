@@ -268,7 +268,7 @@ impl mit::Protocol for Protocol {
         &self.settings.drive
     }
 
-    fn frame(&self, say: Say) -> Frame {
+    fn frame(&mut self, say: Say) -> Frame {
         self.settings.frame(self.id, say)
     }
 
@@ -280,7 +280,7 @@ impl mit::Protocol for Protocol {
         self.settings.reply(self.id, frame).is_some() || self.is_report(frame)
     }
 
-    fn hear(&self, frame: &Frame) -> Heard {
+    fn hear(&mut self, frame: &Frame) -> Heard {
         match self.settings.reply(self.id, frame) {
             Some(Reply::State(state)) => Heard::State(said(&state)),
             Some(Reply::Value { parameter, value, .. }) => self.register(parameter, value),

@@ -154,6 +154,7 @@ impl Servo<'_> {
         Exchange {
             what,
             if_silent: IF_SILENT,
+            quiet_ns: 0,
             frame: self.settings.request(self.id, request),
             judge: Box::new(move |frame| settings.reply(id, frame).map_or(Heard::SomethingElse, &judge)),
         }
