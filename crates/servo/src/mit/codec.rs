@@ -155,7 +155,7 @@ impl Codec {
 
     /// It is off, and this command needs it on. Damping does not: a joint that is not driven needs no brake.
     pub fn is_to_be_enabled(&self, command: &ServoCommand) -> bool {
-        let is_off = self.output == Some(Output::Off);
+        let is_off = matches!(self.output, Some(Output::Off | Output::Starting));
         is_off && self.may_enable && self.changed.is_none() && matches!(command, ServoCommand::Position(_))
     }
 
@@ -244,7 +244,7 @@ impl Codec {
             (output, _) => output,
         };
         self.output = Some(output);
-        if output != Output::Off {
+        if !matches!(output, Output::Off | Output::Starting) {
             self.may_enable = false;
         }
     }
@@ -294,6 +294,7 @@ impl Codec {
             // It is switched off before it follows.
             Some(Output::On) if self.follows && self.enables == 0 => Doing::Starting,
             Some(Output::On) => Doing::Following,
+            Some(Output::Starting) => Doing::Starting,
             _ => Doing::Off,
         };
         servo.mode = said.mode;

@@ -1,7 +1,7 @@
 //! Servos in MIT mode, whichever family: position, velocity, two gains and a torque in each command, and one reply to it.
 //!
 //! What families have in common is here; what they send and what their frames say is a [`Protocol`]: [`crate::damiao`],
-//! [`crate::robstride`], [`crate::cubemars`].
+//! [`crate::robstride`], [`crate::cubemars`], [`crate::rmd`].
 //!
 //! # What is different from moteus
 //! - The position and velocity gains travel with every command, so the robot file has them.
@@ -190,6 +190,8 @@ pub struct Said {
 pub enum Output {
     /// No torque.
     Off,
+    /// No torque yet: it was told to switch on, which takes it longer than a reply.
+    Starting,
     /// It carries out commands.
     On,
     /// Its watchdog has switched it off, which it reports as a fault of its own, and nothing else is wrong with it.
