@@ -15,6 +15,7 @@
 //! | [`damiao`] | one Damiao servo |
 //! | [`robstride`] | one RobStride servo or CyberGear |
 //! | [`cubemars`] | one CubeMars servo |
+//! | [`rmd`] | one RMD motor |
 //! | [`injection`] | faults put into a servo from outside |
 //! | [`lies`] | servos that do or say something else than they are commanded |
 //! | [`thermal`] | how a servo warms up |
@@ -39,6 +40,7 @@ mod mit;
 pub mod moteus;
 pub mod noise;
 pub mod pl011;
+pub mod rmd;
 pub mod robstride;
 pub mod serve;
 mod settings;

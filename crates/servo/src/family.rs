@@ -21,6 +21,8 @@ macro_rules! families {
             Robstride(robstride) = "robstride", "RobStride";
             /// CubeMars (T-Motor) AK, in MIT mode.
             Cubemars(cubemars) = "cubemars", "CubeMars";
+            /// MyActuator RMD, in motion mode.
+            Rmd(rmd) = "rmd", "RMD";
         }
     };
 }

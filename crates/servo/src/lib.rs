@@ -16,6 +16,7 @@
 //! | [`damiao`] | Damiao |
 //! | [`robstride`] | RobStride, and the CyberGear |
 //! | [`cubemars`] | CubeMars AK |
+//! | [`rmd`] | MyActuator RMD |
 //! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
 //! A new family is a module whose `Settings` implement [`FamilySettings`] and [`ByHand`] and say which [`Servos`] they are put
@@ -37,6 +38,7 @@ pub mod family;
 pub mod mit;
 pub mod moteus;
 mod mounting;
+pub mod rmd;
 pub mod robstride;
 pub mod state;
 mod track;

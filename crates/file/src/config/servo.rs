@@ -9,6 +9,7 @@ pub use khz_servo::FamilyName;
 pub use khz_servo::cubemars::CubemarsSettings;
 pub use khz_servo::damiao::DamiaoSettings;
 pub use khz_servo::moteus::{CommandFormat, Format, QueryFormat};
+pub use khz_servo::rmd::RmdSettings;
 pub use khz_servo::robstride::RobstrideSettings;
 
 /// One servo, with the defaults of `[servo_defaults]` filled in.
@@ -89,6 +90,8 @@ section! {
         robstride: RobstrideSettings = RobstrideSettings::default(), "";
         /// Model, ranges and gains of a CubeMars servo.
         cubemars: CubemarsSettings = CubemarsSettings::default(), "";
+        /// Model, protocol and gains of an RMD motor.
+        rmd: RmdSettings = RmdSettings::default(), "";
         /// Which state is requested from a moteus, and in which formats.
         query: QueryFormat = QueryFormat::default(), "";
         /// Which values are sent to a moteus, and in which formats.

@@ -13,6 +13,7 @@ mod machine;
 mod mit;
 mod pi3hat;
 mod recover;
+mod rmd;
 mod set_by_hand;
 mod statistics;
 mod walk;

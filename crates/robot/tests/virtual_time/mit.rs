@@ -1,4 +1,4 @@
-//! Robots of RobStride and CubeMars servos, in virtual time: they come up only if their motors can be what the file says, and come
+//! Robots of RobStride, CubeMars and RMD servos, in virtual time: they come up only if their motors can be what the file says, and come
 //! down as they have to.
 
 use khz_emu::{FamilyConfig, Injection, World};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 const MS: i64 = 1_000_000;
 
-fn robot(servos: &str) -> RobotConfig {
+pub fn robot(servos: &str) -> RobotConfig {
     let text = format!(
         "[bus.main]\nlink = \"emulated\"\nturnaround_us = 35\n\
          [servo_defaults]\nbus = \"main\"\nwatchdog_s = 0.05\n{servos}\n\
@@ -37,13 +37,19 @@ fn cubemars() -> RobotConfig {
     robot("family = \"cubemars\"\ncubemars = { model = \"AK80-9\", unwatched = true, kp = 30, kd = 1 }")
 }
 
-type Script = Box<dyn FnMut(&mut World, i64) + Send>;
+fn rmd() -> RobotConfig {
+    robot(
+        "family = \"rmd\"\nrmd = { model = \"X8\", protocol = \"V4.2\", reply_delay_us = 100, kp = 30, kd = 1 }",
+    )
+}
+
+pub type Script = Box<dyn FnMut(&mut World, i64) + Send>;
 
 /// An emulated machine in which things happen.
-struct Scripted {
-    world: World,
-    script: Script,
-    doing: Arc<Mutex<Vec<Doing>>>,
+pub struct Scripted {
+    pub world: World,
+    pub script: Script,
+    pub doing: Arc<Mutex<Vec<Doing>>>,
 }
 
 impl Scripted {
@@ -72,15 +78,15 @@ impl Link for Scripted {
     }
 }
 
-struct Outcome {
-    machine: Machine,
+pub struct Outcome {
+    pub machine: Machine,
     stats: RunStats,
-    doing: Vec<Doing>,
-    swing: f64,
+    pub doing: Vec<Doing>,
+    pub swing: f64,
 }
 
 impl Outcome {
-    fn cause(&self) -> String {
+    pub fn cause(&self) -> String {
         let blame = self.machine.supervisor().blame();
         blame.unwrap_or(self.stats.transitions.last().unwrap().cause).to_string()
     }
@@ -95,7 +101,7 @@ impl Observer for Swing {
     }
 }
 
-fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome, NotReady> {
+pub fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome, NotReady> {
     let doing = Arc::<Mutex<Vec<Doing>>>::default();
     let link = Box::new(Scripted { world, script, doing: Arc::clone(&doing) });
     let mut machine = assemble::machine_on(config, assemble::controller(&config.controller), link);
@@ -114,12 +120,15 @@ fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome,
     Ok(Outcome { machine, stats, doing, swing: swing.0 })
 }
 
-fn run_robot(config: &RobotConfig, script: impl FnMut(&mut World, i64) + Send + 'static) -> Outcome {
+pub fn run_robot(config: &RobotConfig, script: impl FnMut(&mut World, i64) + Send + 'static) -> Outcome {
     run_on(config, config.emulate().unwrap(), Box::new(script)).unwrap()
 }
 
 /// Does something once, at this time.
-fn once_at(at_ms: i64, act: impl Fn(&mut World, i64) + Send + 'static) -> impl FnMut(&mut World, i64) + Send {
+pub fn once_at(
+    at_ms: i64,
+    act: impl Fn(&mut World, i64) + Send + 'static,
+) -> impl FnMut(&mut World, i64) + Send {
     let mut is_done = false;
     move |world, now_ns| {
         if !is_done && now_ns >= at_ms * MS {
@@ -131,7 +140,7 @@ fn once_at(at_ms: i64, act: impl Fn(&mut World, i64) + Send + 'static) -> impl F
 
 #[test]
 fn they_come_up_run_and_come_down_with_every_output_off() {
-    for config in [robstride("model = \"RS02\""), cubemars()] {
+    for config in [robstride("model = \"RS02\""), cubemars(), rmd()] {
         let outcome = run_robot(&config, |_, _| {});
         assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
         assert_eq!(outcome.doing, [Doing::Off, Doing::Off]);
@@ -247,7 +256,7 @@ fn the_watchdog_of_the_file_is_in_every_motor_before_the_first_tick() {
 
 #[test]
 fn one_that_loses_its_power_brings_the_robot_down_and_stays_off() {
-    for config in [robstride("model = \"RS02\""), cubemars()] {
+    for config in [robstride("model = \"RS02\""), cubemars(), rmd()] {
         let off = |world: &mut World, now_ns| world.inject(0, Injection::Power(false), now_ns);
         let on = |world: &mut World, now_ns| world.inject(0, Injection::Power(true), now_ns);
         let (mut off, mut on) = (once_at(1000, off), once_at(1100, on));
@@ -270,9 +279,11 @@ fn a_blink_of_power_is_noticed_by_what_it_forgets() {
 
 #[test]
 fn a_fault_brings_the_robot_down_with_its_name() {
-    for (config, name) in
-        [(robstride("model = \"RS02\""), "over-temperature"), (cubemars(), "over-temperature")]
-    {
+    for (config, name) in [
+        (robstride("model = \"RS02\""), "over-temperature"),
+        (cubemars(), "over-temperature"),
+        (rmd(), "motor temperature"),
+    ] {
         let script = once_at(1000, |world, now_ns| world.inject(1, Injection::Overheated, now_ns));
         let outcome = run_robot(&config, script);
         assert_eq!(outcome.machine.phase(), Phase::Fault);
@@ -290,7 +301,7 @@ fn one_that_somebody_stops_is_not_switched_on_again() {
 
 #[test]
 fn no_tick_of_them_touches_the_heap() {
-    for config in [robstride("model = \"RS02\""), cubemars()] {
+    for config in [robstride("model = \"RS02\""), cubemars(), rmd()] {
         let world = config.emulate().unwrap();
         let mut machine =
             assemble::machine_on(&config, assemble::controller(&config.controller), Box::new(world));

@@ -8,6 +8,7 @@ mod damiao;
 mod formats;
 mod mit;
 mod moteus;
+mod rmd;
 mod robstride;
 
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};

@@ -1,0 +1,431 @@
+//! MyActuator RMD motors in motion mode: one command and one reply of eight bytes per servo and cycle, on classic CAN.
+//!
+//! How they are driven is told by [`crate::mit`]. What is their own:
+//! - Motion mode has identifiers of its own; everything else is a message, and its reply names the command. A motion's reply tells
+//!   neither whether the output is on nor faults: every eleventh exchange asks for those instead, so that a bus carries no more.
+//! - "Off" is answered by itself and tells no state: while nobody drives it, it is asked for its angle in turns.
+//! - Faults may vanish by themselves, and the motor moves again. They are kept here.
+//! - A motor has a watchdog that is set once, kept without power, and cannot be read: a silence before the first tick proves it. When it
+//!   has acted, the next command is not carried out and comes back as it is: [`rmd::is_echo`].
+//! - The time since its start is the mark of a run: nothing is written.
+//! - What the codes mean depends on the date of its firmware and on its model. Both are in the file, and asked for before the first
+//!   tick.
+//! - "Release the brake" is answered when the brake has moved, up to 150 ms later.
+
+mod by_hand;
+mod ready;
+mod settings;
+
+pub use settings::{Model, Protocol, REPLY_DELAY_US, RmdSettings};
+
+use crate::about::OnBus;
+use crate::mit::codec::{Codec, INTRUDED};
+use crate::mit::{self, Drive, Heard, Output, Said, Say};
+use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand};
+use khz_wire::Frame;
+use khz_wire::rmd::{self, MOTION_REPLIES, Message, REPLIES, REQUESTS, State, Status, command, radians};
+
+/// How one servo is set up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Its model; `None`: nobody knows.
+    pub model: Option<Model>,
+    /// The protocol of its firmware; the same.
+    pub protocol: Option<Protocol>,
+    /// Its watchdog is not proved.
+    pub unwatched: bool,
+    /// From a command to its reply, beyond the turnaround of its bus, ns.
+    pub reply_delay_ns: i64,
+    /// Its codes and gains.
+    pub drive: Drive,
+}
+
+/// The gains of the last code, whichever the model: N·m/rad and N·m·s/rad.
+const MOST_GAINS: [f64; 2] = [500.0, 5.0];
+
+/// How long a brake may take to be released, ns.
+const RELEASE_NS: i64 = 150_000_000;
+
+/// Its watchdog has acted although it was commanded.
+const CUT_OFF: Fault = Fault {
+    code: 0x1_0000,
+    text: "its watchdog has switched it off: it has heard nothing for too long; start a new run",
+};
+
+impl Settings {
+    /// What a robot file says of a servo. Without model or protocol the ranges are those of an X8 with old firmware; `khz check` refuses
+    /// that.
+    pub fn of(file: &RmdSettings) -> Self {
+        let protocol = file.protocol.unwrap_or(Protocol::Old);
+        let [position, velocity] = rmd::ranges(protocol.date());
+        let known = protocol.torque(file.model.unwrap_or(Model::X8));
+        Self {
+            model: file.model,
+            protocol: file.protocol,
+            unwatched: file.unwatched,
+            reply_delay_ns: (file.reply_delay_us.unwrap_or(REPLY_DELAY_US) * 1e3) as i64,
+            drive: Drive {
+                kp: file.kp,
+                kd: file.kd,
+                damping: file.damping,
+                ranges: [
+                    position,
+                    file.velocity_range.unwrap_or(velocity),
+                    file.torque_range.or(known).unwrap_or(rmd::OLD_TORQUE),
+                ],
+                most: MOST_GAINS,
+                bits: 12,
+            },
+        }
+    }
+}
+
+/// A message to the servo of this id.
+fn to(id: u8, message: Message) -> Frame {
+    rmd::frame(REQUESTS + u32::from(id), message)
+}
+
+/// What the servo of this id says in a frame that is no motion.
+fn message(id: u8, frame: &Frame) -> Option<Message> {
+    let is_its = !frame.extended && !frame.fd && frame.id == REPLIES + u32::from(id);
+    Message::parse(frame.payload()).filter(|_| is_its)
+}
+
+impl FamilySettings for Settings {
+    fn carries(&self, mounting: &Mounting) -> Carries {
+        self.drive.carries(mounting)
+    }
+
+    fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2] {
+        self.drive.targets(limits, mounting)
+    }
+
+    fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2] {
+        let reply = |message| rmd::frame(REPLIES + u32::from(id), message);
+        match occasion {
+            Occasion::Stopped => {
+                let off = Message::of(command::OFF);
+                [to(id, off), reply(off)]
+            }
+            Occasion::SwitchingOn | Occasion::AfterLoss => {
+                [to(id, Message::of(command::RUNTIME)), reply(Message::with(command::RUNTIME, 100_000))]
+            }
+            Occasion::Following => {
+                let codec = Codec::new(self.drive.clone(), Mounting::default());
+                let rest = State {
+                    id,
+                    position: 0x7fff,
+                    velocity: 0x7ff,
+                    torque: 0x7ff,
+                    temperature: None,
+                    error: 0,
+                };
+                let motion = rmd::motion(id, codec.follow(&PositionCommand::hold(0.0)));
+                let reply = rest.to_bytes();
+                [motion, khz_wire::cubemars::frame(MOTION_REPLIES + u32::from(id), reply)]
+            }
+        }
+    }
+
+    fn reply_delay_ns(&self) -> i64 {
+        self.reply_delay_ns
+    }
+
+    fn switching_ns(&self) -> i64 {
+        RELEASE_NS
+    }
+
+    fn replier(&self, frame: &Frame) -> Option<u8> {
+        let from = [REPLIES, MOTION_REPLIES].into_iter().find_map(|base| frame.id.checked_sub(base))?;
+        let from = if frame.id > MOTION_REPLIES { frame.id - MOTION_REPLIES } else { from };
+        let is_id = (1..=u32::from(rmd::MOST_ID)).contains(&from);
+        (is_id && !frame.extended && !frame.fd).then_some(from as u8)
+    }
+
+    fn cut_off(&self) -> &'static str {
+        if self.unwatched {
+            "may follow its last command for ever: `rmd.unwatched`"
+        } else {
+            "switches off; a motor with a brake locks"
+        }
+    }
+
+    fn reach_of(&self, torque: f64) -> Option<f64> {
+        Some(self.drive.reach_of(torque))
+    }
+
+    fn modes(&self) -> Vec<(u64, &'static str)> {
+        vec![(0, Mode::UNTOLD.name)]
+    }
+
+    fn ready(&self, id: u8, watchdog_s: f64, _: u32) -> Vec<Exchange> {
+        ready::dialogue(self, id, watchdog_s)
+    }
+}
+
+/// One servo, as [`mit`] drives it.
+#[derive(Debug)]
+pub struct Driver {
+    settings: Settings,
+    id: u8,
+    /// The newest frame that is no mark.
+    last: Frame,
+    /// It was told to be on.
+    is_driven: bool,
+    /// What its output does, as far as it has said.
+    output: Output,
+    /// It was told to release its brake, and has not said that it has.
+    is_releasing: bool,
+    /// How often in a row it was told to be off.
+    stops: u32,
+    /// Commands until it is asked for its status instead.
+    left: u32,
+    /// When the newest frame was handed to the bus, ns.
+    sent_ns: i64,
+    /// What its clock was ahead of ours when it told it first, ns.
+    ahead_ns: Option<i64>,
+    /// The last angle it told looked like an echo.
+    was_zero: bool,
+    celsius: f64,
+}
+
+/// In place of one in so many commands it is asked for its status.
+const STATUS_EVERY: u32 = 11;
+
+/// A clock that differs by more, ns, is that of a motor that has restarted.
+const SAME_CLOCK_NS: i64 = 200_000_000;
+
+/// Reads that are marks; the first is its clock. Nothing but a mark is answered so.
+const MARKS: [u8; mit::queries::MARKS] = [
+    command::RUNTIME,
+    command::VERSION,
+    command::MODEL,
+    command::MODE,
+    command::POWER,
+    command::MOTION,
+    command::PHASES,
+    command::READ_ACCELERATION,
+    command::PULSES[0],
+    command::PULSES[1],
+    command::PULSES[2],
+    command::ENCODER,
+    command::TURN_ANGLE,
+];
+
+/// Answers to what moves a motor, which is never said here.
+const OTHERS: [u8; 5] =
+    [command::HOLD, command::CURRENT, command::SPEED, command::POSITION, command::INCREMENT];
+
+impl Driver {
+    /// The servo of a plan.
+    pub fn of(plan: &Plan<&Settings>) -> Self {
+        Self {
+            settings: plan.family.clone(),
+            id: plan.id,
+            last: to(plan.id, Message::of(command::OFF)),
+            is_driven: false,
+            is_releasing: false,
+            output: Output::Off,
+            stops: 0,
+            left: 1 + u32::from(plan.id) % STATUS_EVERY,
+            sent_ns: 0,
+            ahead_ns: None,
+            was_zero: false,
+            celsius: f64::NAN,
+        }
+    }
+
+    /// What it is told that is not driven: twice "off", as a motor whose watchdog has acted does not carry out the first; then its angle
+    /// is asked for every other time.
+    fn stop(&mut self) -> Frame {
+        let told = match self.stops {
+            0 | 1 => command::OFF,
+            2 | 4 => command::ANGLE,
+            3 => command::STATUS,
+            _ => command::OFF,
+        };
+        self.stops = if self.stops < 5 { self.stops + 1 } else { 2 };
+        (self.is_driven, self.is_releasing) = (false, false);
+        to(self.id, Message::of(told))
+    }
+
+    fn drive(&mut self, frame: Frame) -> Frame {
+        (self.stops, self.is_driven) = (0, true);
+        frame
+    }
+
+    /// Something that it has done or told, and no state.
+    fn done(&self, command: u8, fault: Fault) -> Heard {
+        Heard::Done { output: self.output, fault, newest: self.last.payload().first() == Some(&command) }
+    }
+
+    /// It has sent back what it was told: its watchdog has acted.
+    fn echoed(&self, command: u8) -> Heard {
+        self.done(command, if self.is_driven { CUT_OFF } else { Fault::NONE })
+    }
+
+    fn angle(&mut self, told: Message) -> Heard {
+        let is_zero = told == Message::of(command::ANGLE);
+        // Of two in a row one at least is none.
+        if is_zero && !std::mem::replace(&mut self.was_zero, is_zero) {
+            return self.done(command::ANGLE, Fault::NONE);
+        }
+        self.was_zero = is_zero;
+        // Motors of protocol V2 have more bits, of another shaft.
+        if (told.index, told.limit) != (0, 0) {
+            return Heard::Nothing;
+        }
+        let position = self.settings.drive.position().encode(radians(told.number()));
+        Heard::Position(Said { output: self.output, celsius: self.celsius, ..said([position, 0, 0]) })
+    }
+
+    fn status(&mut self, told: Message) -> Heard {
+        let Some(status) = Status::parse(told).filter(|_| told != Message::of(command::STATUS)) else {
+            return self.echoed(command::STATUS);
+        };
+        self.celsius = f64::from(status.celsius);
+        self.output = if status.released { Output::On } else { Output::Off };
+        self.is_releasing &= !status.released;
+        self.done(command::STATUS, fault(status.errors))
+    }
+
+    /// Its clock shows whether it has restarted.
+    fn clock(&mut self, told: Message) -> bool {
+        let ahead_ns = i64::from(told.unsigned()) * 1_000_000 - self.sent_ns;
+        let before_ns = *self.ahead_ns.get_or_insert(ahead_ns);
+        (ahead_ns - before_ns).abs() > SAME_CLOCK_NS
+    }
+
+    fn message(&mut self, told: Message) -> Heard {
+        match told.command {
+            command::ANGLE => self.angle(told),
+            command::STATUS => self.status(told),
+            command::OFF => {
+                self.output = Output::Off;
+                self.done(command::OFF, Fault::NONE)
+            }
+            command::RELEASE => {
+                (self.output, self.is_releasing) = (Output::On, false);
+                self.done(command::RELEASE, Fault::NONE)
+            }
+            command::CUT_OFF if self.is_driven => Heard::Fault(CUT_OFF),
+            other if OTHERS.contains(&other) => Heard::Fault(INTRUDED),
+            other => match MARKS.iter().position(|mark| *mark == other) {
+                Some(0) => Heard::Register { mark: Some(0), changed: self.clock(told), deaf: false },
+                Some(mark) => Heard::Register { mark: Some(mark), changed: false, deaf: false },
+                None => Heard::Aside,
+            },
+        }
+    }
+
+    /// A reply in motion mode.
+    fn motion(&self, frame: &Frame) -> Heard {
+        match motion(self.id, frame) {
+            Some(said) => {
+                let output = match self.is_driven {
+                    true if self.is_releasing => Output::Starting,
+                    true => Output::AsTold,
+                    // It was told to be off, and moves.
+                    false => self.output,
+                };
+                Heard::State(Said { output, celsius: self.celsius, ..said })
+            }
+            None if rmd::is_echo(&self.last, frame) => {
+                Heard::Done { output: self.output, fault: CUT_OFF, newest: true }
+            }
+            None => Heard::Nothing,
+        }
+    }
+}
+
+/// The state that a frame tells in motion mode: not whether its output is on.
+fn motion(id: u8, frame: &Frame) -> Option<Said> {
+    let is_its = !frame.extended && !frame.fd && frame.id == MOTION_REPLIES + u32::from(id);
+    let State { position, velocity, torque, .. } = rmd::state(id, frame.payload()).filter(|_| is_its)?;
+    Some(said([position, velocity, torque]))
+}
+
+fn said([position, velocity, torque]: [u16; 3]) -> Said {
+    let (output, mode, fault) = (Output::AsTold, Mode::UNTOLD, Fault::NONE);
+    Said { output, mode, fault, position, velocity, torque, celsius: f64::NAN }
+}
+
+/// The fault of these errors; the code has all of them.
+fn fault(errors: u16) -> Fault {
+    match errors {
+        0 => Fault::NONE,
+        bits => Fault { code: bits.into(), text: rmd::error_name(bits) },
+    }
+}
+
+impl OnBus for Settings {
+    const ASKED: Option<u8> = Some(3);
+
+    fn unknown() -> Vec<Self> {
+        vec![Self::of(&RmdSettings::default())]
+    }
+
+    type Bus = mit::Bus<Driver>;
+
+    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {
+        bus.add(plan, Driver::of(plan));
+    }
+}
+
+impl mit::Protocol for Driver {
+    const MARKS: usize = MARKS.len();
+    // Its clock.
+    const WATCHED: usize = 1;
+    // The date tells them, but not of which shaft the velocity is.
+    const TELLS_RANGES: bool = false;
+    const SWITCHING_NS: i64 = RELEASE_NS;
+
+    fn id(&self) -> u8 {
+        self.id
+    }
+
+    fn drive(&self) -> &Drive {
+        &self.settings.drive
+    }
+
+    fn frame(&mut self, say: Say) -> Frame {
+        let frame = match say {
+            Say::Mark(mark) => return to(self.id, Message::of(MARKS[mark])),
+            Say::Command(codes) => {
+                self.left -= 1;
+                let told = if self.left == 0 {
+                    self.left = STATUS_EVERY;
+                    to(self.id, Message::of(command::STATUS))
+                } else {
+                    rmd::motion(self.id, codes)
+                };
+                self.drive(told)
+            }
+            Say::Enable => {
+                self.is_releasing = true;
+                self.drive(to(self.id, Message::of(command::RELEASE)))
+            }
+            Say::Disable | Say::Clear => self.stop(),
+            Say::Ask => to(self.id, Message::of(command::ANGLE)),
+        };
+        self.last = frame;
+        frame
+    }
+
+    fn sent(&mut self, now_ns: i64) {
+        self.sent_ns = now_ns;
+    }
+
+    fn made_ready(&mut self, _: u32) {}
+
+    fn is_from(&self, frame: &Frame) -> bool {
+        self.settings.replier(frame) == Some(self.id)
+    }
+
+    fn hear(&mut self, frame: &Frame) -> Heard {
+        match message(self.id, frame) {
+            Some(told) => self.message(told),
+            None => self.motion(frame),
+        }
+    }
+}

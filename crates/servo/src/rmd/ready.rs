@@ -1,0 +1,228 @@
+//! What is said to a servo before it may be driven: it is off, it is the motor that the robot file has, nothing is wrong with it, and its
+//! watchdog acts. Nothing moves, and nothing is written.
+
+use super::{Protocol, Settings, message, to};
+use crate::exchange::{Exchange, Heard};
+use khz_wire::Frame;
+use khz_wire::rmd::{self, ERRORS, Message, Motion, Status, command, radians};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Said of a motor that does not answer.
+const IF_SILENT: &str = "check its power, its id, the bit rate (1 Mbit/s from the factory), and that nothing makes it send by itself (0xB6)";
+
+/// So long nothing may come unasked, ns.
+const QUIET_NS: i64 = 30_000_000;
+
+/// Positions end so far from the last code, rad.
+const MARGIN: f64 = 0.2;
+
+/// What the silence is longer than the watchdog.
+const LONGER: f64 = 1.2;
+
+/// Between two readings of a clock, ms, at least and at most.
+const TICKED_MS: std::ops::Range<u32> = 25..60_000;
+
+/// The exchanges in their order.
+pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
+    let servo = Servo { settings, id };
+    let started = Arc::new(AtomicU32::new(0));
+    let mut exchanges = vec![
+        Exchange { quiet_ns: QUIET_NS, ..servo.ask("switch off", command::OFF, |_| Heard::Good) },
+        servo.ask("switch off once more", command::OFF, |_| Heard::Good),
+        servo.version(),
+        servo.model(),
+        servo.status(),
+        servo.told("tell its time", command::RUNTIME, {
+            let started = Arc::clone(&started);
+            move |told| {
+                started.store(told.unsigned(), Ordering::Relaxed);
+                Heard::Good
+            }
+        }),
+        servo.angle(),
+    ];
+    if !settings.unwatched {
+        exchanges.push(servo.watchdog(watchdog_s));
+    }
+    exchanges.push(servo.told("tell what it measures", command::MOTION, |told| {
+        let Motion { celsius, .. } = Motion::parse(told);
+        if celsius == i8::MAX { Heard::SomethingElse } else { Heard::Good }
+    }));
+    exchanges.push(Exchange { quiet_ns: QUIET_NS, ..servo.clock(started) });
+    exchanges
+}
+
+struct Servo<'a> {
+    settings: &'a Settings,
+    id: u8,
+}
+
+impl Servo<'_> {
+    /// A message without arguments. What else comes of this servo and nobody has asked for is wrong.
+    fn ask(&self, what: &str, command: u8, judge: impl Fn(Message) -> Heard + Send + 'static) -> Exchange {
+        let (id, motions) = (self.id, rmd::MOTION_REPLIES + u32::from(self.id));
+        Exchange {
+            what: what.to_owned(),
+            if_silent: IF_SILENT,
+            quiet_ns: 0,
+            frame: to(id, Message::of(command)),
+            judge: Box::new(move |frame: &Frame| match message(id, frame) {
+                Some(told) if told.command == command => judge(told),
+                // Told again and again by one whose watchdog has acted.
+                Some(told) if told.command == command::CUT_OFF => Heard::SomethingElse,
+                // What was asked before "off" is not known here.
+                Some(told) if command != command::OFF && is_asked_here(told.command) => Heard::SomethingElse,
+                Some(told) => Heard::Wrong(unasked(told.command)),
+                None if frame.id == motions && !frame.extended => Heard::Wrong(unasked(0)),
+                None => Heard::SomethingElse,
+            }),
+        }
+    }
+
+    /// The same, where the echo of the request is no answer: one whose watchdog has acted sends that once.
+    fn told(&self, what: &str, command: u8, judge: impl Fn(Message) -> Heard + Send + 'static) -> Exchange {
+        self.ask(
+            what,
+            command,
+            move |told| {
+                if told == Message::of(command) { Heard::SomethingElse } else { judge(told) }
+            },
+        )
+    }
+
+    fn version(&self) -> Exchange {
+        let expected = self.settings.protocol;
+        self.told("tell the date of its firmware", command::VERSION, move |told| {
+            let (date, protocol) = (told.unsigned(), Protocol::of(told.unsigned()));
+            match expected {
+                Some(expected) if expected == protocol => Heard::Good,
+                _ => Heard::Wrong(format!(
+                    "its firmware is of {date}, which has other ranges than the robot file says: torques would be wrong by up to 5.4. Write \
+                     `rmd.protocol = \"{protocol}\"`"
+                )),
+            }
+        })
+    }
+
+    fn model(&self) -> Exchange {
+        let (expected, is_new) = (self.settings.model, self.settings.protocol == Some(Protocol::V44));
+        let mut exchange = self.told("tell its model", command::MODEL, move |told| {
+            let name = model_name(told, is_new);
+            match expected {
+                Some(expected) if is_of(&name, expected.word()) => Heard::Good,
+                _ => Heard::Wrong(format!("it says that it is \"{name}\": correct `rmd.model`")),
+            }
+        });
+        if is_new {
+            // In blocks of five characters.
+            exchange.frame = to(self.id, Message { index: 1, ..Message::of(command::MODEL) });
+        }
+        exchange
+    }
+
+    fn status(&self) -> Exchange {
+        self.told("tell its status", command::STATUS, |told| match Status::parse(told) {
+            Some(Status { errors: 0, released: false, .. }) => Heard::Good,
+            Some(Status { errors: 0, .. }) => Heard::Wrong(
+                "it says that its brake is released although it was told to switch off: another program drives it, or its firmware means \
+                 something else by that, and nobody would know whether it is off"
+                    .to_owned(),
+            ),
+            Some(Status { errors, .. }) => Heard::Wrong(format!(
+                "it says \"{}\"; find out why, and switch its power off and on if that stays",
+                named(errors)
+            )),
+            None => Heard::SomethingElse,
+        })
+    }
+
+    fn angle(&self) -> Exchange {
+        let most = self.settings.drive.ranges[0] - MARGIN;
+        // An angle of 0 is an echo, too.
+        self.ask("tell its angle", command::ANGLE, move |told| {
+            let angle = radians(told.number());
+            if (told.index, told.limit) != (0, 0) {
+                Heard::Wrong("its angle has more than 32 bits: it is a motor of protocol V2, which is another".to_owned())
+            } else if angle.abs() > most {
+                Heard::Wrong(format!(
+                    "it is at {angle:.2} rad, and positions travel up to {most:.2} rad: set its zero nearer (`khz bus set-zero`)"
+                ))
+            } else {
+                Heard::Good
+            }
+        })
+    }
+
+    /// Its watchdog acts in a silence with its output off: it says so unasked, or does not carry out the next request.
+    fn watchdog(&self, watchdog_s: f64) -> Exchange {
+        let id = self.id;
+        let milliseconds = (watchdog_s * 1e3).ceil();
+        Exchange {
+            what: "tell what it measures after a silence".to_owned(),
+            if_silent: IF_SILENT,
+            quiet_ns: (watchdog_s * LONGER * 1e9) as i64,
+            frame: to(id, Message::of(command::MOTION)),
+            judge: Box::new(move |frame: &Frame| match message(id, frame) {
+                Some(Message { command: command::CUT_OFF, .. }) => Heard::Good,
+                Some(told) if told == Message::of(command::MOTION) => Heard::Good,
+                Some(Message { command: command::MOTION, .. }) => Heard::Wrong(format!(
+                    "it was told nothing for {milliseconds} ms and a fifth more, and its watchdog did not act: nothing stops it when this \
+                     computer fails. Set it with `khz bus set-watchdog LINK {id} {watchdog_s} --family rmd`, which it keeps, or accept that \
+                     with `rmd.unwatched = true`"
+                )),
+                _ => Heard::SomethingElse,
+            }),
+        }
+    }
+
+    fn clock(&self, started: Arc<AtomicU32>) -> Exchange {
+        self.told("tell its time once more", command::RUNTIME, move |told| {
+            let passed = told.unsigned().wrapping_sub(started.load(Ordering::Relaxed));
+            if TICKED_MS.contains(&passed) {
+                Heard::Good
+            } else {
+                Heard::Wrong("its clock does not run on, or it has restarted: look at its supply".to_owned())
+            }
+        })
+    }
+}
+
+/// Its reply may still be on its way from a step before.
+const fn is_asked_here(command: u8) -> bool {
+    matches!(
+        command,
+        command::OFF
+            | command::VERSION
+            | command::MODEL
+            | command::STATUS
+            | command::RUNTIME
+            | command::ANGLE
+            | command::MOTION
+    )
+}
+
+fn unasked(command: u8) -> String {
+    format!(
+        "it sends by itself, or another program commands it: 0x{command:02X} came unasked. Requests are not answered then: end the program, or \
+         switch its power off and on"
+    )
+}
+
+/// What it calls itself.
+pub fn model_name(told: Message, in_blocks: bool) -> String {
+    let bytes = told.to_bytes();
+    let text = if in_blocks { &bytes[3..] } else { &bytes[1..] };
+    text.iter().filter(|byte| byte.is_ascii_graphic()).map(|&byte| char::from(byte)).collect()
+}
+
+/// A name is of this model: "X1" is none of "X10".
+pub fn is_of(name: &str, model: &str) -> bool {
+    name.strip_prefix(model).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+}
+
+/// Every error of these bits.
+pub fn named(errors: u16) -> String {
+    let named: Vec<_> = ERRORS.iter().filter(|(bit, _)| errors & bit != 0).map(|(_, name)| *name).collect();
+    if named.is_empty() { format!("error {errors:#06x}") } else { named.join(", ") }
+}
