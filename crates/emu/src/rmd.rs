@@ -234,7 +234,7 @@ impl Motor {
         let codes = match asked.command {
             command::CURRENT => Codes { torque: torque.encode(amperes * TORQUE_CONSTANT), ..rest },
             command::SPEED => Codes { velocity: velocity.encode(angle), kd: own_kd, ..rest },
-            command::POSITION => to(angle),
+            command::POSITION | command::WITHIN_TURN => to(angle),
             command::INCREMENT => to(common.measured.position + angle),
             _ => to(common.measured.position),
         };
@@ -288,12 +288,17 @@ impl Motor {
             command::FUNCTION if asked.index == function::ID_FILTER => self.filters = asked.number() != 0,
             command::UNASKED => self.send_unasked(asked),
             command::MOTION => return Some(self.motion(common, asked.command)),
-            command::CURRENT | command::SPEED | command::POSITION | command::INCREMENT => {
+            command::CURRENT
+            | command::SPEED
+            | command::POSITION
+            | command::WITHIN_TURN
+            | command::INCREMENT => {
                 self.move_by(common, asked);
                 return Some(self.motion(common, asked.command));
             }
             command::HOLD => self.move_by(common, asked),
             command::RELEASE | command::FUNCTION => {}
+            other if command::WRITE_GAIN.contains(&other) => {}
             _ => return None,
         }
         Some(asked)
@@ -323,14 +328,23 @@ impl Motor {
         rmd::frame(REPLIES + u32::from(self.id), message)
     }
 
-    /// Reading and writing ids, which every motor answers at the same identifier.
-    fn identify(&mut self, asked: Message) -> Frame {
+    /// Reading and writing ids, which every motor answers at the same identifier: what another answers there is no request.
+    fn identify(&mut self, asked: Message) -> Option<Frame> {
         let writes = asked.limit as u8 == 0;
+        if asked.command != command::ID
+            || !writes && asked.number() != 0
+            || writes && self.rom.id == asked.value[3]
+        {
+            return None;
+        }
         if writes {
             self.rom.id = asked.value[3];
         }
         let told = (REPLIES + u32::from(self.id)) as i32;
-        rmd::frame(IDS, if writes { asked } else { Message { value: (told << 16).to_le_bytes(), ..asked } })
+        Some(rmd::frame(
+            IDS,
+            if writes { asked } else { Message { value: (told << 16).to_le_bytes(), ..asked } },
+        ))
     }
 
     /// What it has to say unasked.
@@ -401,7 +415,7 @@ impl mit::Motor for Motor {
             self.follow(common, Codes::from_bytes(asked.to_bytes()));
             Some(khz_wire::cubemars::frame(MOTION_REPLIES + id, self.state(common).to_bytes()))
         } else if request.id == IDS {
-            (asked.command == command::ID).then(|| self.identify(asked))
+            self.identify(asked)
         } else {
             self.carry_out(common, asked).map(|told| self.reply(told))
         };

@@ -13,6 +13,7 @@ mod injections;
 mod modes;
 mod motion;
 mod registers;
+mod rmd;
 mod robstride;
 mod serve;
 mod wire_time;

@@ -81,6 +81,8 @@ pub mod command {
     pub const SPEED: u8 = 0xa2;
     /// To an angle of 0.01°; the limit in °/s.
     pub const POSITION: u8 = 0xa4;
+    /// To one within a turn; the index is the direction.
+    pub const WITHIN_TURN: u8 = 0xa6;
     /// By an angle.
     pub const INCREMENT: u8 = 0xa8;
     /// Since its start, ms.

@@ -213,8 +213,14 @@ const MARKS: [u8; mit::queries::MARKS] = [
 ];
 
 /// Answers to what moves a motor, which is never said here.
-const OTHERS: [u8; 5] =
-    [command::HOLD, command::CURRENT, command::SPEED, command::POSITION, command::INCREMENT];
+const OTHERS: [u8; 6] = [
+    command::HOLD,
+    command::CURRENT,
+    command::SPEED,
+    command::POSITION,
+    command::WITHIN_TURN,
+    command::INCREMENT,
+];
 
 impl Driver {
     /// The servo of a plan.
@@ -427,5 +433,124 @@ impl mit::Protocol for Driver {
             Some(told) => self.message(told),
             None => self.motion(frame),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mit::Protocol as _;
+    use khz_wire::mit::Codes;
+
+    fn driver() -> Driver {
+        let file =
+            RmdSettings { model: Some(Model::X8), protocol: Some(Protocol::Old), ..RmdSettings::default() };
+        let settings = Settings::of(&file);
+        Driver::of(&Plan {
+            servo: 0,
+            id: 1,
+            mounting: Mounting::default(),
+            watchdog_s: 0.1,
+            family: &settings,
+        })
+    }
+
+    fn said(driver: &mut Driver, message: Message) -> Heard {
+        driver.hear(&rmd::frame(REPLIES + 1, message))
+    }
+
+    fn told(driver: &mut Driver, say: Say) -> u8 {
+        let frame = driver.frame(say);
+        if frame.id > rmd::MOTIONS { 0 } else { frame.payload()[0] }
+    }
+
+    const DONE: Heard = Heard::Done { output: Output::Off, fault: Fault::NONE, newest: true };
+
+    #[test]
+    fn off_is_said_twice_and_then_the_angle_is_asked_for_in_turns() {
+        let mut driver = driver();
+        let sent: Vec<_> = (0..10).map(|_| told(&mut driver, Say::Disable)).collect();
+        use command::{ANGLE, OFF, STATUS};
+        assert_eq!(sent, [OFF, OFF, ANGLE, STATUS, ANGLE, OFF, ANGLE, STATUS, ANGLE, OFF]);
+    }
+
+    #[test]
+    fn the_echo_of_a_request_is_no_measurement_and_two_angles_of_zero_are_one() {
+        let mut driver = driver();
+        let zero = Message::of(command::ANGLE);
+        driver.frame(Say::Ask);
+        assert_eq!(said(&mut driver, zero), DONE);
+        assert!(matches!(said(&mut driver, zero), Heard::Position(Said { position: 0x7fff, .. })));
+        assert!(matches!(said(&mut driver, Message::with(command::ANGLE, 1)), Heard::Position(_)));
+        assert_eq!(said(&mut driver, zero), DONE);
+        // Of protocol V2.
+        assert_eq!(said(&mut driver, Message { index: 1, ..zero }), Heard::Nothing);
+    }
+
+    #[test]
+    fn under_control_the_echo_of_a_command_is_the_end_of_its_watchdog() {
+        let mut driver = driver();
+        let sent = driver.frame(Say::Command(Codes { position: 0x1234, kd: 9, ..Codes::default() }));
+        let echo = khz_wire::cubemars::frame(MOTION_REPLIES + 1, sent.payload().try_into().unwrap());
+        assert!(matches!(driver.hear(&echo), Heard::Done { fault: CUT_OFF, .. }));
+        assert_eq!(said(&mut driver, Message::of(command::CUT_OFF)), Heard::Fault(CUT_OFF));
+        driver.frame(Say::Disable);
+        assert_eq!(said(&mut driver, Message::of(command::CUT_OFF)), Heard::Aside);
+    }
+
+    #[test]
+    fn its_status_is_asked_for_in_place_of_every_eleventh_command() {
+        let mut driver = driver();
+        let sent: Vec<_> = (0..23).map(|_| told(&mut driver, Say::Command(Codes::default()))).collect();
+        let asked: Vec<_> = (0..23).filter(|&at| sent[at] == command::STATUS).collect();
+        assert_eq!(asked, [1, 12]);
+        let status = Status { celsius: 40, released: true, volts: 48.0, errors: 0x1004 };
+        let Heard::Done { output: Output::On, fault, .. } = said(&mut driver, status.to_message()) else {
+            panic!()
+        };
+        assert_eq!((fault.code, fault.text), (0x1004, "low voltage"));
+    }
+
+    #[test]
+    fn a_clock_that_is_another_is_that_of_a_motor_that_has_restarted() {
+        let mut driver = driver();
+        let mut clock = |sent_ms: i64, told_ms| {
+            driver.sent(sent_ms * 1_000_000);
+            let Heard::Register { mark: Some(0), changed, .. } =
+                said(&mut driver, Message::with(command::RUNTIME, told_ms))
+            else {
+                panic!()
+            };
+            changed
+        };
+        assert!(!clock(0, 70_000) && !clock(1000, 71_002) && !clock(2000, 71_900));
+        assert!(clock(3000, 1200) && clock(3000, 73_300), "earlier and later");
+    }
+
+    #[test]
+    fn a_brake_that_moves_is_starting_and_its_late_answer_is_no_answer_to_another_command() {
+        let mut driver = driver();
+        driver.frame(Say::Enable);
+        driver.frame(Say::Command(Codes::default()));
+        let rest =
+            State { id: 1, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, temperature: None, error: 0 };
+        let rest = khz_wire::cubemars::frame(MOTION_REPLIES + 1, rest.to_bytes());
+        assert!(matches!(driver.hear(&rest), Heard::State(Said { output: Output::Starting, .. })));
+        let released = said(&mut driver, Message::of(command::RELEASE));
+        assert_eq!(released, Heard::Done { output: Output::On, fault: Fault::NONE, newest: false });
+        assert!(matches!(driver.hear(&rest), Heard::State(Said { output: Output::AsTold, .. })));
+        // Told to be off, it moves.
+        driver.frame(Say::Disable);
+        assert!(matches!(driver.hear(&rest), Heard::State(Said { output: Output::On, .. })));
+    }
+
+    #[test]
+    fn what_the_file_says_decides_what_codes_mean_and_nothing_is_guessed() {
+        let torque = |protocol: Protocol, model: Model| protocol.torque(model);
+        assert_eq!(torque(Protocol::Old, Model::X6), Some(24.0));
+        assert_eq!(torque(Protocol::V44, Model::X6), Some(60.0));
+        assert_eq!(torque(Protocol::V44, Model::X8), Some(129.0));
+        assert_eq!(torque(Protocol::V44, Model::X10), None);
+        assert_eq!([rmd::V44 - 1, rmd::V44].map(Protocol::of), [Protocol::Old, Protocol::V44]);
     }
 }
