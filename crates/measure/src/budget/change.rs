@@ -245,6 +245,7 @@ static IDEAS: &[Idea] = &[
     ("twice as many buses", |p| p.set_buses(2 * p.lines.len())),
     ("servos that answer twice as fast", |p| {
         p.lines.iter_mut().for_each(|line| line.turnaround_ns /= 2);
+        p.each_exchange(|exchange| exchange.delay_ns /= 2);
     }),
     ("commands and replies half as long", |p| {
         p.each_exchange(|exchange| {

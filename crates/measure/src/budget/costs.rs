@@ -243,6 +243,10 @@ impl Inputs {
                 us(self.arrival_ns)
             ));
         }
+        let exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
+        if let Some(ns) = exchanges.map(|exchange| exchange.delay_ns).max().filter(|ns| *ns > 0) {
+            said.push(format!("motors take {} more to answer, as the robot file says", us(ns)));
+        }
         if plan.lines.iter().any(|line| line.adapter_ns > 0) {
             said.push(format!("the adapter adds {} each way", us(self.adapter_ns)));
         }

@@ -185,7 +185,7 @@ impl TickPlan {
     fn turnaround_ns(&self, line: &Line, exchange: &Exchange) -> i64 {
         match line.medium {
             Medium::Instant => 0,
-            _ => line.turnaround_ns + (exchange.spread_ns as f64 * self.lateness) as i64,
+            _ => line.turnaround_ns + exchange.delay_ns + (exchange.spread_ns as f64 * self.lateness) as i64,
         }
     }
 

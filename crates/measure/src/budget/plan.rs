@@ -74,6 +74,8 @@ pub struct Exchange {
     pub command: Frame,
     /// Its reply.
     pub reply: Frame,
+    /// How much later than the turnaround of its bus it answers, ns.
+    pub delay_ns: i64,
     /// By how much its replies differ in when they come, ns.
     pub spread_ns: i64,
     /// How long it may take to answer the frame that switches it on, if that is longer, ns.
@@ -167,6 +169,7 @@ impl TickPlan {
                     name: servo.name.clone(),
                     command,
                     reply,
+                    delay_ns: settings.reply_delay_ns(),
                     spread_ns: settings.reply_spread_ns(),
                     switching_ns: settings.switching_ns(),
                 }
