@@ -228,6 +228,7 @@ fn what_is_predicted_to_fit_comes_under_control() {
         "family = \"robstride\"\nrobstride = { model = \"RS02\" }",
         "family = \"cubemars\"\ncubemars = { model = \"AK80-9\", unwatched = true, kp = 30, kd = 1 }",
         "family = \"damiao\"\ndamiao = { model = \"4310\" }",
+        "family = \"rmd\"\nrmd = { model = \"X8\", protocol = \"V4.4\", reply_delay_us = 100 }",
     ] {
         for (servos, rate_hz) in
             (1..=3).flat_map(|servos| (9..=30).map(move |step| (servos, 100.0 * f64::from(step))))
