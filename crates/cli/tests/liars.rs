@@ -42,6 +42,11 @@ const CUBEMARS: Stand = Stand {
     ..DAMIAO
 };
 
+const RMD: Stand = Stand {
+    servo: "family = \"rmd\"\nrmd = { model = \"X8\", protocol = \"V4.4\", kp = 30, kd = 1 }\n",
+    ..DAMIAO
+};
+
 impl Stand {
     /// The robot file; lenient in what a busy machine may do, in nothing that a servo may do.
     fn robot(&self, link: &str) -> String {
@@ -106,7 +111,7 @@ impl Stand {
 
 #[test]
 fn an_honest_servo_of_every_family_is_driven() {
-    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS] {
+    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS, RMD] {
         stand.bears("slow=100");
     }
 }
@@ -116,7 +121,7 @@ fn a_servo_that_answers_twice_is_found() {
     for stand in [FDCANUSB, UDP] {
         stand.finds("twice", "two replies to one query");
     }
-    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS] {
+    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS, RMD] {
         stand.finds("twice", "answers more than it is asked");
     }
 }
@@ -126,7 +131,7 @@ fn a_servo_whose_values_are_no_numbers_is_found() {
     for stand in [FDCANUSB, UDP] {
         stand.finds("lying", "not a number");
     }
-    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS] {
+    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS, RMD] {
         stand.finds("lying", "beyond what its replies carry");
     }
 }
@@ -145,7 +150,7 @@ fn a_servo_in_another_mode_than_commanded_is_found() {
 
 #[test]
 fn a_servo_that_stays_on_ends_in_no_success() {
-    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE] {
+    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, RMD] {
         // Seen on, or not heard: a machine that is busy may miss the replies.
         stand.finds("stays_on", "cut its power");
     }
@@ -153,7 +158,7 @@ fn a_servo_that_stays_on_ends_in_no_success() {
 
 #[test]
 fn a_position_that_jumps_is_found() {
-    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS] {
+    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS, RMD] {
         stand.finds("jump=0.6", "jumped");
     }
 }
