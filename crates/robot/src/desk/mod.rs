@@ -46,7 +46,7 @@ pub enum DeskError {
     /// Nobody knows what is on the bus, and it cannot carry the question to the servos that are asked first.
     #[error(
         "bus {bus}: this link carries classic CAN only, and queries of {family} servos are CAN-FD: nothing was sent. Give the family \
-         of its servos: `--family robstride`, `--family damiao` or `--family cubemars` (which switches each CubeMars off), or a robot \
+         of its servos: `--family robstride`, `--family damiao`, `--family rmd` or `--family cubemars` (which switches each CubeMars off), or a robot \
          file. For moteus servos set the interface up for CAN-FD, or give the data bit rate (slcan:PATH,data=5000000, or \
          `data_bit_rate` in a robot file)"
     )]
@@ -574,11 +574,21 @@ impl Desk {
             self.collect(ask.quiet_ns, |_, _| false);
             return Ok(Answer { id: servo.servo.id, ..Answer::default() });
         }
-        let mut answer = None;
-        self.collect(timeout_ns, |from, received| {
+        let (mut answer, mut came_back) = (None, false);
+        let mut look = |from, received: Received| {
             answer = (ask.read)(&received.frame).filter(|_| from == servo.bus);
-            answer.is_some()
-        });
+            came_back = from == servo.bus && received.frame.payload() == ask.frame.payload();
+            answer.is_some() || came_back
+        };
+        self.collect(timeout_ns, &mut look);
+        // One that sends back what it was told, and that is no answer, has not carried it out.
+        if answer.is_none() && came_back {
+            self.request_by(servo.bus, &ask.request(), now_ns().saturating_add(timeout_ns))?;
+            self.collect(timeout_ns, |from, received| {
+                answer = (ask.read)(&received.frame).filter(|_| from == servo.bus);
+                answer.is_some()
+            });
+        }
         answer.ok_or_else(|| DeskError::NoReply {
             servo: format!("{} (id {} on bus {})", servo.name, servo.servo.id, self.name(servo.bus)),
             timeout_s: timeout_ns as f64 * 1e-9,

@@ -40,7 +40,11 @@ impl ByHand for Settings {
             answer.identity.serial = Some(ready::model_name(told, told.index < b' '));
             answer
         });
+        // One whose watchdog has acted sends the first request back as it is: it is there.
+        let is_there =
+            self.ask(id, Message::of(command::STATUS), move |_| Answer { id, ..Answer::default() });
         vec![
+            is_there,
             self.status(id),
             self.read(id, VERSION),
             name,
@@ -133,7 +137,8 @@ impl ByHand for Settings {
 
     /// The zero counts from the next start on, so the motor is restarted.
     fn set_zero(&self, id: u8) -> Result<Vec<Ask>, String> {
-        let zero = judged(self.angle(id, &Mounting::default()), |answer| {
+        // To a degree; an angle of 0 would look like a request that came back.
+        let zero = judged(self.measures(id, &Mounting::default()), |answer| {
             answer.position.filter(|position| position.abs() > ZERO).map(not_zero)
         });
         let here = self.ask(id, Message::of(command::ZERO_HERE), move |_| Answer { id, ..Answer::default() });
@@ -251,12 +256,14 @@ impl Settings {
         })
     }
 
-    /// Its velocity, in whole degrees a second.
+    /// Velocity and angle, in whole degrees.
     fn measures(&self, id: u8, mounting: &Mounting) -> Ask {
-        let sign = mounting.sign;
+        let mounting = *mounting;
         self.measured(id, command::MOTION, move |told| {
-            let speed = f64::from(Motion::parse(told).speed).to_radians();
-            Answer { id, velocity: Some(sign * speed), ..Answer::default() }
+            let told = Motion::parse(told);
+            let [position, speed] = [told.angle, told.speed].map(|degrees| f64::from(degrees).to_radians());
+            let (position, velocity) = (Some(mounting.to_joint(position)), Some(mounting.sign * speed));
+            Answer { id, position, velocity, ..Answer::default() }
         })
     }
 
