@@ -3,11 +3,12 @@
 use crate::mit::{Outcome, Scripted, once_at, run_on, run_robot};
 use khz_emu::rmd::Setup;
 use khz_emu::{FamilyConfig, Injection, World};
+use khz_file::RobotConfig;
+use khz_loop::Doing;
+use khz_loop::ready::NotReady;
+use khz_loop::supervisor::Phase;
+use khz_loop::time::{Time, VirtualTime};
 use khz_robot::assemble;
-use khz_robot::ready::NotReady;
-use khz_robot::supervisor::Phase;
-use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{Doing, RobotConfig};
 use khz_wire::rmd::{self, Message, command};
 use std::sync::{Arc, Mutex};
 
