@@ -202,9 +202,6 @@ const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
 const EXCEPTIONS: &[Exception] = &[
     Exception { file: "crates/measure/src/budget/costs.rs", what: "khz_wire::rs485", until: SIZES },
     Exception { file: "crates/measure/src/budget/lines.rs", what: "khz_wire::udp", until: SIZES },
-    Exception { file: "crates/drill/src/plant.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/drill/src/plant.rs", what: "khz_wire::Register", until: FAMILIES },
-    Exception { file: "crates/drill/src/plant.rs", what: "khz_wire::subframe", until: FAMILIES },
     Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Mode", until: FAMILIES },
     Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Register", until: FAMILIES },
 ];
