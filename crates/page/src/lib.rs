@@ -35,7 +35,7 @@ pub use gantt::{Bar, Gantt};
 use markup::duration_unit;
 pub use markup::{Text, calendar, duration, for_shell, grouped, number, quantity};
 pub use measured::Measured;
-pub use page::{Block, NUMBERS, PALETTE, Page, SKELETON, Section};
+pub use page::{Block, CHART, CHART_STYLE, NUMBERS, PALETTE, Page, SKELETON, Section};
 pub use plot::{Axis, Plot, Stroke};
 pub use ranges::Ranges;
 pub use robot::Robot;

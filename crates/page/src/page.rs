@@ -65,13 +65,22 @@ blocks!(Figures: Vec<Figure>, Plot: Plot, Grid: Vec<Plot>, Gantt: Gantt, Ranges:
 
 /// The colours of all pages, light and dark: CSS.
 pub const PALETTE: &str = include_str!("assets/colours.css");
-/// How all pages write numbers and choose the marks of an axis: JavaScript, the first of a page.
+/// How all pages write numbers, choose the marks of an axis, and size and colour what they draw: JavaScript, the first of a page.
 pub const NUMBERS: &str = include_str!("assets/shared.js");
+/// What draws a chart, and has it read and zoomed, after [`NUMBERS`]: JavaScript.
+pub const CHART: &str = include_str!("assets/chart.js");
+/// What a chart looks like beside its canvas, after [`PALETTE`]: CSS.
+pub const CHART_STYLE: &str = include_str!("assets/chart.css");
 /// The robot drawn by the angles of its joints, after [`NUMBERS`]: JavaScript.
 pub const SKELETON: &str = include_str!("assets/skeleton.js");
-const STYLE: &str = concat!(include_str!("assets/colours.css"), include_str!("assets/page.css"));
+const STYLE: &str = concat!(
+    include_str!("assets/colours.css"),
+    include_str!("assets/chart.css"),
+    include_str!("assets/page.css")
+);
 const SCRIPT: &str = concat!(
     include_str!("assets/shared.js"),
+    include_str!("assets/chart.js"),
     include_str!("assets/skeleton.js"),
     include_str!("assets/page.js")
 );

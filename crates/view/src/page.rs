@@ -24,11 +24,12 @@ use std::sync::{Arc, LazyLock};
 /// The page: one file that loads nothing.
 pub(crate) static HTML: LazyLock<String> = LazyLock::new(|| {
     let parts = [
-        ("/* style */", [khz_page::PALETTE, include_str!("assets/live.css"), "", ""]),
+        ("/* style */", [khz_page::PALETTE, khz_page::CHART_STYLE, include_str!("assets/live.css"), "", ""]),
         (
             "/* script */",
             [
                 khz_page::NUMBERS,
+                khz_page::CHART,
                 khz_page::SKELETON,
                 include_str!("assets/plots.js"),
                 include_str!("assets/live.js"),

@@ -62,3 +62,38 @@ const element = (tag, className, text) => {
   if (text !== undefined) made.textContent = text;
   return made;
 };
+
+// ---- canvases -------------------------------------------------------------------------------------------------
+
+// The sizes of canvases: to ask for them in every frame would have the page laid out in every frame.
+const sizes = new WeakMap();
+const isSized = new ResizeObserver((entries) => { for (const { target } of entries) sizes.delete(target); });
+const sizeOf = (canvas) => {
+  if (!sizes.has(canvas)) {
+    sizes.set(canvas, { width: canvas.clientWidth, height: canvas.clientHeight });
+    isSized.observe(canvas);
+  }
+  return sizes.get(canvas);
+};
+
+// Makes a canvas as sharp as the screen and returns what draws on it, or null while it has no size.
+const sized = (canvas) => {
+  const ratio = window.devicePixelRatio || 1, { width, height } = sizeOf(canvas);
+  if (!(width > 0 && height > 0)) return null;
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  return { pen, width, height };
+};
+
+// ---- colours --------------------------------------------------------------------------------------------------
+
+// Those of the page by their names, and its font, as of when they were read: to ask for them in every frame is slow.
+const inks = {};
+const readInks = () => {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["ink", "muted", "faint", "grid", "axis", "line", "card", "paper", "good", "note", "warning", "bad", "sans", ..."01234567".split("").map((n) => `c${n}`)])
+    inks[name] = style.getPropertyValue(`--${name}`).trim();
+};

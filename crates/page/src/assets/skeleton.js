@@ -1,28 +1,3 @@
-// ---- canvases -------------------------------------------------------------------------------------------------
-
-// The sizes of canvases: to ask for them in every frame would have the page laid out in every frame.
-const sizes = new WeakMap();
-const isSized = new ResizeObserver((entries) => { for (const { target } of entries) sizes.delete(target); });
-const sizeOf = (canvas) => {
-  if (!sizes.has(canvas)) {
-    sizes.set(canvas, { width: canvas.clientWidth, height: canvas.clientHeight });
-    isSized.observe(canvas);
-  }
-  return sizes.get(canvas);
-};
-
-// Makes a canvas as sharp as the screen and returns what draws on it, or null while it has no size.
-const sized = (canvas) => {
-  const ratio = window.devicePixelRatio || 1, { width, height } = sizeOf(canvas);
-  if (!(width > 0 && height > 0)) return null;
-  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
-  const pen = canvas.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
-  return { pen, width, height };
-};
-
 // ---- rotations: unit quaternions w, x, y, z -------------------------------------------------------------------
 
 const turned = ([w, x, y, z], [a, b, c]) => {
@@ -132,8 +107,8 @@ class Skeleton {
     return found;
   }
 
-  // `measured` and `commanded` give the angle of a servo's joint, `attitude` is a quaternion or null, `ink` gives colours.
-  draw(measured, commanded, attitude, ink) {
+  // `measured` and `commanded` give the angle of a servo's joint, `attitude` is a quaternion or null.
+  draw(measured, commanded, attitude) {
     const found = sized(this.canvas);
     if (!found) return;
     const { pen, width, height } = found, { floats } = this.shape;
@@ -145,11 +120,11 @@ class Skeleton {
     const ground = floats ? (real ? lowest(real) : -this.reach) : Math.min(0, lowest(this.pose(() => 0)));
     const aim = floats ? [0, 0, ground + this.reach * 0.42] : this.middle;
     const camera = this.camera(width, height, aim);
-    pen.font = `12px ${ink("sans")}`;
-    this.drawGround(pen, camera, ground, ink);
-    if (real) this.drawBodies(pen, camera, real, ink);
-    if (wanted) this.drawWanted(pen, camera, wanted, ink);
-    Object.assign(pen, { textAlign: "right", textBaseline: "top", fillStyle: ink("muted") });
+    pen.font = `12px ${inks.sans}`;
+    this.drawGround(pen, camera, ground);
+    if (real) this.drawBodies(pen, camera, real);
+    if (wanted) this.drawWanted(pen, camera, wanted);
+    Object.assign(pen, { textAlign: "right", textBaseline: "top", fillStyle: inks.muted });
     if (tilt || !real) pen.fillText(real ? anglesText(tilt) : "angles unknown", width - 8, 8);
   }
 
@@ -164,10 +139,10 @@ class Skeleton {
     };
   }
 
-  drawGround(pen, camera, ground, ink) {
+  drawGround(pen, camera, ground) {
     const step = linearTicks(0, this.reach, 3).at(1) ?? this.reach, half = 4 * step;
     const rule = (from, to) => { pen.moveTo(...camera(from).slice(0, 2)); pen.lineTo(...camera(to).slice(0, 2)); };
-    pen.strokeStyle = ink("line");
+    pen.strokeStyle = inks.line;
     pen.lineWidth = 1;
     pen.beginPath();
     for (let i = -4; i <= 4; i++) {
@@ -175,12 +150,12 @@ class Skeleton {
       rule([-half, i * step, ground], [half, i * step, ground]);
     }
     pen.stroke();
-    Object.assign(pen, { fillStyle: ink("muted"), textAlign: "left", textBaseline: "top" });
+    Object.assign(pen, { fillStyle: inks.muted, textAlign: "left", textBaseline: "top" });
     pen.fillText(`grid ${trimmed(step, 3)} m`, 8, 8);
     if (!this.shape.floats) return;
     // Where its front is.
     const tip = [this.reach * 1.25, 0, ground], sides = [0.07, -0.07].map((y) => [this.reach * 1.12, y * this.reach, ground]);
-    pen.strokeStyle = ink("muted");
+    pen.strokeStyle = inks.muted;
     pen.lineWidth = 1.5;
     pen.beginPath();
     rule([this.reach * 0.95, 0, ground], tip);
@@ -189,14 +164,14 @@ class Skeleton {
   }
 
   // What is far away first; a rim in the colour of the paper tells what is in front of what.
-  drawBodies(pen, camera, pose, ink) {
+  drawBodies(pen, camera, pose) {
     const seen = pose.map(({ from, to, radius }) => ({ a: camera(from), b: camera(to), radius }));
     seen.sort((one, other) => one.a[2] + one.b[2] - other.a[2] - other.b[2]);
     pen.lineCap = "round";
     for (const { a, b, radius } of seen) {
       const wide = Math.max(2, radius * (a[3] + b[3]));
       for (const [colour, more] of [["card", 2.5], ["c0", 0]]) {
-        pen.strokeStyle = ink(colour);
+        pen.strokeStyle = inks[colour];
         pen.lineWidth = wide + more;
         pen.beginPath();
         pen.moveTo(a[0], a[1]);
@@ -207,8 +182,8 @@ class Skeleton {
     pen.lineCap = "butt";
   }
 
-  drawWanted(pen, camera, pose, ink) {
-    pen.strokeStyle = ink("c1");
+  drawWanted(pen, camera, pose) {
+    pen.strokeStyle = inks.c1;
     pen.lineWidth = 1.75;
     pen.setLineDash([5, 3]);
     pen.beginPath();

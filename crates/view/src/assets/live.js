@@ -461,9 +461,9 @@
     return made;
   };
 
-  const line = (name, signal, colour, dashed = false) => ({ name, signal, colour, dashed });
+  const line = (name, signal, colour, stroke = "solid") => ({ name, signal, colour, stroke });
   // Which line is which, once for all plots of a section.
-  const legend = (lines) => keysOf(lines.map(([name, , colour, dashed]) => ({ name, colour, dashed })));
+  const legend = (lines) => lines.map(([name, signal, colour, stroke]) => keyOf(line(name, signal, colour, stroke)));
   const plotsOf = new Map();
 
   // Replaces the plots of a place.
@@ -526,10 +526,10 @@
   // ---- servos
 
   const QUANTITIES = {
-    position: { unit: "rad", of: (joint) => [["measured", `servo.${joint}.position`, 0], ["command", `command.${joint}.position`, 1, true]] },
+    position: { unit: "rad", of: (joint) => [["measured", `servo.${joint}.position`, 0], ["command", `command.${joint}.position`, 1, "dashed"]] },
     error: { unit: "rad", of: (joint) => [["command − measured", `error.${joint}`, 3]] },
-    velocity: { unit: "rad/s", of: (joint) => [["measured", `servo.${joint}.velocity`, 0], ["command", `command.${joint}.velocity`, 1, true]] },
-    torque: { unit: "N·m", of: (joint) => [["measured", `servo.${joint}.torque`, 0], ["command", `command.${joint}.torque`, 1, true]] },
+    velocity: { unit: "rad/s", of: (joint) => [["measured", `servo.${joint}.velocity`, 0], ["command", `command.${joint}.velocity`, 1, "dashed"]] },
+    torque: { unit: "N·m", of: (joint) => [["measured", `servo.${joint}.torque`, 0], ["command", `command.${joint}.torque`, 1, "dashed"]] },
     temperature: { unit: "°C", of: (joint) => [["temperature", `servo.${joint}.temperature`, 7]] },
     voltage: { unit: "V", of: (joint) => [["voltage", `servo.${joint}.voltage`, 4]] },
     "reply age": { unit: "us", of: (joint) => [["age", `servo.${joint}.age_us`, 2]] },
@@ -550,7 +550,7 @@
     always.push(...[...joints.values()].flat().filter((id) => id !== undefined), ...(robot.quaternion ?? []));
     const made = section("Robot", "robot"), box = element("div", "robot");
     box.append(skeleton.canvas);
-    made.firstChild.append(...legend([["measured", "", 0], ["command", "", 1, true]]), element("span", "hint", "at the pointer's time, else the newest; drag to turn"));
+    made.firstChild.append(...legend([["measured", "", 0], ["command", "", 1, "dashed"]]), element("span", "hint", "at the pointer's time, else the newest; drag to turn"));
     made.append(box);
     isShown.observe(skeleton.canvas);
   };
@@ -560,7 +560,7 @@
     const at = host.pointed ?? host.view()[1], level = host.level();
     const value = (id) => id === undefined ? NaN : host.history.valueAt(id, at, level);
     const [measured, commanded] = [0, 1].map((which) => (joint) => value(robot.joints.get(joint)[which]));
-    robot.skeleton.draw(measured, commanded, robot.quaternion?.map(value), (name) => inks[name]);
+    robot.skeleton.draw(measured, commanded, robot.quaternion?.map(value));
   };
 
   const buildServos = () => {
@@ -577,7 +577,7 @@
         title: joint,
         unit,
         keyed: false,
-        lines: of(joint).flatMap(([name, path, colour, dashed]) => signalOf.has(path) ? [line(name, signalOf.get(path).id, colour, dashed)] : []),
+        lines: of(joint).flatMap(([name, path, colour, stroke]) => signalOf.has(path) ? [line(name, signalOf.get(path).id, colour, stroke)] : []),
       })));
     };
     const available = Object.entries(QUANTITIES).filter(([, { of }]) => joints.some((joint) => signalOf.has(of(joint)[0][1])));
@@ -677,10 +677,10 @@
 
   // Marks in the plots, and rows of a table, the newest first.
   const listed = (list) => {
-    host.late = lists.late.map((late) => ({ at_us: late.at_us, level: "bad", label: `tick ${late.tick} was ${spoken(late.excess_ns, "ns", 3)} late: ${late.cause}` }));
+    host.late = lists.late.map((late) => ({ x: late.at_us, level: "bad", label: `tick ${late.tick} was ${spoken(late.excess_ns, "ns", 3)} late: ${late.cause}` }));
     host.marks = [
-      ...lists.events.map((event) => ({ at_us: event.at_us, level: event.is_trouble ? "bad" : "note", label: `${event.from} → ${event.to}: ${event.cause}` })),
-      ...lists.changes.map((change) => ({ at_us: change.at_us, level: "warning", label: `${change.name} = ${trimmed(change.value, 6)}` })),
+      ...lists.events.map((event) => ({ x: event.at_us, level: event.is_trouble ? "bad" : "note", label: `${event.from} → ${event.to}: ${event.cause}` })),
+      ...lists.changes.map((change) => ({ x: change.at_us, level: "warning", label: `${change.name} = ${trimmed(change.value, 6)}` })),
     ];
     const shown = tables[list];
     if (!shown) return;
