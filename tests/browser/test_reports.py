@@ -105,6 +105,34 @@ def test_the_keyboard_zooms_too(visit: Visit, samples: pathlib.Path) -> None:
     assert view(figure) == whole
 
 
+def test_two_fingers_zoom_and_one_moves(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html", viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    figure = plot(page, "Cycle time")
+    figure.locator("canvas").scroll_into_view_if_needed()
+    box = figure.locator("canvas").bounding_box()
+    assert box is not None
+    fingers = page.context.new_cdp_session(page)
+
+    def touch(kind: str, *places: float) -> None:
+        points = [{"x": box["x"] + x, "y": box["y"] + 80, "id": finger} for finger, x in enumerate(places)]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    whole = view(figure)
+    touch("touchStart", 150)
+    touch("touchStart", 150, 210)
+    for moved in range(0, 60, 10):
+        touch("touchMove", 150 - moved, 210 + moved)
+    touch("touchEnd")
+    low, high = view(figure)
+    assert whole[0] < low < high < whole[1]
+    touch("touchStart", 150)
+    for moved in range(0, 60, 10):
+        touch("touchMove", 150 - moved)
+    touch("touchEnd")
+    later, end = view(figure)
+    assert later > low and abs((end - later) - (high - low)) < 1e-6
+
+
 def test_a_drag_of_nothing_and_one_beyond_the_edge_are_harmless(visit: Visit, samples: pathlib.Path) -> None:
     page = visit(samples / "run.html")
     figure = plot(page, "Cycle time")
