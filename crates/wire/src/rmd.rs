@@ -31,7 +31,7 @@ pub const MOTION_REPLIES: u32 = 0x500;
 
 /// First bytes of messages.
 pub mod command {
-    /// Sets something by its [`Message::index`]; see [`super::function`].
+    /// Sets something by its [`super::Message::index`]; see [`super::function`].
     pub const FUNCTION: u8 = 0x20;
     /// Reads a gain by its index, a float (from protocol V4.2 on).
     pub const READ_GAIN: u8 = 0x30;

@@ -318,7 +318,7 @@ fn remedy(cause: &str) -> Option<&'static str> {
     const FAILED: &str = "see what it printed";
     const COMMAND: &str = "see the commands in the report, and correct the controller";
     const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
-    const REMEDIES: [(&str, &str); 40] = [
+    const REMEDIES: [(&str, &str); 41] = [
         ("may still be on", CUT_POWER),
         ("the servo is still on", CUT_POWER),
         ("position jumped", SERVO),
@@ -334,6 +334,7 @@ fn remedy(cause: &str) -> Option<&'static str> {
         ("overran", DOCTOR),
         ("overruns in a row", DOCTOR),
         ("heartbeat", "check the operator's connection"),
+        ("answers more than it is asked", SCAN),
         ("servo fault", SERVO),
         (WATCHDOG, SERVO),
         ("the servo restarted", SERVO),
@@ -352,7 +353,7 @@ fn remedy(cause: &str) -> Option<&'static str> {
         ("the controller failed", FAILED),
         ("the controller panicked", FAILED),
         ("the controller took too long", CONTROLLER),
-        ("IMU", "check the IMU's power and connection"),
+        ("IMU", "check the IMU's power and connection, and with `khz check FILE` that its reading fits the deadline"),
         ("the body leans", "see the IMU in the report"),
         ("a command is", COMMAND),
         ("a torque on a joint", COMMAND),
