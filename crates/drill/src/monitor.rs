@@ -39,6 +39,9 @@ pub const GAINS: f64 = 2.0;
 const UNLIMITED_GAINS: f64 = 1.5;
 /// A joint that was pushed, by somebody or by the ground, swings back so many times faster.
 const THROWN: f64 = 1.5;
+/// In a slow loop a joint is so many times faster whose controller's parameters were moved: its target goes on in another way from one
+/// large step to the next (seen: 1.006).
+const MOVED: f64 = 1.1;
 /// The torque of a servo without its own limit, N·m: the emulated motor's at 100 A, behind its gear.
 const UNLIMITED: f64 = 33.0;
 /// The greatest torque with which a servo damps (`servo.timeout_max_torque_Nm` from the factory), N·m.
@@ -88,7 +91,13 @@ impl Drive {
         let steps = (SMOOTH_HZ * period_s).max(1.0).sqrt();
         let is_pushed = scenario.faults().any(|fault| matches!(fault, Fault::Pushed(..)));
         let is_thrown = is_pushed || scenario.falls(robot);
-        let swings = if is_thrown { steps * THROWN } else { steps };
+        let is_moved = scenario.rate_hz < SMOOTH_HZ
+            && scenario.faults().any(|fault| matches!(fault, Fault::ParametersMoved(..)));
+        let swings = match () {
+            () if is_thrown => steps * THROWN,
+            () if is_moved => steps * MOVED,
+            () => steps,
+        };
         let carried_s = if is_pushed && !scenario.style.follows_targets() { answer_s } else { 0.0 };
         Self { answer_s, gains_s, carried_s, swings, rings: scenario.rings(robot) }
     }

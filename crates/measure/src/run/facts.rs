@@ -353,7 +353,10 @@ fn remedy(cause: &str) -> Option<&'static str> {
         ("the controller failed", FAILED),
         ("the controller panicked", FAILED),
         ("the controller took too long", CONTROLLER),
-        ("IMU", "check the IMU's power and connection, and with `khz check FILE` that its reading fits the deadline"),
+        (
+            "IMU",
+            "check the IMU's power and connection, and with `khz check FILE` that its reading fits the deadline",
+        ),
         ("the body leans", "see the IMU in the report"),
         ("a command is", COMMAND),
         ("a torque on a joint", COMMAND),
