@@ -488,9 +488,9 @@ fn ended(
 ) -> (String, bool) {
     let tally = &outcome.stats.tally;
     let (mut end, ended_well) = ending(events, tally.controlled().ticks, lack.clone());
-    let of_bus: Vec<_> = servos.iter().map(|servo| (&*servo.name, &*servo.bus)).collect();
-    end = missing::together(end, trouble(events), tally, &of_bus);
     if !ended_well {
+        let of_bus: Vec<_> = servos.iter().map(|servo| (&*servo.name, &*servo.bus)).collect();
+        end = missing::together(end, trouble(events), tally, &of_bus);
         let lost = missing::lost(config, &outcome.machine);
         let (of_robot, of_run) = ((&config.buses[..], &lost[..]), (events, servos));
         end = missing::named(&end, lack.as_deref(), of_run, of_robot, fits_not(config));

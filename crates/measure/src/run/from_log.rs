@@ -317,7 +317,7 @@ impl Replay {
         }
         let quiet = after_miss.min(u32::saturating_sub(not_fresh, missed));
         self.tally.kept_quiet(quiet.into());
-        // Some may have been asked nothing, and the log does not say which: it is rather those that did not reply before.
+        // The log does not say which servos were asked nothing; it is rather those that did not reply before, so the others come first.
         let may_have = |fresh_before| {
             let servos = self.servos.iter().enumerate();
             servos.filter(move |(_, servo)| {
@@ -476,7 +476,8 @@ impl Replay {
             Some(down) if all_replied => sometimes(&end, &down, &self.tally, &servos),
             Some(down) if self.tally.all().late_replies == 0 => {
                 let silent = of_bus.iter().zip(&self.servos).filter(|(_, servo)| servo.fresh == 0);
-                never_replied(&end, &down, &silent.map(|(names, _)| *names).collect::<Vec<_>>())
+                let silent: Vec<_> = silent.map(|(names, _)| *names).collect();
+                never_replied(&end, &down, &silent).unwrap_or(end)
             }
             _ => end,
         };

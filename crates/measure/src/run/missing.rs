@@ -46,16 +46,16 @@ pub(super) fn named(
 ) -> String {
     let down = trouble(events);
     let told = down.map(EventSummary::tell);
-    let is_silence = |told: &&str| told.contains(SILENT) || told.contains(LATE);
+    let silent = silent(servos);
     let mut end = end.to_owned();
     // What follows where the bus has no time for every query and reply: the replies of all servos come late, and not one is silent.
     let are_late = fits_not && servos.iter().any(|servo| servo.late > 0);
     for told in told.as_deref().into_iter().chain(lack) {
-        end = match silent(servos) {
-            Some(servos) if is_silence(&told) => end.replace(told, &format!("{SILENT} ({servos})")),
-            None if are_late && told.contains(SILENT) => late(&end, told),
-            _ if are_late => late_not_silent(&end, told),
-            _ => continue,
+        end = match never_replied(&end, told, &silent) {
+            Some(end) => end,
+            None if are_late && silent.is_empty() && told.contains(SILENT) => late(&end, told),
+            None if are_late => late_not_silent(&end, told),
+            None => continue,
         };
     }
     let its_bus = down.and_then(|down| down.bus.as_ref());
@@ -133,12 +133,10 @@ pub(super) fn remedy(end: &str) -> Option<&'static str> {
     }
 }
 
-/// The servos that never replied, by bus.
-fn silent(servos: &[ServoSummary]) -> Option<String> {
-    let silent = |servo: &&ServoSummary| servo.sent > 0 && servo.replied == 0 && servo.late == 0;
-    let silent: Vec<_> =
-        servos.iter().filter(silent).map(|servo| (servo.name.as_str(), servo.bus.as_str())).collect();
-    (!silent.is_empty()).then(|| by_bus(&silent))
+/// The servos that never replied, each with its bus.
+fn silent(servos: &[ServoSummary]) -> Vec<(&str, &str)> {
+    let silent = servos.iter().filter(|servo| servo.sent > 0 && servo.replied == 0 && servo.late == 0);
+    silent.map(|servo| (&*servo.name, &*servo.bus)).collect()
 }
 
 /// These servos, each with its bus: some of them by name.
@@ -157,12 +155,10 @@ fn by_bus(servos: &[(&str, &str)]) -> String {
     named.join("; ") + &more
 }
 
-/// How a run ended in whose log these servos never reply, none of them with a late reply that could be its.
-pub(super) fn never_replied(end: &str, told: &str, servos: &[(&str, &str)]) -> String {
-    match told.contains(SILENT) && !servos.is_empty() {
-        true => end.replace(told, &format!("{SILENT} ({})", by_bus(servos))),
-        false => end.to_owned(),
-    }
+/// How a run ended in which these servos never replied, if `told` says that of one: they all are named in its place.
+pub(super) fn never_replied(end: &str, told: &str, servos: &[(&str, &str)]) -> Option<String> {
+    let is_silence = told.contains(SILENT) || told.contains(LATE);
+    (is_silence && !servos.is_empty()).then(|| end.replace(told, &format!("{SILENT} ({})", by_bus(servos))))
 }
 
 #[cfg(test)]
