@@ -380,9 +380,8 @@ impl Run {
         let (page, figures) = ended.map_err(cannot_start)?;
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
         let summary = self.summary(&figures);
-        let raised = || self.shared.as_ref().and_then(|shared| shared.raised());
         let raises = interrupted.or_else(|| {
-            let error = raised()?;
+            let error = self.shared.as_ref()?.raised()?;
             self.explain_timeout(py, &error);
             let note = format!("the robot was brought down: {}", summary["end"].as_str().unwrap_or(""));
             let _ = error.value(py).call_method1("add_note", (note,));
