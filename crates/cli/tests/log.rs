@@ -283,7 +283,7 @@ impl Receiver {
         let command = command.args(words).args(more).stderr(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
-        // A byte at a time: what comes later is left to whoever looks at the end.
+        // A byte at a time: what comes later is left in the pipe.
         BufReader::with_capacity(1, process.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening at ").unwrap().to_owned();
         Self { process, address, log }

@@ -189,7 +189,7 @@ fn is_one_file(one: &Path, two: &Path) -> bool {
 }
 
 /// A file for what is read by others while it is written. It must not be there yet, unless `force`. Writing to it is an error once
-/// somebody has removed or truncated it.
+/// it has been removed or truncated.
 ///
 /// # Errors
 /// If it is there, or cannot be made.

@@ -1,6 +1,6 @@
 //! One robot's loop: bus cycle, supervisor, controller, and what may be asked of them, tick by tick.
 //!
-//! It knows servos and links by their traits, and no robot file: whoever assembles a robot hands it plain values.
+//! It knows servos and links by their traits, and no robot file: assembly hands it plain values.
 #![forbid(unsafe_code)]
 
 pub mod console;
