@@ -137,7 +137,14 @@ impl<T> Requirements<T> {
             })?;
             Ok((figure.clone(), limit))
         };
-        text.split(',').map(|part| one(part.trim())).collect::<Result<_, _>>().map(Self)
+        let all = text.split(',').map(|part| one(part.trim())).collect::<Result<Vec<_>, String>>()?;
+        let is_twice = |(at, (figure, _)): &(usize, &(Figure<T>, f64))| {
+            all[..*at].iter().any(|(other, _)| other.name == figure.name)
+        };
+        match all.iter().enumerate().find(is_twice) {
+            Some((_, (figure, _))) => Err(format!("`{}` is required twice: give one limit", figure.name)),
+            None => Ok(Self(all)),
+        }
     }
 
     /// Each requirement and what was measured.
@@ -301,9 +308,17 @@ mod tests {
             error("wake_p99=100"),
             "`wake_p99=100` has no limit that can be read: write `wake_p99=100us`"
         );
-        for bad in
-            ["", "rate", "rate=", "rate=nan", "rate=-1", "lost_share=1", "missed=0.5", "rate=1,,missed=0"]
-        {
+        for bad in [
+            "",
+            "rate",
+            "rate=",
+            "rate=nan",
+            "rate=-1",
+            "lost_share=1",
+            "missed=0.5",
+            "rate=1,,missed=0",
+            "rate=1,rate=2",
+        ] {
             assert!(!error(bad).is_empty(), "{bad}");
         }
         assert!(
