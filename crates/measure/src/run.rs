@@ -405,23 +405,19 @@ impl RunSummary {
     /// The verdict. `unread`: what of the log could not be read.
     fn judged(&self, unread: &[String]) -> Verdict {
         let warned = warned(&self.events, &self.facts.late, self.period_ns());
-        let dropped =
-            (self.log_dropped > 0).then(|| format!("{} samples were not recorded.", self.log_dropped));
+        let dropped = (self.log_dropped > 0)
+            .then(|| format!("{} samples were not recorded.", grouped(self.log_dropped)));
         let damaged = unread
             .iter()
             .map(|damage| format!("The plots do not show what follows in a damaged log: {damage}."));
         let lossy = self.sinks.iter().skip(1).filter(|sink| sink.lost > 0 || sink.error.is_some());
         let lossy = lossy.map(|sink| {
             let why = sink.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
-            format!("The sink {} lost {} samples{why}.", sink.name, sink.lost)
+            format!("The sink {} lost {} samples{why}.", sink.name, grouped(sink.lost))
         });
-        let warnings = warned
-            .into_iter()
-            .chain(dropped)
-            .chain(lossy)
-            .chain(self.log_error.as_ref().map(|error| format!("The log is incomplete: {error}.")))
-            .chain(damaged);
-        judge(&Facts { warnings: warnings.collect(), ..self.facts.clone() })
+        let incomplete = self.log_error.as_ref().map(|error| format!("The log is incomplete: {error}."));
+        let unknown = dropped.into_iter().chain(lossy).chain(incomplete).chain(damaged).collect();
+        judge(&Facts { warnings: warned.into_iter().collect(), unknown, ..self.facts.clone() })
     }
 }
 

@@ -498,6 +498,36 @@ pub struct Known {
     pub schema: fn() -> Type,
 }
 
+impl Known {
+    /// The first field of a log's record that this version does not know, or knows as something else: the log is of a newer version, or
+    /// its schema, which no checksum guards, is damaged. Allocates.
+    #[must_use]
+    pub fn unknown_in(&self, ty: &Type) -> Option<String> {
+        let Type::Object(fields) = ty else { return Some(String::new()) };
+        let Some(_) = self.key else { return self.unknown_of(fields).map(str::to_owned) };
+        fields.iter().find_map(|servo| match &servo.ty {
+            Type::Object(fields) => Some(format!("{}.{}", servo.name, self.unknown_of(fields)?)),
+            _ => Some(servo.name.clone()),
+        })
+    }
+
+    fn unknown_of<'a>(&self, fields: &'a [Field]) -> Option<&'a str> {
+        let ours = (self.schema)();
+        fields.iter().find(|field| !is_known(field, &ours)).map(|field| field.name.as_str())
+    }
+}
+
+/// Whether a record has such a field. What the values of an enum are called is its writer's.
+fn is_known(field: &Field, ours: &Type) -> bool {
+    let Type::Object(ours) = ours else { return false };
+    let place = Tick::place(&field.name).filter(|_| ours.len() == Tick::FIELDS.len());
+    let same = ours.iter().position(|ours| ours.name == field.name).or(place).and_then(|at| ours.get(at));
+    same.is_some_and(|same| match (&field.ty, &same.ty) {
+        (Type::Enum { of, .. }, Type::Enum { of: ours, .. }) => of == ours,
+        (ty, ours) => ty.to_bytes() == ours.to_bytes(),
+    })
+}
+
 /// Every record that a run has.
 pub const KNOWN: [Known; 9] = [
     Known { name: "tick", key: None, schema: Tick::schema },
@@ -519,7 +549,7 @@ pub fn per_servo<'a>(servos: impl IntoIterator<Item = (&'a str, Type)>) -> Type 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_tlog::Value;
+    use khz_tlog::{Value, Width};
 
     #[test]
     fn every_physical_quantity_of_a_run_has_its_unit() {
@@ -548,6 +578,30 @@ mod tests {
         let mut tick = Tick::UNKNOWN;
         tick.read(&Value::read(&old, &[3, 8, 7]).unwrap_or(Value::Null));
         assert_eq!((tick.unexpected, tick.loop_compute_ns, tick.number, tick.controlled), (3, 4, 7, true));
+    }
+
+    /// One changed bit in a name made every reply one that was not missed, and the verdict good.
+    #[test]
+    fn a_field_that_no_version_has_is_found() {
+        let changed = |record: usize, from: &str, to: &str| {
+            let known = &KNOWN[record];
+            let schema = (known.schema)();
+            let schema = if known.key.is_some() { per_servo([("hip", schema)]) } else { schema };
+            let bytes = schema.to_bytes();
+            let at = bytes.windows(from.len()).position(|window| window == from.as_bytes());
+            let mut damaged = bytes.clone();
+            let at = at.unwrap_or_else(|| panic!("{from}"));
+            damaged[at..at + to.len()].copy_from_slice(to.as_bytes());
+            known.unknown_in(&Type::decode(&damaged).unwrap_or(Type::Null))
+        };
+        assert_eq!(changed(0, "missed", "misqed").as_deref(), Some("misqed"));
+        assert_eq!(changed(1, "fresh", "frexh").as_deref(), Some("hip.frexh"));
+        assert_eq!(changed(4, "trouble", "troubld").as_deref(), Some("troubld"));
+        assert_eq!(changed(0, "skipped", "skipped"), None);
+        let renamed = Type::object([("foreign", Type::Uint(Width::Four))]);
+        assert_eq!(KNOWN[0].unknown_in(&renamed), None, "an older version's name");
+        let narrow = Type::object([("missed", Type::Uint(Width::Two))]);
+        assert_eq!(KNOWN[0].unknown_in(&narrow).as_deref(), Some("missed"), "another type");
     }
 
     #[test]

@@ -434,14 +434,12 @@ impl Tally {
         &self.missed_by[usize::from(controlled)]
     }
 
-    /// The servo that missed most replies without excuse, under control or outside, by its place, and how many. None if several
-    /// missed as many: it is not one of them then.
-    pub fn worst_servo(&self, controlled: bool) -> Option<(usize, u64)> {
-        let missed_by = &self.missed_by[usize::from(controlled)];
-        let most = *missed_by.iter().max()?;
-        let mut worst = missed_by.iter().enumerate().filter(|(_, missed)| most > 0 && **missed == most);
-        let (servo, _) = worst.next()?;
-        worst.next().is_none().then_some((servo, most))
+    /// The one of so many servos that missed most replies without excuse, under control or outside, by its place, and how many. None
+    /// if that is chance, as [`stands_out`] has it.
+    pub fn worst_servo(&self, controlled: bool, servos: usize) -> Option<(usize, u64)> {
+        let missed_by = self.missed_of(controlled);
+        let (servo, most) = missed_by.iter().copied().enumerate().max_by_key(|(_, missed)| *missed)?;
+        stands_out(most, missed_by.iter().sum(), 1.0 / servos.max(1) as f64).then_some((servo, most))
     }
 
     /// The worst late ticks, by number; [`LateTick::part`] is an index of [`PARTS`]. Allocates.
@@ -454,6 +452,14 @@ impl Tally {
         let parts = PARTS.iter().zip(&self.parts).filter(|(_, part)| part.count() > 0);
         parts.map(|(name, part)| SectionSummary { name: (*name).to_owned(), time: part.summary() }).collect()
     }
+}
+
+/// Whether so many of all that happened are more than chance gives to one whose share is `share`: all of them, or three standard
+/// deviations more than that share. Whom chance picks is not to be blamed.
+#[must_use]
+pub fn stands_out(count: u64, all: u64, share: f64) -> bool {
+    let usual = all as f64 * share;
+    count > 0 && (count == all || count as f64 > usual + 3.0 * (usual * (1.0 - share)).sqrt())
 }
 
 #[cfg(test)]
@@ -620,12 +626,32 @@ mod tests {
         for number in 0..500 {
             let controlled = number < 100;
             tally.count(&Tick { missed: 1, controlled, ..usual(number) }, PACE);
-            tally.missed_by(if controlled && number % 2 == 0 { 1 } else { 0 });
+            tally.missed_by(if controlled && number % 4 > 0 { 1 } else { 0 });
         }
         // All of coming down are of the first servo.
         let [outside, controlled] = &tally.missed_by;
-        assert_eq!((tally.worst_servo(true), controlled.as_slice()), (Some((0, 50)), &[50, 49][..]));
-        assert_eq!((tally.worst_servo(false), outside.as_slice()), (Some((0, 400)), &[400, 1][..]));
+        assert_eq!((tally.worst_servo(true, 2), controlled.as_slice()), (Some((1, 75)), &[24, 75][..]));
+        assert_eq!((tally.worst_servo(false, 2), outside.as_slice()), (Some((0, 401)), &[401][..]));
+    }
+
+    /// One per cent of all frames lost: the verdict named a servo, by nine replies of 16.
+    #[test]
+    fn whom_chance_picks_is_not_named() {
+        assert!(!stands_out(9, 16, 0.5) && !stands_out(0, 0, 0.5));
+        assert!(stands_out(1, 1, 0.5) && stands_out(75, 99, 0.5) && stands_out(12, 30, 1.0 / 12.0));
+        let named = |rolls: u64| {
+            let mut missed = [0_u64; 12];
+            let mut random = 88_172_645_463_325_252_u64;
+            for _ in 0..rolls {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                missed[(random >> 33) as usize % 12] += 1;
+            }
+            missed.iter().any(|count| stands_out(*count, rolls, 1.0 / 12.0))
+        };
+        let wrong = (20..2_020).filter(|rolls| named(*rolls)).count();
+        assert!(wrong < 100, "{wrong} of 2,000 even losses were blamed on one servo");
     }
 
     #[test]

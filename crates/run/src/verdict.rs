@@ -20,7 +20,7 @@ use khz_page::{Level, Verdict};
 use khz_rt::{Grade, Usage};
 use words::{
     and_more, blemishes, cause, failures, headline, late_ticks, lost, missed_replies, others, quality,
-    set_up, too_short, what,
+    set_up, too_short, what, within,
 };
 
 /// What the verdict is made of. What does not apply stays at its default.
@@ -102,8 +102,10 @@ pub struct Facts {
     pub too_short: bool,
     /// The beginning of the run is not known: it may have been under control then.
     pub begins_late: bool,
-    /// What went wrong and did not, as sentences.
+    /// What was warned of, as sentences.
     pub warnings: Vec<String>,
+    /// What of the run is not known, as sentences: whatever else is said is said without it.
+    pub unknown: Vec<String>,
     /// The robot file, which the commands in the verdict name.
     pub file: RobotFile,
 }
@@ -227,7 +229,8 @@ pub fn judge(facts: &Facts) -> Verdict {
     reasons.extend(quality(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(blemishes(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(too_short(facts).map(|reason| (Level::Warning, reason)));
-    reasons.extend(facts.warnings.iter().map(|warning| (Level::Warning, warning.clone())));
+    let said = facts.warnings.iter().chain(&facts.unknown);
+    reasons.extend(said.map(|reason| (Level::Warning, reason.clone())));
     // The worst first.
     reasons.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
     let mut verdict = Verdict {
@@ -265,18 +268,20 @@ pub fn side_by_side(each: &[(&str, Verdict)], compared: &str) -> Verdict {
     verdict.sentence(&format!("{held} of {} runs held their rate; {compared}", each.len()))
 }
 
-/// What was wrong on the buses of a run that did not hold its rate: a lost period hides none of it.
+/// What was wrong on the buses of a run that did not hold its rate, and what is not known of one that did not or that ended badly:
+/// nothing worse hides it.
 fn besides(facts: &Facts, verdict: &Verdict) -> Option<String> {
-    if verdict.held || facts.broken.is_some() || facts.periods == 0 {
+    if verdict.held {
         return None;
     }
-    let mut wrong = missed_replies(facts).map(|(_, reason)| reason).chain(blemishes(facts));
-    let first = wrong.next()?;
-    let more = wrong.count();
-    let more = and_more(more);
-    let remedy =
-        bus_remedy(facts).map_or(String::new(), |remedy| format!("; {}", facts.file.named_in(&remedy)));
-    Some(format!(" Besides, {}{more}{remedy}.", first.trim_end_matches('.')))
+    let is_of_buses = facts.broken.is_none() && facts.periods > 0;
+    let of_buses = || missed_replies(facts).map(|(_, reason)| reason).chain(blemishes(facts));
+    let of_buses: Vec<String> = if is_of_buses { of_buses().collect() } else { Vec::new() };
+    let remedy = bus_remedy(facts).filter(|_| !of_buses.is_empty());
+    let remedy = remedy.map_or(String::new(), |remedy| format!("; {}", facts.file.named_in(&remedy)));
+    let mut all = of_buses.iter().chain(&facts.unknown);
+    let first = within(all.next()?);
+    Some(format!(" Besides, {first}{}{remedy}.", and_more(all.count())))
 }
 
 /// Whether the rate was held: no period lost, and the sensor's clock within its tolerance.

@@ -10,7 +10,7 @@ use khz_page::{duration, grouped, has_percentile};
 use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
 use khz_run::costs::LateGroup;
-use khz_run::tally::{Counter, Pace, Tally};
+use khz_run::tally::{Counter, Pace, Tally, stands_out};
 use khz_run::verdict::{
     BUDGET, Broken, CONTROLLER, DOCTOR, Explained, Facts, Medium, Outside, RobotFile, SCAN, Stops, explained,
 };
@@ -60,7 +60,7 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
     let asked_for_more = config.is_none_or(|config| config.timing.policy != Policy::Other);
     let wake = tally.times.wake_latency.summary();
     let worst_servo = |controlled| {
-        let (servo, count) = tally.worst_servo(controlled)?;
+        let (servo, count) = tally.worst_servo(controlled, known.servos.len())?;
         Some((known.servos.get(servo)?.clone(), count))
     };
     let worst_bus = |controlled| worst_bus(config?, tally.missed_of(controlled));
@@ -101,10 +101,12 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
     Facts { broken: (!known.ended_well).then(|| broken(known, unlogged.corrupt, &facts)), ..facts }
 }
 
-/// Of several buses the one whose servos missed most replies, and how many.
+/// Of several buses the one whose servos missed more replies than by chance, and how many.
 fn worst_bus(config: &RobotConfig, missed: &[u64]) -> Option<(String, u64)> {
     let (bus, count) = worst_of_buses(config, missed).filter(|_| config.buses.len() > 1)?;
-    Some((config.buses[bus].name.clone(), count))
+    let servos = config.servos.iter().filter(|servo| servo.bus == bus).count();
+    let share = servos as f64 / config.servos.len() as f64;
+    stands_out(count, missed.iter().sum(), share).then(|| (config.buses[bus].name.clone(), count))
 }
 
 fn worst_of_buses(config: &RobotConfig, missed: &[u64]) -> Option<(usize, u64)> {
@@ -228,6 +230,15 @@ fn stall_of(groups: &[LateGroup], period_ns: i64, tick: u64) -> Option<i64> {
     let near =
         groups.iter().filter(|group| group.worst_tick.is_some_and(|worst| tick.wrapping_sub(worst) <= 5));
     near.filter_map(|group| group.worst_ns).max().filter(|ns| *ns >= 3 * period_ns)
+}
+
+/// Buses that went down by the events alone, and how often; a moment's outage is no event.
+pub(super) fn downs(config: &RobotConfig, events: &[EventSummary]) -> Vec<(String, u64)> {
+    let of = |bus: &BusConfig| {
+        let cause = format!("bus {} is down", bus.name);
+        (bus.name.clone(), events.iter().filter(|event| event.cause == cause).count() as u64)
+    };
+    config.buses.iter().map(of).filter(|(_, times)| *times > 0).collect()
 }
 
 /// How the supervisor tells of a stall.

@@ -1,6 +1,6 @@
 //! The page of a run from its log alone. Of a damaged log it shows what is sound, and says what is missing.
 
-use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, ending, facts, fits_not, trouble, warned};
+use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, downs, ending, facts, fits_not, trouble, warned};
 use super::missing::{late_not_silent, never_replied, sometimes, together};
 use super::over_time::{OverTime, text};
 use super::page::{Device, RunData};
@@ -186,6 +186,7 @@ impl Replay {
         let mut reader = Reader::open(File::open(path)?)?;
         reader.survey()?;
         self.know_joints(&reader);
+        self.check_schema(&reader);
         let (mut places, mut first) = (0, None);
         loop {
             let error = match reader.next() {
@@ -226,6 +227,19 @@ impl Replay {
             self.over_time = OverTime::of(servos.iter().map(|servo| servo.name.as_str()));
             self.servos = servos.iter().map(|_| Servo::default()).collect();
         }
+    }
+
+    /// What this version cannot read, it cannot judge.
+    fn check_schema(&mut self, reader: &Reader<File>) {
+        let unknown = record::KNOWN.iter().find_map(|known| {
+            let field = known.unknown_in(reader.record(known.name).ok()?.ty())?;
+            Some(format!(
+                "This version does not know the field `{}.{field}` of the log, which is of a newer one, or damaged: what is \
+                 said may be wrong.",
+                known.name
+            ))
+        });
+        self.missing.extend(unknown.filter(|unknown| !self.missing.contains(unknown)));
     }
 
     fn sample(&mut self, record: &str, time_us: Option<i64>, value: &Value<'_>) {
@@ -504,11 +518,12 @@ impl Replay {
             servos: &servos,
         };
         let warned = warned(&self.events, &self.tally.counter.late_groups(), self.known_pace().period_ns);
-        let warnings = warned.into_iter().chain(self.missing.iter().cloned()).collect();
+        let downs = self.config.as_ref().map_or_else(Vec::new, |config| downs(config, &self.events));
         Facts {
-            warnings,
+            warnings: warned.into_iter().collect(),
+            unknown: self.missing.clone(),
             begins_late,
-            ..facts(&known, &Unlogged { duplicates, untold, ..Unlogged::default() })
+            ..facts(&known, &Unlogged { duplicates, untold, downs, ..Unlogged::default() })
         }
     }
 

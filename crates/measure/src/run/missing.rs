@@ -97,7 +97,8 @@ pub(super) fn sometimes(end: &str, told: &str, tally: &Tally, servos: &[String])
         return end.to_owned();
     }
     let of = grouped(ticks.saturating_mul(servos.len() as u64));
-    let whose = match tally.worst_servo(false).and_then(|(servo, count)| Some((servos.get(servo)?, count))) {
+    let worst = tally.worst_servo(false, servos.len());
+    let whose = match worst.and_then(|(servo, count)| Some((servos.get(servo)?, count))) {
         Some((name, count)) if count == missed => format!(" by {name}"),
         Some((name, _)) => format!(", most often by {name}"),
         None => String::new(),
@@ -236,7 +237,8 @@ mod tests {
     fn of_servos_that_miss_a_reply_now_and_then_none_is_called_silent() {
         let mut tally = Tally::new(100_000);
         let names = ["hip", "knee"].map(String::from);
-        for (number, missing) in [&[0_usize, 1][..], &[1], &[], &[1]].into_iter().enumerate() {
+        let missing = [&[0_usize, 1][..], &[1], &[], &[1]];
+        for (number, missing) in missing.into_iter().cycle().take(40).enumerate() {
             let missed = missing.len() as u32;
             let (number, controlled) = (number as u64, false);
             tally.count(&Tick { number, missed, controlled, ..Tick::UNKNOWN }, Pace::default());
@@ -244,7 +246,7 @@ mod tests {
         }
         let told = "no reply during start-up (hip on bus a)";
         let said = sometimes(told, told, &tally, &names);
-        assert_eq!(said, "4 of 8 replies were missed during start-up, most often by knee");
+        assert_eq!(said, "40 of 80 replies were missed during start-up, most often by knee");
         assert_eq!(remedy(&said), Some(SCAN));
         // What else ends a run stays as it is.
         assert_eq!(sometimes(LATE, LATE, &tally, &names), LATE);

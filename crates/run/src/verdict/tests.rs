@@ -257,10 +257,42 @@ fn whatever_cost_a_period_shows() {
         Facts { stopped: Some((1, 2_000)), periods: 1, ..facts() },
         Facts { broken: broken(Some(1.0), "it fell"), ..facts() },
         Facts { warnings: vec!["It was hot.".into()], ..facts() },
+        Facts { unknown: vec!["12 ticks are not in the log.".into()], ..facts() },
     ] {
         let verdict = judge(&bad);
         assert!(verdict.level > Level::Note && verdict.reasons.len() == 1, "{bad:?}: {verdict:?}");
     }
+}
+
+/// That ticks were not in a log was said of a run that held its rate, and of no other.
+#[test]
+fn what_is_not_known_is_said_however_bad_the_rest_is() {
+    let unknown = vec!["The first 300 ticks are not in these files.".to_owned()];
+    let said = |facts: Facts| judge(&Facts { unknown: unknown.clone(), ..facts }).text;
+    let besides = " Besides, the first 300 ticks are not in these files.";
+    assert!(said(facts()).starts_with("Held 1000 Hz, but the first 300 ticks are not in these files"));
+    for bad in [
+        Facts { lost: 10, ..facts() },
+        Facts { broken: broken(Some(1.0), "it fell"), ..facts() },
+        Facts { broken: broken(None, "it fell"), periods: 0, ..facts() },
+        Facts { stopped: Some((1, 2_000)), periods: 1, ..facts() },
+    ] {
+        assert!(said(bad.clone()).ends_with(besides), "{}", said(bad));
+    }
+    let lossy = said(Facts { lost: 10, missed_replies: 5, ..facts() });
+    assert!(lossy.ends_with("Besides, 5 replies were missed (and 1 more problem); check power, wiring and ids with `khz bus scan robot.toml`."), "{lossy}");
+}
+
+/// What happened on the wire was left out where the robot never came under control.
+#[test]
+fn damaged_frames_and_a_bus_that_went_down_are_named_before_control_too() {
+    let silent =
+        Some(Broken { after_s: None, what: "no reply during start-up (arm)".into(), remedy: Some(SCAN) });
+    let lost = Facts { broken: silent, periods: 0, ..facts() };
+    let down = judge(&Facts { downs: vec![("right".into(), 1)], ..lost.clone() }).text;
+    assert!(down.starts_with("No reply during start-up (arm), and bus right went down once;"), "{down}");
+    let damaged = judge(&Facts { damaged_frames: 257, ..lost }).text;
+    assert!(damaged.contains("(arm), and 257 frames were damaged;"), "{damaged}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::causes::*;
 use super::cures::cure_of_group;
-use super::{BAD_SHARE, Broken, CHANGED_SHARE, Facts, SENSOR_OFF, held, off_rate};
+use super::{BAD_SHARE, CHANGED_SHARE, Facts, SENSOR_OFF, held, off_rate};
 use crate::commands::SCAN;
 use crate::costs::LateGroup;
 use khz_page::{Level, Verdict, counted, duration, grouped};
@@ -325,11 +325,14 @@ pub(super) fn what(facts: &Facts, verdict: &Verdict) -> String {
     let rate = rate(facts);
     let real_time = set_up(facts).filter(|_| verdict.held).map_or("", |_| " without real-time scheduling");
     match &facts.broken {
-        Some(Broken { after_s: None, what, .. }) => format!("{what}{}", never_came_in_time(facts)),
         Some(broken) => {
             let late = never_came_in_time(facts);
             let wire = if broken.remedy == Some(SCAN) { on_the_wire(facts) } else { String::new() };
-            format!("{}: {}{wire}{late}; it {rate} until then", verdict.headline, broken.what)
+            let what = format!("{}{wire}{late}", broken.what);
+            match broken.after_s {
+                Some(_) => format!("{}: {what}; it {rate} until then", verdict.headline),
+                None => what,
+            }
         }
         None if verdict.held => format!("{rate}{real_time}{}", but(verdict, real_time.is_empty())),
         None if facts.lost > 0 && facts.stopped.is_none() => {
@@ -359,12 +362,16 @@ pub(super) fn but(verdict: &Verdict, real_time: bool) -> String {
     // That the thread is not real-time is the last reason, and said before.
     let more = verdict.reasons.len() - 1 - usize::from(!real_time);
     let more = and_more(more);
-    let first = first.trim_end_matches('.');
-    let lower = [("The ", "the "), ("Bus ", "bus ")];
+    format!(", but {}{more}", within(first))
+}
+
+/// A reason within a sentence.
+pub(super) fn within(reason: &str) -> String {
+    let reason = reason.trim_end_matches('.');
+    let lower = [("The ", "the "), ("This ", "this "), ("Bus ", "bus "), ("No ", "no ")];
     let lower =
-        lower.iter().find_map(|(upper, lower)| Some(format!("{lower}{}", first.strip_prefix(upper)?)));
-    let first = lower.unwrap_or_else(|| first.to_owned());
-    format!(", but {first}{more}")
+        lower.iter().find_map(|(upper, lower)| Some(format!("{lower}{}", reason.strip_prefix(upper)?)));
+    lower.unwrap_or_else(|| reason.to_owned())
 }
 
 /// What cost most: lost periods, or else overruns, late wakes, or late ticks.
