@@ -11,7 +11,7 @@ use std::fs::File;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Parts with a clock that run at the same time: such tests wait more than they compute.
-const WITH_A_CLOCK: usize = 3;
+const WITH_A_CLOCK: usize = 4;
 
 /// How much a part of the batch gives way to the others.
 const NICE: &str = "10";
