@@ -124,7 +124,7 @@ mod tests {
     use khz_robot::assemble;
     use khz_rt::alloc_trap::forbid;
     use kilohertz::PositionCommand;
-    use kilohertz::record::Plan;
+    use kilohertz::record::RecorderBuilder;
 
     /// Writes every target, asks for a fault and records.
     extern "C" fn busy(state: *const State, command: *mut Command, user: *mut c_void) -> *const c_char {
@@ -148,10 +148,10 @@ mod tests {
 
     fn controller(update: Update, user: *mut c_void) -> (CController, RobotState) {
         let robot = RobotConfig::quadruped();
-        let mut plan = Plan::default();
+        let mut builder = RecorderBuilder::default();
         let fields = khz_tlog::Type::object(["a", "b"].map(|name| (name, khz_tlog::Type::Float64)));
-        let records = vec![(plan.record("mine", &fields).unwrap(), 2)];
-        let recording = Some(Recording { tap: plan.tap(1 << 20), records });
+        let records = vec![(builder.record("mine", &fields).unwrap(), 2)];
+        let recording = Some(Recording { tap: builder.tap(1 << 20), records });
         let functions = Functions { start: None, update, user: User::new(user, None) };
         let declared = vec![Parameter::float("gain", 0.5, 0.0..=1.0)];
         let mut controller = CController::new(functions, declared, recording);

@@ -9,7 +9,7 @@ use khz_loop::parameters::settings::ParametersConfig;
 use khz_loop::parameters::settle;
 use khz_robot::assemble;
 use khz_tlog::{Field as LogField, Type};
-use kilohertz::record::{Plan, RecorderError};
+use kilohertz::record::{RecorderBuilder, RecorderError};
 use kilohertz::{Overrides, Parameter, RobotConfig};
 use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_void};
@@ -101,15 +101,15 @@ impl Robot {
                 false => Err(Problem(Status::Start, NO_CONTROLLER.to_owned())),
             };
         };
-        let mut plan = Plan::default();
-        let declare = |(name, ty, fields): &(String, Type, usize)| Ok((plan.record(name, ty)?, *fields));
+        let mut builder = RecorderBuilder::default();
+        let declare = |(name, ty, fields): &(String, Type, usize)| Ok((builder.record(name, ty)?, *fields));
         let records: Result<Vec<_>, RecorderError> = self.records.iter().map(declare).collect();
         let records = records.map_err(refused_record)?;
         let is_recording = self.config.log.enabled && !records.is_empty();
-        let recording = is_recording.then(|| Recording { tap: plan.tap(RING_BYTES), records });
+        let recording = is_recording.then(|| Recording { tap: builder.tap(RING_BYTES), records });
         let declared = self.declared.iter().map(Declared::parameter).collect();
         let controller = CController::new(functions, declared, recording);
-        Ok(robot.plan(plan).controller(controller))
+        Ok(robot.recorder(builder).controller(controller))
     }
 
     fn servo(&self, servo: usize) -> Result<usize, Problem> {
@@ -377,8 +377,8 @@ fn check_record(robot: &Robot, name: &str, fields: &[LogField]) -> Result<(), Pr
             return Err(Problem::invalid(format!("record {name}: two fields are called `{field}`")));
         }
     }
-    let mut plan = Plan::default();
-    let mut declare = |name: &str| plan.record(name, &Type::Null).map(drop).map_err(refused_record);
+    let mut builder = RecorderBuilder::default();
+    let mut declare = |name: &str| builder.record(name, &Type::Null).map(drop).map_err(refused_record);
     robot.config.record_names().try_for_each(&mut declare)?;
     robot.records.iter().try_for_each(|(name, ..)| declare(name))?;
     declare(name)

@@ -1,7 +1,7 @@
 //! Servos without a loop: scan, single commands, whole cycles, raw frames.
 
 use crate::error::{BusError, ClosedError, NoReplyError};
-use crate::injected::Trouble;
+use crate::injected::InjectedFault;
 use crate::state::{Command, State};
 use crate::times::nanoseconds;
 use khz_file::RobotConfig;
@@ -37,7 +37,7 @@ struct Open {
     cycle: Cycle,
     state: RobotState,
     commands: Vec<ServoCommand>,
-    troubles: Option<Producer<Trouble>>,
+    faults: Option<Producer<InjectedFault>>,
     deadline_ns: i64,
 }
 
@@ -200,8 +200,8 @@ impl Connection {
     /// Puts a fault into the emulated devices. See `kilohertz.Connection.inject`.
     #[pyo3(signature = (kind, servo=0, value=0.0))]
     fn inject(&self, py: Python<'_>, kind: &str, servo: usize, value: f64) -> PyResult<()> {
-        let trouble = crate::injected::trouble(kind, servo, value)?;
-        self.with(py, |open| crate::injected::put(open.troubles.as_mut(), trouble))
+        let fault = crate::injected::fault(kind, servo, value)?;
+        self.with(py, |open| crate::injected::put(open.faults.as_mut(), fault))
     }
 
     /// Closes the buses.
@@ -213,12 +213,12 @@ impl Connection {
 
 impl Connection {
     /// Around open links.
-    pub fn new(config: &RobotConfig, links: Links, troubles: Option<Producer<Trouble>>) -> Self {
+    pub fn new(config: &RobotConfig, links: Links, faults: Option<Producer<InjectedFault>>) -> Self {
         let cycle = khz_robot::assemble::cycle(config, &links);
         let open = Open {
             cycle,
             desk: Desk::of(config, links),
-            troubles,
+            faults,
             state: khz_robot::assemble::state(config),
             commands: vec![ServoCommand::Stop; config.servos.len()],
             deadline_ns: config.timing.bus_deadline_ns(),

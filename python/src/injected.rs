@@ -1,7 +1,7 @@
 //! The emulated devices, with faults put into them from Python while a loop uses them.
 
 use crate::error::KilohertzError;
-pub use khz_emu::Trouble;
+pub use khz_emu::InjectedFault;
 use khz_emu::World;
 use khz_link::{Link, LinkError};
 use khz_wire::Request;
@@ -16,7 +16,7 @@ const RING: usize = 256;
 /// A [`World`] that takes faults from a ring. As real-time as the world itself.
 pub struct Injected {
     world: World,
-    troubles: Consumer<Trouble>,
+    faults: Consumer<InjectedFault>,
     end: Arc<OnceLock<End>>,
 }
 
@@ -30,7 +30,7 @@ pub struct End {
 /// What somebody outside the loop holds of the emulated devices.
 pub struct Outside {
     /// Where faults go in.
-    pub troubles: Producer<Trouble>,
+    pub faults: Producer<InjectedFault>,
     /// Set when the links are closed.
     pub end: Arc<OnceLock<End>>,
 }
@@ -38,14 +38,14 @@ pub struct Outside {
 impl Injected {
     /// The link, and what stays outside.
     pub fn new(world: World) -> (Self, Outside) {
-        let (producer, troubles) = RingBuffer::new(RING);
+        let (producer, faults) = RingBuffer::new(RING);
         let end = Arc::default();
-        (Self { world, troubles, end: Arc::clone(&end) }, Outside { troubles: producer, end })
+        (Self { world, faults, end: Arc::clone(&end) }, Outside { faults: producer, end })
     }
 
     fn inject(&mut self, now_ns: i64) {
-        while let Ok(trouble) = self.troubles.pop() {
-            trouble.put_into(&mut self.world, now_ns);
+        while let Ok(fault) = self.faults.pop() {
+            fault.put_into(&mut self.world, now_ns);
         }
     }
 }
@@ -70,9 +70,9 @@ impl Link for Injected {
 ///
 /// # Errors
 /// `ValueError` with the names there are.
-pub fn trouble(kind: &str, servo: usize, value: f64) -> PyResult<Trouble> {
-    let there = Trouble::NAMES;
-    Trouble::named(kind, servo, value)
+pub fn fault(kind: &str, servo: usize, value: f64) -> PyResult<InjectedFault> {
+    let there = InjectedFault::NAMES;
+    InjectedFault::named(kind, servo, value)
         .ok_or_else(|| PyValueError::new_err(format!("no fault is called `{kind}`; there are: {there}")))
 }
 
@@ -80,9 +80,9 @@ pub fn trouble(kind: &str, servo: usize, value: f64) -> PyResult<Trouble> {
 ///
 /// # Errors
 /// `KilohertzError` where there are none, or too many faults wait.
-pub fn put(troubles: Option<&mut Producer<Trouble>>, trouble: Trouble) -> PyResult<()> {
-    let troubles = troubles.ok_or_else(|| KilohertzError::new_err("this robot has no emulated devices"))?;
-    troubles
-        .push(trouble)
+pub fn put(faults: Option<&mut Producer<InjectedFault>>, fault: InjectedFault) -> PyResult<()> {
+    let faults = faults.ok_or_else(|| KilohertzError::new_err("this robot has no emulated devices"))?;
+    faults
+        .push(fault)
         .map_err(|_| KilohertzError::new_err("too many faults at once: the loop does not take them"))
 }

@@ -4,7 +4,7 @@ use crate::beside::{Beside, Operator};
 use crate::connection::Connection;
 use crate::control::{self, Shared};
 use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, StartError};
-use crate::injected::{End, Injected, Outside, Trouble};
+use crate::injected::{End, Injected, InjectedFault, Outside};
 use crate::parameter::Parameters;
 use crate::signals::Signals;
 use crate::state::{Command, State};
@@ -169,7 +169,7 @@ impl Robot {
     fn connect(&self, py: Python<'_>) -> PyResult<Connection> {
         let opened = py.detach(|| open(&self.config));
         let (links, outside) = opened.map_err(cannot_start)?;
-        Ok(Connection::new(&self.config, links, outside.map(|outside| outside.troubles)))
+        Ok(Connection::new(&self.config, links, outside.map(|outside| outside.faults)))
     }
 
     /// Starts the loop with Python beside it: it holds every joint until the first command.
@@ -246,7 +246,7 @@ impl Robot {
         }
         let run = py.detach(|| robot.start()).map_err(cannot_start)?;
         let outside = told.try_recv().ok().flatten();
-        let (troubles, world_end) = outside.map(|outside| (outside.troubles, outside.end)).unzip();
+        let (faults, world_end) = outside.map(|outside| (outside.faults, outside.end)).unzip();
         Ok(Run {
             names: self.servos(),
             page: Mutex::new(None),
@@ -256,7 +256,7 @@ impl Robot {
             console: run.console(),
             stop: run.stop_flag(),
             run: Mutex::new(Some(Box::new(run))),
-            troubles: Mutex::new(troubles),
+            faults: Mutex::new(faults),
             world_end,
             operator: parts.operator.map(Mutex::new),
             shared: parts.shared,
@@ -315,7 +315,7 @@ pub struct Run {
     view: Option<String>,
     run: Mutex<Option<Box<kilohertz::Run>>>,
     operator: Option<Mutex<Operator>>,
-    troubles: Mutex<Option<Producer<Trouble>>>,
+    faults: Mutex<Option<Producer<InjectedFault>>>,
     /// How the emulated devices ended.
     world_end: Option<Arc<OnceLock<End>>>,
     shared: Option<Arc<Shared>>,
@@ -409,8 +409,8 @@ impl Run {
     /// Puts a fault into the emulated devices.
     #[pyo3(signature = (kind, servo=0, value=0.0))]
     fn inject(&self, kind: &str, servo: usize, value: f64) -> PyResult<()> {
-        let trouble = crate::injected::trouble(kind, servo, value)?;
-        crate::injected::put(self.troubles.lock().unwrap_or_else(PoisonError::into_inner).as_mut(), trouble)
+        let fault = crate::injected::fault(kind, servo, value)?;
+        crate::injected::put(self.faults.lock().unwrap_or_else(PoisonError::into_inner).as_mut(), fault)
     }
 
     /// The newest state: arrays of its own, which nobody rewrites.

@@ -1,7 +1,7 @@
 //! An emulated robot that Python steps, from decision to decision.
 
 use crate::error::{ConfigError, KilohertzError, StartError};
-use crate::injected::trouble;
+use crate::injected::fault;
 use crate::shared::Shared;
 use crate::state::{Command, State};
 use khz_emu::Trunk;
@@ -231,9 +231,9 @@ impl Stepper {
     /// Puts a fault into the emulated devices.
     #[pyo3(signature = (kind, servo=0, value=0.0))]
     fn inject(&self, kind: &str, servo: usize, value: f64) -> PyResult<()> {
-        let trouble = trouble(kind, servo, value)?;
+        let fault = fault(kind, servo, value)?;
         let now_ns = self.machine(|machine| machine.state().now_ns);
-        self.world.ask(|world| trouble.put_into(world, now_ns));
+        self.world.ask(|world| fault.put_into(world, now_ns));
         Ok(())
     }
 }

@@ -100,9 +100,9 @@ pub fn run(config: &RobotConfig, turnaround_ns: i64, seconds: i64) -> Result<See
 
     let folder = tempfile::tempdir().context("no place for the log")?;
     let path = folder.path().join("run.tlog").display().to_string();
-    let mut plan = recorder::Plan::new(recorder::LogConfig { path, ..Default::default() });
-    let log = records::RunLog::declare(&mut plan, config)?;
-    let recorder = plan.start()?;
+    let mut builder = recorder::RecorderBuilder::new(recorder::LogConfig { path, ..Default::default() });
+    let log = records::RunLog::declare(&mut builder, config)?;
+    let recorder = builder.start()?;
     let result: Arc<Mutex<(Vec<f64>, u64)>> = Arc::default();
     let ratios = Vec::with_capacity((seconds * 1_000_000_000 / config.timing.period_ns()) as usize);
     let before_ns = [0; BUSES];

@@ -344,15 +344,15 @@ fn lines(log: &str, record: &str) -> Vec<String> {
 fn samples_sent_by_a_recorder_are_received() {
     let bench = bench();
     let receiver = Receiver::start(&bench.folder, &[]);
-    let mut plan = khz_robot::recorder::Plan::new(khz_robot::recorder::LogConfig {
+    let mut builder = khz_robot::recorder::RecorderBuilder::new(khz_robot::recorder::LogConfig {
         path: format!("{}/sent.tlog", bench.folder),
         keep_free_mib: 0,
         stream: Some(receiver.address.clone()),
         ..Default::default()
     });
-    let tick = plan.record("tick", &Type::Float64).unwrap();
-    let mut tap = plan.tap(1 << 20);
-    let recorder = plan.start().unwrap();
+    let tick = builder.record("tick", &Type::Float64).unwrap();
+    let mut tap = builder.tap(1 << 20);
+    let recorder = builder.start().unwrap();
     (0..50).for_each(|n| assert!(tap.push_value(tick, khz_rt::now_ns(), &f64::from(n))));
     let sent = recorder.finish();
     let received = receiver.log.clone();

@@ -2,7 +2,7 @@
 //! where time is an argument (`a_killed_recorder_leaves_all_but_the_last_tenth_of_a_second` in `crates/record`).
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may stop at what it did not expect")]
 
-use khz_robot::recorder::{LogConfig, Plan};
+use khz_robot::recorder::{LogConfig, RecorderBuilder};
 use khz_tlog::{Reader, Type, Value, Width};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -18,11 +18,12 @@ const GENEROUS: Duration = Duration::from_secs(60);
 #[test]
 fn child() {
     let Some(path) = std::env::var(LOG).ok() else { return };
-    let mut plan = Plan::new(LogConfig { path, keep_free_mib: 0, ..Default::default() }).epoch_ns(0);
+    let mut builder =
+        RecorderBuilder::new(LogConfig { path, keep_free_mib: 0, ..Default::default() }).epoch_ns(0);
     let number = Type::Uint(Width::Eight);
-    let id = plan.record("number", &number).unwrap();
-    let mut tap = plan.tap(16 << 20);
-    let _recorder = plan.start().unwrap();
+    let id = builder.record("number", &number).unwrap();
+    let mut tap = builder.tap(16 << 20);
+    let _recorder = builder.start().unwrap();
     for n in 0..60_000u64 {
         let now_ns = khz_rt::now_ns();
         assert!(tap.push_value(id, now_ns, &n));

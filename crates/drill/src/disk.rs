@@ -3,7 +3,7 @@
 use khz_file::RobotConfig;
 use khz_loop::run::{Observer, Tick, recorded};
 use khz_loop::tick::{Machine, TickTiming};
-use khz_robot::recorder::{Disk, Output, Plan, Recorder, RecorderError};
+use khz_robot::recorder::{Disk, Output, Recorder, RecorderBuilder, RecorderError};
 use khz_robot::records::RunLog;
 use khz_rt::Disturbance;
 use khz_run::record;
@@ -26,10 +26,10 @@ impl Recording {
     pub fn start(config: &RobotConfig) -> Result<Self, RecorderError> {
         let mut config = config.clone();
         config.log.ring_mib = 1;
-        let mut plan = Plan::new(config.log.clone()).epoch_ns(0);
-        let log = RunLog::declare(&mut plan, &config)?;
+        let mut builder = RecorderBuilder::new(config.log.clone()).epoch_ns(0);
+        let log = RunLog::declare(&mut builder, &config)?;
         let full = Arc::new(AtomicBool::new(false));
-        let recorder = plan.start_on(Memory(Arc::clone(&full)))?;
+        let recorder = builder.start_on(Memory(Arc::clone(&full)))?;
         Ok(Self { log, recorder, full, ticks: 0 })
     }
 

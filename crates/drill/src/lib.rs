@@ -25,8 +25,8 @@ pub mod promises;
 mod rig;
 mod run;
 mod scenario;
-mod spy;
 mod violation;
+mod wire_monitor;
 mod words;
 
 pub use fleet::Fleet;

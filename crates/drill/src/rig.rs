@@ -3,7 +3,7 @@
 use super::defect::{Defect, Sound};
 use super::line::{Gate, Line, Shared, Switch, View};
 use super::monitor::{Monitor, MonitorProbe, lock};
-use super::spy::Spy;
+use super::wire_monitor::WireMonitor;
 use khz_emu::World;
 use khz_file::RobotConfig;
 use khz_link::faults::{Fault, Faults};
@@ -23,24 +23,28 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// The world and what was seen on its wires.
 pub struct Stage {
     pub world: World,
-    pub spy: Spy,
+    pub wire: WireMonitor,
     /// What each bus has for the host.
     inboxes: Vec<VecDeque<Received>>,
 }
 
 impl Stage {
     fn new(world: World, config: &RobotConfig) -> Self {
-        Self { world, spy: Spy::new(config), inboxes: vec![VecDeque::with_capacity(64); config.buses.len()] }
+        Self {
+            world,
+            wire: WireMonitor::new(config),
+            inboxes: vec![VecDeque::with_capacity(64); config.buses.len()],
+        }
     }
 
     pub fn send(&mut self, bus: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.spy.sent(bus, frame, now_ns);
+        self.wire.sent(bus, frame, now_ns);
         self.world.send(bus, frame, now_ns)
     }
 
     pub fn receive(&mut self, bus: u8, now_ns: i64) -> Result<Option<Received>, LinkError> {
         while let Some(received) = self.world.receive(now_ns)? {
-            self.spy.received(&received);
+            self.wire.received(&received);
             self.inboxes[usize::from(received.channel)].push_back(received);
         }
         Ok(self.inboxes[usize::from(bus)].pop_front())
@@ -208,7 +212,7 @@ impl Rig {
         self.time.now_ns()
     }
 
-    /// World and spy.
+    /// World and wire.
     pub fn stage(&self) -> MutexGuard<'_, Stage> {
         lock(&self.stage)
     }

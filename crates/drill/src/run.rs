@@ -193,7 +193,7 @@ impl Run<'_> {
         let timing = &self.cast.file.timing;
         let allowed_ns = timing.period_ns() + timing.bus_deadline_ns();
         let clean = self.scenario.faults().all(|fault| !fault.disturbs_the_wire());
-        let reaction_ns = self.rig.stage().spy.reaction_ns().filter(|_| clean);
+        let reaction_ns = self.rig.stage().wire.reaction_ns().filter(|_| clean);
         let slow = reaction_ns.filter(|&ns| ns > allowed_ns).map(|ns| Violated {
             invariant: Invariant::Reaction,
             what: format!("a fault was answered only after {} µs", ns / 1000),
@@ -425,7 +425,7 @@ impl Run<'_> {
         if let Some(violated) = lock(&self.monitor).take() {
             return Err(violated);
         }
-        if let Some(beyond) = self.rig.stage().spy.beyond.take() {
+        if let Some(beyond) = self.rig.stage().wire.beyond.take() {
             return Violated::by(Invariant::CommandLimits, format!("beyond the limits: {beyond}"));
         }
         for transition in self.rig.machine.transitions() {

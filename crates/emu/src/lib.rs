@@ -19,7 +19,7 @@
 //! | [`injection`] | faults put into a servo from outside |
 //! | [`lies`] | servos that do or say something else than they are commanded |
 //! | [`thermal`] | how a servo warms up |
-//! | [`trouble`] | faults by their names, for commands and programs |
+//! | [`injected_fault`] | faults by their names, for commands and programs |
 //! | [`body`] | what the servos move |
 //! | [`serve`] | the machine in real time, for other processes |
 #![forbid(unsafe_code)]
@@ -32,6 +32,7 @@ pub mod damiao;
 mod family;
 pub mod hat;
 mod imu;
+pub mod injected_fault;
 pub mod injection;
 mod liar;
 pub mod lies;
@@ -45,7 +46,6 @@ pub mod robstride;
 pub mod serve;
 mod settings;
 pub mod thermal;
-pub mod trouble;
 pub mod twin;
 pub mod world;
 
@@ -54,10 +54,10 @@ pub use body::{
 };
 pub use config::{BusConfig, Device, ImuConfig, JointConfig, ReceiveBuffers, WireKind};
 pub use family::{FamilyConfig, ServoConfig};
+pub use injected_fault::InjectedFault;
 pub use injection::{Injection, Lie};
 pub use machine::{ConfigError, WorldConfig};
 pub use settings::{DeviceConfig, EmulatedLink, EmulationConfig, WireModel};
 pub use thermal::HeatConfig;
-pub use trouble::Trouble;
 pub use twin::Twin;
 pub use world::{Probe, World};

@@ -47,7 +47,7 @@ pub struct World {
     quiet_until_ns: i64,
     inbox: VecDeque<Received>,
     imu: Option<Sensor>,
-    witness: Option<Witness>,
+    observer: Option<ThreadMonitor>,
     /// External torque on each joint, N·m.
     pushes: Vec<f64>,
     probe: Option<Box<dyn Probe>>,
@@ -68,7 +68,7 @@ pub trait Probe: Send {
 }
 
 /// Sees every frame of the host that reaches the servos: bus, frame, time.
-type Witness = Box<dyn FnMut(u8, &Frame, i64) + Send>;
+type ThreadMonitor = Box<dyn FnMut(u8, &Frame, i64) + Send>;
 
 struct Channel {
     bus: Bus,
@@ -126,7 +126,7 @@ impl World {
             quiet_until_ns: i64::MAX,
             inbox: VecDeque::with_capacity(INBOX),
             imu: config.imu.map(|imu| Sensor::new(imu, config.seed)),
-            witness: None,
+            observer: None,
             pushes: vec![0.0; config.servos.len()],
             probe: None,
             is_failure_told: false,
@@ -201,9 +201,9 @@ impl World {
         }
     }
 
-    /// Shows every frame of the host that reaches the servos to `witness`: bus, frame and time, ns.
-    pub fn watch(&mut self, witness: impl FnMut(u8, &Frame, i64) + Send + 'static) {
-        self.witness = Some(Box::new(witness));
+    /// Shows every frame of the host that reaches the servos to `observer`: bus, frame and time, ns.
+    pub fn watch(&mut self, observer: impl FnMut(u8, &Frame, i64) + Send + 'static) {
+        self.observer = Some(Box::new(observer));
     }
 
     /// Has the IMU repeat its newest reading to the last bit, or read on.
@@ -298,8 +298,8 @@ impl World {
 
     /// Everyone on the bus but the sender gets the frame.
     fn deliver(&mut self, index: usize, at_ns: i64, sent: &Transmission) {
-        if let (Some(witness), Sender::Host) = (&mut self.witness, sent.sender) {
-            witness(index as u8, &sent.frame, at_ns);
+        if let (Some(observer), Sender::Host) = (&mut self.observer, sent.sender) {
+            observer(index as u8, &sent.frame, at_ns);
         }
         let channel = &mut self.buses[index];
         let wire = channel.bus.config().wire;

@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 use khz_tlog::Record;
-use kilohertz::record::{Plan, RecordId, Tap};
+use kilohertz::record::{RecordId, RecorderBuilder, Tap};
 use kilohertz::{ControlError, Controller, Robot, RobotState, ServoCommand, Sine};
 use std::error::Error;
 use std::time::Duration;
@@ -55,11 +55,11 @@ impl Controller for Swinging {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut plan = Plan::default();
-    let swing = plan.record("swing", &Swing::schema())?;
-    let tap = plan.tap(1 << 20);
+    let mut builder = RecorderBuilder::default();
+    let swing = builder.record("swing", &Swing::schema())?;
+    let tap = builder.tap(1 << 20);
     let controller = Swinging { sine: Sine::new(Default::default()), swing, tap };
-    let robot = Robot::parse(ROBOT, "own_records")?.plan(plan).controller(controller);
+    let robot = Robot::parse(ROBOT, "own_records")?.recorder(builder).controller(controller);
     let run = robot.duration(Duration::from_secs(2)).run()?;
     println!("{}", run.summary);
     Ok(())

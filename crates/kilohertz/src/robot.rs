@@ -14,7 +14,7 @@ use khz_loop::{RobotState, ServoCommand};
 use khz_measure::run::page::RunData;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::launch::{Launch, LaunchError, LaunchOptions};
-use khz_robot::recorder::Plan;
+use khz_robot::recorder::RecorderBuilder;
 use khz_robot::session::{Outcome, Session, SessionError};
 use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_run::record::Tick;
@@ -225,10 +225,10 @@ impl Robot {
         self.controller(EachTick { update, parameters })
     }
 
-    /// Records and sinks of one's own: what is declared in `plan` goes into the log beside what every run records.
+    /// Records and sinks of one's own: what is declared in it goes into the log beside what every run records.
     #[must_use]
-    pub fn plan(mut self, plan: Plan) -> Self {
-        self.options.plan = plan;
+    pub fn recorder(mut self, builder: RecorderBuilder) -> Self {
+        self.options.recorder = builder;
         self
     }
 

@@ -3,7 +3,7 @@
 use khz_file::config::QUADRUPED;
 use khz_loop::timing::Mode;
 use khz_tlog::{Type, Width};
-use kilohertz::record::{Plan, RecordId, Tap};
+use kilohertz::record::{RecordId, RecorderBuilder, Tap};
 use kilohertz::{
     ControlError, Controller, Observer, PositionCommand, Robot, RobotInfo, RobotState, ServoCommand, Tick,
 };
@@ -164,10 +164,10 @@ impl Controller for Talkative {
 #[test]
 fn taps_of_ones_own_lose_no_sample_in_virtual_time() {
     let folder = tempfile::tempdir().unwrap();
-    let mut plan = Plan::default();
-    let own = plan.record("own", &Type::FixedArray(1000, Box::new(Type::Uint(Width::One)))).unwrap();
-    let controller = Talkative(own, plan.tap(1 << 16));
-    let robot = leg().log(folder.path().join("leg.tlog")).plan(plan).controller(controller);
+    let mut builder = RecorderBuilder::default();
+    let own = builder.record("own", &Type::FixedArray(1000, Box::new(Type::Uint(Width::One)))).unwrap();
+    let controller = Talkative(own, builder.tap(1 << 16));
+    let robot = leg().log(folder.path().join("leg.tlog")).recorder(builder).controller(controller);
     assert_eq!(robot.virtual_time().start().unwrap().finish().unwrap().summary.log_dropped, 0);
 }
 

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use khz_link::Link;
-use khz_rt::{Disturbance, Sleeps, Waiter, Witness, now_ns};
+use khz_rt::{Disturbance, Sleeps, ThreadMonitor, Waiter, now_ns};
 use khz_settings::words;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
@@ -76,7 +76,7 @@ words! {
 pub struct RealTime {
     waiter: Waiter,
     receive: Receive,
-    witness: Witness,
+    monitor: ThreadMonitor,
     /// Longest time between two looks at the clock while waiting for replies: what took the CPU away then. Needed
     /// because not every guest kernel accounts what its hypervisor steals.
     gap_ns: i64,
@@ -94,7 +94,7 @@ impl RealTime {
         Self {
             waiter,
             receive,
-            witness: Witness::new(),
+            monitor: ThreadMonitor::new(),
             gap_ns: 0,
             sleeps: Sleeps::default(),
             in_tick: false,
@@ -169,12 +169,12 @@ impl Time for RealTime {
 
     fn woke(&mut self, now_ns: i64, late_ns: i64, previous_ns: i64) {
         (self.gap_ns, self.in_tick, self.woke_ns) = (0, true, now_ns);
-        self.witness.woke(now_ns, late_ns, previous_ns);
+        self.monitor.woke(now_ns, late_ns, previous_ns);
     }
 
     fn collected(&mut self) {
         // A sleep on purpose, waiting for replies, is no time taken.
-        let away_ns = now_ns() - self.woke_ns - self.sleeps.ns - self.witness.used_ns();
+        let away_ns = now_ns() - self.woke_ns - self.sleeps.ns - self.monitor.used_ns();
         self.away_in_cycle_ns = away_ns.max(self.gap_ns).max(0);
     }
 
@@ -183,7 +183,7 @@ impl Time for RealTime {
     }
 
     fn disturbance(&mut self) -> Disturbance {
-        let mut disturbance = self.witness.done(now_ns(), self.sleeps);
+        let mut disturbance = self.monitor.done(now_ns(), self.sleeps);
         disturbance.away_ns = disturbance.away_ns.max(self.gap_ns);
         (self.sleeps, self.in_tick) = (Sleeps::default(), false);
         disturbance

@@ -18,7 +18,7 @@ use khz_loop::time::{Time, VirtualTime};
 use khz_loop::timing::Clock;
 use khz_loop::{ControlError, ServoCommand};
 use khz_robot::assemble;
-use khz_robot::recorder::{Plan, Recorder};
+use khz_robot::recorder::{Recorder, RecorderBuilder};
 use khz_robot::records::RunLog;
 use khz_rt::Disturbance;
 use khz_run::record;
@@ -203,9 +203,9 @@ impl Bench {
 }
 
 fn recorder(config: &RobotConfig, parameters: &[Parameter]) -> Result<(RunLog, Recorder), Box<dyn Error>> {
-    let mut plan = Plan::new(config.log.clone()).virtual_time(0);
-    let log = RunLog::declare(&mut plan, config)?.with_parameters(parameters);
-    Ok((log, plan.start()?))
+    let mut builder = RecorderBuilder::new(config.log.clone()).virtual_time(0);
+    let log = RunLog::declare(&mut builder, config)?.with_parameters(parameters);
+    Ok((log, builder.start()?))
 }
 
 fn view(machine: &mut Machine, parameters: Vec<Parameter>) -> (LiveParameters, Arc<Console>) {

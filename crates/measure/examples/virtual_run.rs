@@ -17,7 +17,7 @@ use khz_loop::time::{Freeze, Time, VirtualTime};
 use khz_loop::{ControlError, ServoCommand};
 use khz_measure::run::{RunSummary, from_log};
 use khz_robot::assemble::{self, Links};
-use khz_robot::recorder::Plan;
+use khz_robot::recorder::RecorderBuilder;
 use khz_robot::records::{RunLog, robot_record, robot_schema};
 use khz_robot::session::Outcome;
 use khz_rt::{Cause, Disturbance, Grade, Report};
@@ -115,14 +115,14 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Outcome, Box
     // Whatever that took: the scripts are written for ticks that start at whole periods.
     let (ready_ns, period_ns) = (time.now_ns(), config.timing.period_ns());
     time.wait_for_tick((ready_ns + period_ns - 1) / period_ns * period_ns);
-    let mut plan = Plan::new(config.log.clone()).epoch_ns(0);
+    let mut builder = RecorderBuilder::new(config.log.clone()).epoch_ns(0);
     if let Some(begins_s) = script.begins_s {
-        plan = plan.epoch_ns(begins_s * 1_000_000_000).virtual_time(0);
+        builder = builder.epoch_ns(begins_s * 1_000_000_000).virtual_time(0);
     }
-    let mut log = RunLog::declare(&mut plan, config)?;
-    let robot = script.begins_s.map(|_| plan.record("robot", &robot_schema())).transpose()?;
-    let mut side = plan.tap(1 << 20);
-    let recorder = plan.start()?;
+    let mut log = RunLog::declare(&mut builder, config)?;
+    let robot = script.begins_s.map(|_| builder.record("robot", &robot_schema())).transpose()?;
+    let mut side = builder.tap(1 << 20);
+    let recorder = builder.start()?;
     if let Some(robot) = robot {
         side.push(robot, 0, &robot_record(config, text, "{}", ""));
     }

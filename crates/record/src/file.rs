@@ -1,9 +1,9 @@
 //! The log on the disk, with the time as an argument.
 
+use crate::builder::{RecorderBuilder, Sync};
 use crate::disk::{Disk, Gone, Output};
 use crate::error::RecorderError;
 use crate::marks::Marks;
-use crate::plan::{Plan, Sync};
 use crate::records::{Counts, Declared, RecordId};
 use crate::settings::LogConfig;
 use crate::sink::{Sink, SinkResult, SinkSummary};
@@ -108,25 +108,25 @@ impl News {
 impl<D: Disk> LogFile<D> {
     /// Begins the first file of what is planned. `others` are the names of the other sinks.
     pub fn begin(
-        plan: &Plan,
+        builder: &RecorderBuilder,
         others: Vec<String>,
         epoch_ns: i64,
         disk: D,
         now_ns: i64,
     ) -> Result<Self, RecorderError> {
-        let (config, records) = (plan.log.clone(), plan.records.clone());
+        let (config, records) = (builder.log.clone(), builder.records.clone());
         let mut file = Self {
             path: PathBuf::from(&config.path),
             config,
-            sync: plan.sync,
-            counts: Arc::clone(&plan.counts),
+            sync: builder.sync,
+            counts: Arc::clone(&builder.counts),
             disk,
             store: Store::Full,
-            most_bytes: plan.most_bytes,
+            most_bytes: builder.most_bytes,
             epoch_ns,
-            first: plan.in_every_file.iter().map(|record| (*record, Vec::new())).collect(),
+            first: builder.in_every_file.iter().map(|record| (*record, Vec::new())).collect(),
             last_ns: None,
-            newest_ns: plan.newest_ns,
+            newest_ns: builder.newest_ns,
             opened_ns: now_ns,
             flushed_ns: now_ns,
             synced_ns: now_ns,
@@ -146,7 +146,7 @@ impl<D: Disk> LogFile<D> {
             untold: None,
             news: News::default(),
         };
-        if !plan.has_log {
+        if !builder.has_log {
             file.store = Store::Unwanted;
             return Ok(file);
         }

@@ -6,13 +6,13 @@
 //! `recorder`). What the tick calls allocates nothing, locks nothing, makes no system call and never waits.
 //!
 //! ```no_run
-//! use khz_record::{LogConfig, Plan};
+//! use khz_record::{LogConfig, RecorderBuilder};
 //! use khz_tlog::Type;
 //!
-//! let mut plan = Plan::new(LogConfig::default());
-//! let battery = plan.record("battery", &Type::object([("volts", Type::Float32)]))?;
-//! let mut tap = plan.tap(16 << 20);
-//! let recorder = plan.start()?;
+//! let mut builder = RecorderBuilder::new(LogConfig::default());
+//! let battery = builder.record("battery", &Type::object([("volts", Type::Float32)]))?;
+//! let mut tap = builder.tap(16 << 20);
+//! let recorder = builder.start()?;
 //! tap.push(battery, khz_rt::now_ns(), &24.5f32.to_le_bytes());
 //! println!("{:?}", recorder.finish());
 //! # Ok::<(), khz_record::RecorderError>(())
@@ -21,13 +21,13 @@
 //! # Values of your own
 //!
 //! Names, types and units are declared before the start; deriving [`khz_tlog::Record`] takes them from a struct. To have
-//! them in the log of a robot's run, hand the plan to `kilohertz::Robot::plan`; `own_records.rs` in the
+//! them in the log of a robot's run, hand the builder to `kilohertz::Robot::builder`; `own_records.rs` in the
 //! examples of that crate does.
 //!
 //! # Sinks of your own
 //!
 //! ```
-//! use khz_record::{Declared, LogConfig, Plan, RecordId, Sink, SinkResult};
+//! use khz_record::{Declared, LogConfig, RecorderBuilder, RecordId, Sink, SinkResult};
 //! use khz_tlog::Record;
 //! use std::sync::mpsc::{Sender, channel};
 //!
@@ -58,11 +58,11 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let log = LogConfig { path: folder.path().join("a.tlog").display().to_string(), keep_free_mib: 0, ..Default::default() };
 //! let (sender, receiver) = channel();
-//! let mut plan = Plan::new(log);
-//! let battery = plan.record("battery", &Battery::schema())?;
-//! let mut tap = plan.tap(1 << 20);
-//! plan.sink(Box::new(Tail(Vec::new(), sender)))?;
-//! let recorder = plan.start()?;
+//! let mut builder = RecorderBuilder::new(log);
+//! let battery = builder.record("battery", &Battery::schema())?;
+//! let mut tap = builder.tap(1 << 20);
+//! builder.sink(Box::new(Tail(Vec::new(), sender)))?;
+//! let recorder = builder.start()?;
 //! tap.push_value(battery, khz_rt::now_ns(), &Battery { voltage: 24.5 });
 //! assert_eq!(receiver.recv()?, ("battery".to_owned(), 24.5f32.to_le_bytes().to_vec()));
 //! let summary = recorder.finish();
@@ -71,12 +71,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod builder;
 mod disk;
 mod error;
 mod file;
 mod lane;
 mod marks;
-mod plan;
 mod plotjuggler;
 mod receive;
 mod records;
@@ -91,10 +91,10 @@ mod tests;
 mod until;
 mod work;
 
+pub use builder::{Recorder, RecorderBuilder, Sync};
 pub use disk::{Disk, Files, Gone, Output, Watched};
 pub use error::RecorderError;
 pub use file::numbered;
-pub use plan::{Plan, Recorder, Sync};
 pub use receive::{Intake, IntakeCounts};
 pub use records::{Declared, MAX_RECORDS, RecordId};
 pub use settings::{Compression, LogConfig};

@@ -9,7 +9,7 @@ pub type SinkResult = Result<(), Box<dyn Error + Send + Sync>>;
 /// Somewhere samples go: a file, a network, a plot, a program's own rules.
 ///
 /// The calls come one after another and never from a thread that records, so a sink may allocate, lock and wait. One given
-/// to [`Plan::sink`](crate::Plan::sink) has its own thread, with room for some megabytes of samples: if it is
+/// to [`RecorderBuilder::sink`](crate::RecorderBuilder::sink) has its own thread, with room for some megabytes of samples: if it is
 /// slow it misses samples, and nothing else is affected.
 ///
 /// An error of [`sample`](Self::sample) means that this sample is lost; the sink is still given the next. After a panic it

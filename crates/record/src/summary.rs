@@ -12,7 +12,7 @@ pub struct Summary {
     pub bytes: u64,
     /// The records, in the order of their declaration.
     pub records: Vec<RecordSummary>,
-    /// Where the samples went: the log, the stream and PlotJuggler if they are there, and the sinks of the plan in their order.
+    /// Where the samples went: the log, the stream and PlotJuggler if they are there, and the sinks of the builder in their order.
     pub sinks: Vec<SinkSummary>,
     /// Why writing a file ended early, if one did, and where it went on.
     pub error: Option<String>,

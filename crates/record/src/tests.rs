@@ -88,12 +88,12 @@ struct Bench {
 fn bench(change: impl FnOnce(&mut LogConfig)) -> Bench {
     let mut options = LogConfig { path: "run.tlog".into(), ..Default::default() };
     change(&mut options);
-    let mut plan = Plan::new(options).epoch_ns(0);
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    plan.record("other", &Type::Null).unwrap();
-    let tap = plan.tap(0);
+    let mut builder = RecorderBuilder::new(options).epoch_ns(0);
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    builder.record("other", &Type::Null).unwrap();
+    let tap = builder.tap(0);
     let disk = Memory::default();
-    Bench { work: Work::begin(plan, disk.clone(), 0).unwrap(), disk, tap, tick }
+    Bench { work: Work::begin(builder, disk.clone(), 0).unwrap(), disk, tap, tick }
 }
 
 impl Bench {
@@ -107,7 +107,7 @@ impl Bench {
     }
 
     fn end(&mut self) -> Summary {
-        let nothing = Plan::new(LogConfig { path: "nothing".into(), ..Default::default() });
+        let nothing = RecorderBuilder::new(LogConfig { path: "nothing".into(), ..Default::default() });
         std::mem::replace(&mut self.work, Work::begin(nothing, Memory::default(), 0).unwrap()).summary()
     }
 
@@ -180,9 +180,9 @@ fn records_chosen_for_zstd_are_as_safe_and_as_whole_as_others() {
 
 #[test]
 fn a_record_that_is_not_there_cannot_be_chosen_for_zstd() {
-    let mut plan = Plan::new(LogConfig { zstd: vec!["tack".into()], ..Default::default() });
-    plan.record("tick", &Type::Null).unwrap();
-    let Err(error) = plan.start_on(Memory::default()) else { panic!() };
+    let mut builder = RecorderBuilder::new(LogConfig { zstd: vec!["tack".into()], ..Default::default() });
+    builder.record("tick", &Type::Null).unwrap();
+    let Err(error) = builder.start_on(Memory::default()) else { panic!() };
     assert!(error.to_string().contains("\"tack\"") && error.to_string().contains("tick"), "{error}");
 }
 
@@ -230,14 +230,14 @@ fn samples(log: &[u8], record: &str) -> Vec<(Option<i64>, u64)> {
 fn each_file_begins_with_what_says_whose_it_is() {
     let options =
         LogConfig { path: "run.tlog".into(), rotate_s: Some(1.0), keep_free_mib: 1, ..Default::default() };
-    let mut plan = Plan::new(options).epoch_ns(5_000 * MS);
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    let robot = plan.record("robot", &Type::Uint(Width::Four)).unwrap();
-    let never = plan.record("never", &Type::Uint(Width::Four)).unwrap();
-    plan.in_every_file(robot);
-    plan.in_every_file(never);
-    let (mut tap, disk) = (plan.tap(0), Memory::default());
-    let mut work = Work::begin(plan, disk.clone(), 0).unwrap();
+    let mut builder = RecorderBuilder::new(options).epoch_ns(5_000 * MS);
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let robot = builder.record("robot", &Type::Uint(Width::Four)).unwrap();
+    let never = builder.record("never", &Type::Uint(Width::Four)).unwrap();
+    builder.in_every_file(robot);
+    builder.in_every_file(never);
+    let (mut tap, disk) = (builder.tap(0), Memory::default());
+    let mut work = Work::begin(builder, disk.clone(), 0).unwrap();
     let mut run = |ticks: std::ops::Range<u32>, work: &mut Work<Memory>| {
         for n in ticks {
             if n == 0 || n == 1500 {
@@ -330,11 +330,11 @@ fn what_waited_in_memory_when_the_disk_broke_is_not_counted_as_written() {
 
 #[test]
 fn a_recorder_that_panics_is_told_with_what_it_wrote_before() {
-    let mut plan = Plan::new(LogConfig { path: "run.tlog".into(), ..Default::default() });
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    let mut tap = plan.tap(0);
+    let mut builder = RecorderBuilder::new(LogConfig { path: "run.tlog".into(), ..Default::default() });
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let mut tap = builder.tap(0);
     let disk = Memory::default();
-    let recorder = plan.start_on(disk.clone()).unwrap();
+    let recorder = builder.start_on(disk.clone()).unwrap();
     disk.set(|shelf| shelf.panics = true);
     (0..100).for_each(|n| assert!(tap.push_value(tick, i64::from(n) * MS, &n)));
     let summary = recorder.finish();
@@ -347,7 +347,7 @@ fn a_recorder_that_panics_is_told_with_what_it_wrote_before() {
 fn a_disk_that_is_full_from_the_beginning_is_an_error() {
     let disk = Memory::default();
     disk.set(|shelf| shelf.free = Some(5));
-    let Err(error) = Plan::new(LogConfig::default()).start_on(disk) else { panic!() };
+    let Err(error) = RecorderBuilder::new(LogConfig::default()).start_on(disk) else { panic!() };
     assert!(error.to_string().contains("has 5 bytes free"), "{error}");
 }
 
@@ -355,10 +355,10 @@ fn a_disk_that_is_full_from_the_beginning_is_an_error() {
 fn at_its_most_bytes_a_recording_ends_cleanly_and_counts_the_rest() {
     const MOST: u64 = 60_000;
     let log = LogConfig { path: "a".into(), rotate_s: Some(1.0), ..Default::default() };
-    let mut plan = Plan::new(log).epoch_ns(0).most_bytes(MOST);
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    let (tap, disk) = (plan.tap(0), Memory::default());
-    let mut bench = Bench { work: Work::begin(plan, disk.clone(), 0).unwrap(), disk, tap, tick };
+    let mut builder = RecorderBuilder::new(log).epoch_ns(0).most_bytes(MOST);
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let (tap, disk) = (builder.tap(0), Memory::default());
+    let mut bench = Bench { work: Work::begin(builder, disk.clone(), 0).unwrap(), disk, tap, tick };
     bench.run(0..9000, 10);
     let summary = bench.finish(9000 * MS);
     let files: Vec<_> = summary.paths.iter().map(|path| bench.disk.file(path.to_str().unwrap())).collect();
@@ -373,10 +373,10 @@ fn at_its_most_bytes_a_recording_ends_cleanly_and_counts_the_rest() {
 #[test]
 fn what_the_recorder_adds_has_the_time_of_samples_stamped_since_1970() {
     const LATER: i64 = 4_000_000_000 * 1_000_000_000;
-    let mut plan = Plan::new(LogConfig { path: "a".into(), ..Default::default() }).since_1970();
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    let (mut tap, disk) = (plan.tap(0), Memory::default());
-    let mut work = Work::begin(plan, disk.clone(), 0).unwrap();
+    let mut builder = RecorderBuilder::new(LogConfig { path: "a".into(), ..Default::default() }).since_1970();
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let (mut tap, disk) = (builder.tap(0), Memory::default());
+    let mut work = Work::begin(builder, disk.clone(), 0).unwrap();
     assert!(tap.push_value(tick, LATER, &1u32));
     work.finish(MS);
     let mut log = Reader::open(disk.file("a")).unwrap();
@@ -389,11 +389,11 @@ fn what_the_recorder_adds_has_the_time_of_samples_stamped_since_1970() {
 
 #[test]
 fn samples_of_several_threads_lie_in_the_order_of_their_time() {
-    let mut plan = Plan::new(LogConfig { path: "a".into(), ..Default::default() }).epoch_ns(0);
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    let (mut one, mut two) = (plan.tap(0), plan.tap(0));
+    let mut builder = RecorderBuilder::new(LogConfig { path: "a".into(), ..Default::default() }).epoch_ns(0);
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let (mut one, mut two) = (builder.tap(0), builder.tap(0));
     let disk = Memory::default();
-    let mut work = Work::begin(plan, disk.clone(), 0).unwrap();
+    let mut work = Work::begin(builder, disk.clone(), 0).unwrap();
     (0..100)
         .for_each(|n| assert!([&mut one, &mut two][n as usize % 2].push_value(tick, i64::from(n) * MS, &n)));
     work.step(100 * MS);
@@ -408,16 +408,16 @@ fn a_log_that_somebody_removes_or_cuts_goes_on_in_another_file() {
         let directory = tempfile::tempdir().unwrap();
         let [path, next] = ["run.tlog", "run-1.tlog"].map(|name| directory.path().join(name));
         let log = LogConfig { path: path.display().to_string(), keep_free_mib: 0, ..Default::default() };
-        let mut plan = Plan::new(log).epoch_ns(0);
-        let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-        let trouble = plan.record("trouble", &Type::String).unwrap();
-        plan.tell_trouble(trouble, |error| {
+        let mut builder = RecorderBuilder::new(log).epoch_ns(0);
+        let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+        let trouble = builder.record("trouble", &Type::String).unwrap();
+        builder.report_errors(trouble, |error| {
             let mut payload = Vec::new();
             khz_tlog::Sink::counted(&mut payload, error.as_bytes());
             payload
         });
-        let mut tap = plan.tap(0);
-        let mut work = Work::begin(plan, Files, 0).unwrap();
+        let mut tap = builder.tap(0);
+        let mut work = Work::begin(builder, Files, 0).unwrap();
         let news = work.news();
         let mut run = |ticks: std::ops::Range<u32>| {
             for n in ticks {
@@ -459,10 +459,10 @@ fn of_a_log_that_is_cut_what_was_behind_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.tlog");
         let log = LogConfig { path: path.display().to_string(), keep_free_mib: 0, ..Default::default() };
-        let mut plan = Plan::new(log).epoch_ns(0);
-        let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-        let mut tap = plan.tap(0);
-        let mut work = Work::begin(plan, Files, 0).unwrap();
+        let mut builder = RecorderBuilder::new(log).epoch_ns(0);
+        let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+        let mut tap = builder.tap(0);
+        let mut work = Work::begin(builder, Files, 0).unwrap();
         for n in 0..60_000_u32 {
             if n == 50_000 {
                 let file = std::fs::File::options().write(true).open(&path).unwrap();
@@ -500,10 +500,11 @@ fn a_log_without_a_place_for_another_file_says_that_recording_ends() {
     let folder = directory.path().join("logs");
     std::fs::create_dir(&folder).unwrap();
     let path = folder.join("run.tlog").display().to_string();
-    let mut plan = Plan::new(LogConfig { path, keep_free_mib: 0, ..Default::default() }).epoch_ns(0);
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    let mut tap = plan.tap(0);
-    let mut work = Work::begin(plan, Files, 0).unwrap();
+    let mut builder =
+        RecorderBuilder::new(LogConfig { path, keep_free_mib: 0, ..Default::default() }).epoch_ns(0);
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let mut tap = builder.tap(0);
+    let mut work = Work::begin(builder, Files, 0).unwrap();
     let news = work.news();
     let mut told = Vec::new();
     for n in 0..900u32 {
@@ -532,10 +533,10 @@ fn a_real_file_is_written_by_a_real_thread() {
     let path = directory.path().join("run.tlog");
     std::fs::write(&path, "kept").unwrap();
     let log = LogConfig { path: path.display().to_string(), keep_free_mib: 0, ..Default::default() };
-    let mut plan = Plan::new(log).epoch_ns(0);
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    let mut tap = plan.tap(1 << 20);
-    let recorder = plan.start().unwrap();
+    let mut builder = RecorderBuilder::new(log).epoch_ns(0);
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let mut tap = builder.tap(1 << 20);
+    let recorder = builder.start().unwrap();
     (0..1000u32).for_each(|n| assert!(tap.push_value(tick, i64::from(n) * MS, &n)));
     let summary = recorder.finish();
     assert_eq!(summary.paths, [directory.path().join("run-1.tlog")]);

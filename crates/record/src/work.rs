@@ -1,10 +1,10 @@
 //! What the recorder's thread does, with the time as an argument.
 
+use crate::builder::{ErrorRecord, RecorderBuilder};
 use crate::disk::Disk;
 use crate::error::RecorderError;
 use crate::file::{LogFile, News};
 use crate::lane::{self, Beside, Lane};
-use crate::plan::{Plan, Trouble};
 use crate::plotjuggler::{PLOTJUGGLER, Plot};
 use crate::records::RecordId;
 use crate::settings::LogConfig;
@@ -21,37 +21,38 @@ pub(super) struct Work<D> {
     /// Those on the recorder's own thread, because they never wait.
     uplinks: Vec<Lane>,
     others: Vec<Beside>,
-    trouble: Option<Trouble>,
+    trouble: Option<ErrorRecord>,
     /// For sinks that are behind at the end.
     patience: Duration,
 }
 
 impl<D: Disk> Work<D> {
-    pub fn begin(plan: Plan, disk: D, now_ns: i64) -> Result<Self, RecorderError> {
-        Self::begin_with(plan, disk, now_ns, lane::RING_BYTES, lane::PATIENCE)
+    pub fn begin(builder: RecorderBuilder, disk: D, now_ns: i64) -> Result<Self, RecorderError> {
+        Self::begin_with(builder, disk, now_ns, lane::RING_BYTES, lane::PATIENCE)
     }
 
     pub fn begin_with(
-        mut plan: Plan,
+        mut builder: RecorderBuilder,
         disk: D,
         now_ns: i64,
         ring_bytes: usize,
         patience: Duration,
     ) -> Result<Self, RecorderError> {
-        check_zstd(&plan)?;
-        let epoch_ns = plan.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
-        let mut uplinks = uplinks(&mut plan)?;
-        let plotjuggler = plotjuggler(&plan.log)?;
-        let mut others: Vec<Lane> = plotjuggler.into_iter().chain(std::mem::take(&mut plan.sinks)).collect();
+        check_zstd(&builder)?;
+        let epoch_ns = builder.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
+        let mut uplinks = uplinks(&mut builder)?;
+        let plotjuggler = plotjuggler(&builder.log)?;
+        let mut others: Vec<Lane> =
+            plotjuggler.into_iter().chain(std::mem::take(&mut builder.sinks)).collect();
         for lane in uplinks.iter_mut().chain(&mut others) {
-            let begun = lane.begin(&plan.records, epoch_ns);
+            let begun = lane.begin(&builder.records, epoch_ns);
             begun.map_err(|why| RecorderError::Sink { name: lane.name().to_owned(), why })?;
         }
         let names = uplinks.iter().chain(&others).map(|lane| lane.name().to_owned()).collect();
-        let file = LogFile::begin(&plan, names, epoch_ns, disk, now_ns)?;
+        let file = LogFile::begin(&builder, names, epoch_ns, disk, now_ns)?;
         let others = others.into_iter().map(|lane| Beside::start(lane, ring_bytes));
         let others = others.collect::<Result<_, _>>().map_err(RecorderError::Thread)?;
-        Ok(Self { drains: plan.drains, file, uplinks, others, trouble: plan.trouble, patience })
+        Ok(Self { drains: builder.drains, file, uplinks, others, trouble: builder.trouble, patience })
     }
 
     /// Takes what the rings hold, and does what is due.
@@ -60,7 +61,7 @@ impl<D: Disk> Work<D> {
         let losses = self.uplinks.iter().map(Lane::lost).chain(self.others.iter().map(Beside::lost));
         self.file.hear_of(losses);
         guard(&mut self.file, |file| file.turn(now_ns));
-        self.tell_trouble(now_ns);
+        self.report_errors(now_ns);
         self.uplinks.iter_mut().for_each(|uplink| uplink.turn(now_ns));
     }
 
@@ -69,7 +70,7 @@ impl<D: Disk> Work<D> {
         self.step(now_ns);
         self.others.iter().for_each(Beside::stop);
         guard(&mut self.file, |file| file.finish(now_ns));
-        self.tell_trouble(now_ns);
+        self.report_errors(now_ns);
         self.uplinks.iter_mut().for_each(|uplink| uplink.finish(now_ns));
     }
 
@@ -96,7 +97,7 @@ impl<D: Disk> Work<D> {
     }
 
     /// Gives every sink a sample of what has gone wrong with the log.
-    fn tell_trouble(&mut self, now_ns: i64) {
+    fn report_errors(&mut self, now_ns: i64) {
         let Some((error, time_ns)) = self.file.untold(now_ns) else { return };
         let Some((record, write)) = &mut self.trouble else { return };
         give(&mut self.file, &mut self.uplinks, &mut self.others, *record, time_ns, &write(&error));
@@ -125,8 +126,8 @@ fn guard<D: Disk, T>(file: &mut LogFile<D>, action: impl FnOnce(&mut LogFile<D>)
 }
 
 /// To the network, as `log.stream` says, and to a viewer.
-fn uplinks(plan: &mut Plan) -> Result<Vec<Lane>, RecorderError> {
-    if plan.log.stream.is_none() && plan.view.is_none() {
+fn uplinks(builder: &mut RecorderBuilder) -> Result<Vec<Lane>, RecorderError> {
+    if builder.log.stream.is_none() && builder.view.is_none() {
         return Ok(Vec::new());
     }
     // One number for both: who receives the stream and asks the viewer sees that they belong to the same run.
@@ -143,8 +144,8 @@ fn uplinks(plan: &mut Plan) -> Result<Vec<Lane>, RecorderError> {
         Uplink::to_viewer(socket, session)
             .map_err(|why| RecorderError::Sink { name: VIEW.into(), why: why.to_string() })
     };
-    let stream = plan.log.stream.as_ref().map(to_network).transpose()?;
-    let view = plan.view.take().map(to_viewer).transpose()?;
+    let stream = builder.log.stream.as_ref().map(to_network).transpose()?;
+    let view = builder.view.take().map(to_viewer).transpose()?;
     Ok(stream.into_iter().chain(view).map(|uplink| Lane::new(Box::new(uplink))).collect())
 }
 
@@ -156,9 +157,9 @@ fn plotjuggler(log: &LogConfig) -> Result<Option<Lane>, RecorderError> {
 }
 
 /// A record that is not there cannot be compressed.
-fn check_zstd(plan: &Plan) -> Result<(), RecorderError> {
-    let known: Vec<_> = plan.records.iter().map(|record| record.name.as_str()).collect();
-    match plan.log.zstd.iter().find(|name| !known.contains(&name.as_str())) {
+fn check_zstd(builder: &RecorderBuilder) -> Result<(), RecorderError> {
+    let known: Vec<_> = builder.records.iter().map(|record| record.name.as_str()).collect();
+    match builder.log.zstd.iter().find(|name| !known.contains(&name.as_str())) {
         Some(name) => Err(RecorderError::NoRecord { name: name.clone(), known: known.join(", ") }),
         None => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Handing samples to the recorder does not touch the heap, even when they are dropped.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
-use khz_record::{LogConfig, Plan, RecordId, Sink, SinkResult};
+use khz_record::{LogConfig, RecordId, RecorderBuilder, Sink, SinkResult};
 use khz_rt::alloc_trap::{CountingAllocator, forbid};
 use khz_tlog::Type;
 
@@ -25,11 +25,11 @@ impl Sink for Deaf {
 fn pushing_does_not_touch_the_heap() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run.tlog").display().to_string();
-    let mut plan = Plan::new(LogConfig { path, keep_free_mib: 0, ..Default::default() });
-    let tick = plan.record("tick", &Type::Bytes).unwrap();
-    let mut tap = plan.tap(0);
-    plan.sink(Box::new(Deaf)).unwrap();
-    let recorder = plan.start().unwrap();
+    let mut builder = RecorderBuilder::new(LogConfig { path, keep_free_mib: 0, ..Default::default() });
+    let tick = builder.record("tick", &Type::Bytes).unwrap();
+    let mut tap = builder.tap(0);
+    builder.sink(Box::new(Deaf)).unwrap();
+    let recorder = builder.start().unwrap();
     let payload = [7; 1000];
     let (pushed, heap) = forbid(|| (0..10_000).filter(|&n| tap.push(tick, n, &payload)).count());
     heap.assert_untouched();

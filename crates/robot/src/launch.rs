@@ -3,7 +3,7 @@
 use crate::assemble::{self, AssembleError, Links};
 use crate::companions::{Companion, Companions, Recording, Steered};
 use crate::live::{Channel, Wiring};
-use crate::recorder::{Plan, RecorderError};
+use crate::recorder::{RecorderBuilder, RecorderError};
 use crate::records::{RunLog, parameters_record, parameters_schema, robot_record, robot_schema};
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
 use khz_file::config::{self, RobotConfig};
@@ -88,7 +88,7 @@ pub struct LaunchOptions {
     pub links: Option<OpenLinks>,
     /// Records and sinks of the program's own; the run's are added to it, and its log is the robot file's. If the file wants
     /// no log (`log.enabled`), nothing of it is recorded either.
-    pub plan: Plan,
+    pub recorder: RecorderBuilder,
     /// Told of every tick, on the loop's thread.
     pub observers: Vec<Box<dyn Observer + Send>>,
     /// After this long the robot is brought down; `None`: only by `stop`.
@@ -120,7 +120,15 @@ impl Launch {
     pub fn start(config: &RobotConfig, text: &str, options: LaunchOptions) -> Result<Self, LaunchError> {
         // Before a device is touched.
         check(config)?;
-        let LaunchOptions { controller, links, plan, observers: others, duration_ns, stop, live } = options;
+        let LaunchOptions {
+            controller,
+            links,
+            recorder: builder,
+            observers: others,
+            duration_ns,
+            stop,
+            live,
+        } = options;
         let links = match links {
             Some(open) => open(config),
             None => assemble::open_links(config, |world| Box::new(world)),
@@ -142,7 +150,7 @@ impl Launch {
         };
         let channel = live.map(|socket| Channel::start(socket, wiring)).transpose();
         let channel = channel.map_err(LaunchError::Live)?;
-        let (recording, not_drawn) = record(plan, config, text, parameters.list(), view, &console)?;
+        let (recording, not_drawn) = record(builder, config, text, parameters.list(), view, &console)?;
         // The last to begin and the first to end: it is fed only while the loop ticks.
         let watchdogs = watchdogs(config)?;
         let beside: [Box<dyn Companion>; 5] = [
@@ -297,7 +305,7 @@ fn patience(config: &RobotConfig) -> u32 {
 
 /// What records, and why pages do not draw the robot. `view` is the viewer's socket.
 fn record(
-    plan: Plan,
+    builder: RecorderBuilder,
     config: &RobotConfig,
     text: &str,
     list: &[Parameter],
@@ -307,28 +315,28 @@ fn record(
     if !config.log.enabled && view.is_none() {
         return Ok((None, None));
     }
-    let mut plan = plan.log(config.log.clone());
+    let mut builder = builder.log(config.log.clone());
     if let Some(view) = view {
-        plan = plan.view(view);
+        builder = builder.view(view);
     }
     if !config.log.enabled {
-        plan = plan.no_log();
+        builder = builder.no_log();
     }
     let now_ns = match config.timing.clock {
         Clock::Real => khz_rt::now_ns(),
         Clock::Virtual => {
             // Its zero is now.
-            plan = plan.virtual_time(khz_rt::clock::realtime_ns());
+            builder = builder.virtual_time(khz_rt::clock::realtime_ns());
             0
         }
     };
-    let log = RunLog::declare(&mut plan, config)?.with_parameters(list);
-    log.tell_trouble(&mut plan, console);
-    let robot = plan.record("robot", &robot_schema())?;
-    plan.in_every_file(robot);
-    let parameters = plan.record("parameters", &parameters_schema())?;
-    let mut side = plan.tap(SIDE_RING_BYTES);
-    let recorder = plan.start()?;
+    let log = RunLog::declare(&mut builder, config)?.with_parameters(list);
+    log.report_errors(&mut builder, console);
+    let robot = builder.record("robot", &robot_schema())?;
+    builder.in_every_file(robot);
+    let parameters = builder.record("parameters", &parameters_schema())?;
+    let mut side = builder.tap(SIDE_RING_BYTES);
+    let recorder = builder.start()?;
     let passport = serde_json::to_string(&Passport::read()).unwrap_or_default();
     let (shape, not_drawn) = match draft::shape(config) {
         Ok(shape) => (shape, None),

@@ -1,7 +1,7 @@
 //! What a run records of each tick, as the records of [`khz_run::record`].
 
 use crate::assemble::{BusPlace, link_names, narrowed, places};
-use crate::recorder::{Plan, RecordId, RecorderError, Tap};
+use crate::recorder::{RecordId, RecorderBuilder, RecorderError, Tap};
 use arrayvec::ArrayString;
 use khz_file::config::{RobotConfig, RobotFile, ServoConfig};
 use khz_loop::console::Console;
@@ -36,25 +36,25 @@ impl RunLog {
     /// Declares the records of a run of this robot and takes the loop's ring.
     ///
     /// # Errors
-    /// If the plan has records of these names already.
-    pub fn declare(plan: &mut Plan, config: &RobotConfig) -> Result<Self, RecorderError> {
+    /// If the builder has records of these names already.
+    pub fn declare(builder: &mut RecorderBuilder, config: &RobotConfig) -> Result<Self, RecorderError> {
         let names: Vec<String> = config.servos.iter().map(|servo| servo.name.clone()).collect();
         let of_servos = || names.iter().map(String::as_str);
         let families: Vec<_> = of_servos().zip(config.servos.iter().map(ServoConfig::family)).collect();
         Ok(Self {
-            tick: plan.record("tick", &record::Tick::schema())?,
-            servo: plan
+            tick: builder.record("tick", &record::Tick::schema())?,
+            servo: builder
                 .record("servo", &servo_schema(families.iter().map(|(name, family)| (*name, family))))?,
-            command: plan.record(
+            command: builder.record(
                 "command",
                 &record::per_servo(of_servos().map(|name| (name, record::Command::schema()))),
             )?,
-            imu: config.imu.as_ref().map(|_| plan.record("imu", &record::Imu::schema())).transpose()?,
-            event: plan.record("event", &record::Event::schema())?,
-            parameter: plan.record("parameter", &record::Parameter::schema())?,
-            teleop: plan.record("teleop", &record::Teleop::schema())?,
+            imu: config.imu.as_ref().map(|_| builder.record("imu", &record::Imu::schema())).transpose()?,
+            event: builder.record("event", &record::Event::schema())?,
+            parameter: builder.record("parameter", &record::Parameter::schema())?,
+            teleop: builder.record("teleop", &record::Teleop::schema())?,
             parameters: Vec::new(),
-            tap: plan.tap(config.log.ring_mib as usize * 1024 * 1024),
+            tap: builder.tap(config.log.ring_mib as usize * 1024 * 1024),
             names,
             links: link_names(config),
             places: places(config),
@@ -68,9 +68,9 @@ impl RunLog {
     }
 
     /// What goes wrong with the log becomes an `event`, so that a live view shows it.
-    pub(crate) fn tell_trouble(&self, plan: &mut Plan, console: &Arc<Console>) {
+    pub(crate) fn report_errors(&self, builder: &mut RecorderBuilder, console: &Arc<Console>) {
         let console = Arc::clone(console);
-        plan.tell_trouble(self.event, move |error| {
+        builder.report_errors(self.event, move |error| {
             let (tick, phase) = console.seen();
             let cause = format!("the log is incomplete: {error}").into();
             let [from, to] = [(); 2].map(|()| phase.name().into());

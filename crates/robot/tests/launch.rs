@@ -11,7 +11,7 @@ use khz_loop::time::Receive;
 use khz_loop::{ControlError, ServoCommand};
 use khz_robot::assemble;
 use khz_robot::launch::{Launch, LaunchOptions};
-use khz_robot::recorder::{Declared, Plan, RecordId, Sink, SinkResult, Tap};
+use khz_robot::recorder::{Declared, RecordId, RecorderBuilder, Sink, SinkResult, Tap};
 use khz_robot::session::{Session, SessionSettings};
 use khz_rt::{Overrun, Setup, Wake};
 use khz_tlog::{Reader, Type, Width};
@@ -196,15 +196,15 @@ fn records_and_sinks_of_ones_own_are_part_of_a_run() {
     config.log.enabled = true;
     config.log.path = folder.path().join("log.tlog").display().to_string();
     let census = Arc::<Mutex<_>>::default();
-    let mut plan = Plan::default();
-    let own = plan.record("own", &Type::Uint(Width::Eight)).unwrap();
-    let (tap, (counting, updates)) = (plan.tap(1 << 20), Counting::new());
-    plan.sink(Box::new(Census(Arc::clone(&census), Vec::new()))).unwrap();
+    let mut builder = RecorderBuilder::default();
+    let own = builder.record("own", &Type::Uint(Width::Eight)).unwrap();
+    let (tap, (counting, updates)) = (builder.tap(1 << 20), Counting::new());
+    builder.sink(Box::new(Census(Arc::clone(&census), Vec::new()))).unwrap();
     let controller = Box::new(Recording(counting, own, tap));
     let launch = Launch::start(
         &config,
         "",
-        LaunchOptions { controller: Some(controller), plan, ..LaunchOptions::default() },
+        LaunchOptions { controller: Some(controller), recorder: builder, ..LaunchOptions::default() },
     )
     .unwrap();
     wait_until_driven(&updates);
@@ -227,9 +227,11 @@ fn records_and_sinks_of_ones_own_are_part_of_a_run() {
 fn a_record_of_ones_own_cannot_take_the_name_of_one_of_a_run() {
     let mut config = robot("");
     config.log.enabled = true;
-    let mut plan = Plan::default();
-    plan.record("servo", &Type::Null).unwrap();
-    let Err(error) = Launch::start(&config, "", LaunchOptions { plan, ..LaunchOptions::default() }) else {
+    let mut builder = RecorderBuilder::default();
+    builder.record("servo", &Type::Null).unwrap();
+    let Err(error) =
+        Launch::start(&config, "", LaunchOptions { recorder: builder, ..LaunchOptions::default() })
+    else {
         panic!()
     };
     assert_eq!(error.to_string(), "the record \"servo\" is declared twice");

@@ -31,7 +31,7 @@ const ROBOT: &str = "KHZ_CONFINED_ROBOT";
 const FREE: u32 = 20;
 const CONFINED: u32 = 200;
 
-/// Of every tick: the thread's own clock, sleeping, and the witness, which reads what its thread got of its CPU.
+/// Of every tick: the thread's own clock, sleeping, and the thread monitor, which reads what its thread got of its CPU.
 const ALWAYS: [i64; 4] =
     [libc::SYS_clock_gettime, libc::SYS_clock_nanosleep, libc::SYS_getrusage, libc::SYS_pread64];
 /// Of links over serial ports; also `ioctl`, but only to ask how much the kernel still holds ([`filter`]).

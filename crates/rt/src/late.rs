@@ -1,12 +1,12 @@
 //! Late ticks, and what was different about them.
 //!
-//! The loop hands each late tick to a [`LateLog`] with what [`crate::Witness`] and [`crate::Profile`] know at
+//! The loop hands each late tick to a [`LateLog`] with what [`crate::ThreadMonitor`] and [`crate::Profile`] know at
 //! once. An [`Observer`] on an ordinary thread keeps the machine's slow counters (interrupts per CPU, stolen time)
 //! in short windows, and the report joins the two by time.
 
 use crate::histogram::HIGHEST_NS;
 use crate::proc::Root;
-use crate::witness::{Cause, Disturbance, Shares};
+use crate::thread_monitor::{Cause, Disturbance, Shares};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,7 +2,7 @@
 //!
 //! A real-time thread does, in this order: [`Setup::apply`] (asks the kernel, reads back what it granted),
 //! [`Waiter::new`] (how to wait for a deadline), and then in each tick [`Waiter::wait_until`], the work, and
-//! [`Histogram::record`]. [`Witness`] says for each tick whether something took the CPU away meanwhile.
+//! [`Histogram::record`]. [`ThreadMonitor`] says for each tick whether something took the CPU away meanwhile.
 //!
 //! Nothing here knows about robots. `unsafe` code is confined to the private module `sys`.
 #![deny(unsafe_code)]
@@ -22,11 +22,11 @@ mod sync;
 #[allow(unsafe_code)]
 mod sys;
 mod terminal;
+mod thread_monitor;
 mod threads;
 mod trace;
 mod wait;
 mod watchdog;
-mod witness;
 
 pub use clock::now_ns;
 pub use histogram::{Histogram, Summary};
@@ -40,8 +40,8 @@ pub use setup::{
 };
 pub use sys::{Caught, Reader, Writer, hold_tostop, ignore_tostop, newest, touch};
 pub use terminal::columns;
+pub use thread_monitor::{Cause, DISTURBED_NS, Disturbance, MINOR_FAULT_NS, Shares, Sleeps, ThreadMonitor};
 pub use threads::{Thread, threads};
 pub use trace::KernelTrace;
 pub use wait::{Guard, Paced, Waiter, Wake, wait_readable};
 pub use watchdog::Watchdog;
-pub use witness::{Cause, DISTURBED_NS, Disturbance, MINOR_FAULT_NS, Shares, Sleeps, Witness};

@@ -2,7 +2,9 @@
 
 use khz_rt::alloc_trap::{CountingAllocator, forbid};
 use khz_rt::late::{LateLog, LateTick};
-use khz_rt::{Cause, Histogram, Overrun, Pacer, PacketPacer, Profile, Sleeps, Waiter, Wake, Witness, now_ns};
+use khz_rt::{
+    Cause, Histogram, Overrun, Pacer, PacketPacer, Profile, Sleeps, ThreadMonitor, Waiter, Wake, now_ns,
+};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -24,18 +26,18 @@ fn a_measured_tick_stays_off_the_heap_with_every_wake_strategy() {
         let mut profile = Profile::new();
         let work = profile.section("work");
         let mut late = LateLog::new(0, 4);
-        let mut witness = Witness::new();
+        let mut monitor = ThreadMonitor::new();
         let mut pacer = Pacer::new(200_000, Overrun::Skip, now_ns());
         let ((), heap) = forbid(|| {
             for _ in 0..10 {
                 let woke_ns = waiter.wait_until(pacer.deadline_ns());
                 let Some(tick) = pacer.woke(woke_ns) else { return };
-                witness.woke(woke_ns, tick.late_ns, 0);
+                monitor.woke(woke_ns, tick.late_ns, 0);
                 latency.record(tick.late_ns, woke_ns);
                 profile.begin(work, woke_ns);
                 let done_ns = now_ns();
                 profile.end(work, done_ns);
-                let disturbance = witness.done(done_ns, Sleeps::START);
+                let disturbance = monitor.done(done_ns, Sleeps::START);
                 let response_ns = done_ns - tick.planned_ns;
                 let part = profile.blame().map(|_| 0);
                 let usual_ns = profile.usual_ns(work);

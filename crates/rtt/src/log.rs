@@ -1,7 +1,7 @@
 //! Round trips into a log file or a stream, without waiting for the disk.
 use super::ledger::Closed;
 use super::sample::RoundTrip;
-use khz_record::{Disk, Files, LogConfig, Output, Plan, RecordId, Recorder, RecorderError};
+use khz_record::{Disk, Files, LogConfig, Output, RecordId, Recorder, RecorderBuilder, RecorderError};
 use khz_tlog::Record;
 use std::io;
 use std::net::SocketAddr;
@@ -114,12 +114,12 @@ fn begin(path: Option<&Path>, to: Option<SocketAddr>, limit: u64) -> Result<(Tap
     // As full as the disk may be: whoever names a file wants it written.
     config.keep_free_mib = 0;
     config.path = path.map_or(config.path, |path| path.display().to_string());
-    let plan = Plan::new(config).since_1970().most_bytes(limit);
-    let mut plan = if file.is_some() { plan } else { plan.no_log() };
-    let round_trip = plan.record("round_trip", &RoundTrip::schema())?;
-    let tick = plan.record("tick", &AskedTick::schema())?;
-    let ring = plan.tap(RING_BYTES);
-    let recorder = plan.start_on(OneFile(file))?;
+    let builder = RecorderBuilder::new(config).since_1970().most_bytes(limit);
+    let mut builder = if file.is_some() { builder } else { builder.no_log() };
+    let round_trip = builder.record("round_trip", &RoundTrip::schema())?;
+    let tick = builder.record("tick", &AskedTick::schema())?;
+    let ring = builder.tap(RING_BYTES);
+    let recorder = builder.start_on(OneFile(file))?;
     Ok((Tap { ring, round_trip, tick }, Log(recorder)))
 }
 

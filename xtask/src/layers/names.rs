@@ -202,8 +202,8 @@ const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
 const EXCEPTIONS: &[Exception] = &[
     Exception { file: "crates/measure/src/budget/costs.rs", what: "khz_wire::rs485", until: SIZES },
     Exception { file: "crates/measure/src/budget/lines.rs", what: "khz_wire::udp", until: SIZES },
-    Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Register", until: FAMILIES },
+    Exception { file: "crates/drill/src/wire_monitor.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/drill/src/wire_monitor.rs", what: "khz_wire::Register", until: FAMILIES },
 ];
 
 /// One line per forbidden name, and per exception nobody needs any more.

@@ -16,7 +16,7 @@ use khz_loop::{ControlError, ServoCommand};
 use khz_robot::assemble;
 use khz_robot::session::{Outcome, Session, SessionSettings};
 use khz_rt::late::LateTick;
-use khz_rt::{Cause, DISTURBED_NS, Overrun, Policy, Setup, Sleeps, Wake, Witness, now_ns};
+use khz_rt::{Cause, DISTURBED_NS, Overrun, Policy, Setup, Sleeps, ThreadMonitor, Wake, now_ns};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -293,13 +293,13 @@ fn stopped(bench: &Bench) -> Result<Vec<Cause>> {
 
 /// What reading the thread's counters costs a tick: after a late wake, when they are read there too, and at its end.
 fn cost(bench: &Bench) {
-    let mut witness = Witness::new();
+    let mut monitor = ThreadMonitor::new();
     let (mut woke, mut done) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds(20_000) {
         let from_ns = now_ns();
-        witness.woke(from_ns, DISTURBED_NS, 0);
+        monitor.woke(from_ns, DISTURBED_NS, 0);
         let woke_ns = now_ns();
-        std::hint::black_box(witness.done(woke_ns, Sleeps::START));
+        std::hint::black_box(monitor.done(woke_ns, Sleeps::START));
         woke.push((woke_ns - from_ns) as f64);
         done.push((now_ns() - woke_ns) as f64);
     }

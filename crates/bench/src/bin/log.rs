@@ -7,7 +7,7 @@
 
 use anyhow::{Result, ensure};
 use khz_bench::{Bench, Samples, timed_ns};
-use khz_robot::recorder::{Disk, Files, LogConfig, Plan, RecordId, Tap};
+use khz_robot::recorder::{Disk, Files, LogConfig, RecordId, RecorderBuilder, Tap};
 use khz_rt::clock::{now_ns, thread_cpu_ns};
 use khz_tlog::{Compression, Options, Record, Type, Writer};
 use std::collections::BTreeMap;
@@ -103,12 +103,12 @@ struct Ids {
 }
 
 impl Ids {
-    fn declare(plan: &mut Plan) -> Result<Self> {
+    fn declare(builder: &mut RecorderBuilder) -> Result<Self> {
         Ok(Self {
-            timing: plan.record("tick", &Timing::schema())?,
-            joints: plan.record("servo", &<[Joint; 12]>::schema())?,
-            commands: plan.record("command", &<[Command; 12]>::schema())?,
-            imu: plan.record("imu", &Imu::schema())?,
+            timing: builder.record("tick", &Timing::schema())?,
+            joints: builder.record("servo", &<[Joint; 12]>::schema())?,
+            commands: builder.record("command", &<[Command; 12]>::schema())?,
+            imu: builder.record("imu", &Imu::schema())?,
         })
     }
 
@@ -140,10 +140,10 @@ fn to(folder: &Path, name: &str) -> LogConfig {
 
 /// One tick's records into the ring, at 1 kHz as in the loop: caches are as cold as they are there.
 fn hand_over(bench: &Bench, folder: &Path) -> Result<()> {
-    let mut plan = Plan::new(to(folder, "hand_over.tlog"));
-    let ids = Ids::declare(&mut plan)?;
-    let mut tap = plan.tap(16 << 20);
-    let recorder = plan.start()?;
+    let mut builder = RecorderBuilder::new(to(folder, "hand_over.tlog"));
+    let ids = Ids::declare(&mut builder)?;
+    let mut tap = builder.tap(16 << 20);
+    let recorder = builder.start()?;
     let mut robot = Robot::new();
     let mut took = Vec::new();
     for tick in 0..bench.rounds(20_000) as u64 {

@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 use khz_bench::{Bench, Samples};
-use khz_robot::recorder::{Disk, Files, LogConfig, Output, Plan, RecordId, Summary, Tap};
+use khz_robot::recorder::{Disk, Files, LogConfig, Output, RecordId, RecorderBuilder, Summary, Tap};
 use khz_rt::{Setup, Waiter, Wake, now_ns};
 use khz_tlog::Type;
 use std::io::{self, Write};
@@ -98,10 +98,10 @@ struct Run {
 
 fn run_on(folder: &Path, seconds: u64, ring: usize, (every, stall): (Duration, Duration)) -> Result<Run> {
     let path = folder.join("run.tlog").display().to_string();
-    let mut plan = Plan::new(LogConfig { path, keep_free_mib: 0, ..LogConfig::default() });
-    let tick = plan.record("tick", &Type::FixedArray(1000, Box::new(Type::Uint(khz_tlog::Width::One))))?;
-    let tap = plan.tap(ring);
-    let recorder = plan.start_on(Stalling { every, stall })?;
+    let mut builder = RecorderBuilder::new(LogConfig { path, keep_free_mib: 0, ..LogConfig::default() });
+    let tick = builder.record("tick", &Type::FixedArray(1000, Box::new(Type::Uint(khz_tlog::Width::One))))?;
+    let tap = builder.tap(ring);
+    let recorder = builder.start_on(Stalling { every, stall })?;
     let ticks = seconds * 1000;
     let late = std::thread::spawn(move || beat(ticks, tick, tap)).join().unwrap()?;
     let summary = recorder.finish();

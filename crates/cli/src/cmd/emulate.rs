@@ -3,7 +3,7 @@
 use super::{BAD_INPUT, show, stop_on_signal, tell_line};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_emu::serve::{Endpoint, Server};
-use khz_emu::{Injection, Trouble};
+use khz_emu::{InjectedFault, Injection};
 use khz_file::RobotConfig;
 use khz_file::links::LinkKind;
 use khz_link::socketcan::interface::Interface;
@@ -93,7 +93,7 @@ const LOOK_NS: i64 = 5_000_000;
 
 /// A fault that has not begun.
 struct Pending {
-    trouble: Trouble,
+    what: InjectedFault,
     after_ns: i64,
     /// When a servo first followed a command.
     since_ns: Option<i64>,
@@ -104,7 +104,7 @@ impl Pending {
         let (rest, after) = text.rsplit_once('@').map_or((text, None), |(rest, after)| (rest, Some(after)));
         let (fault, servo) = rest.split_once(':').map_or((rest, None), |(fault, servo)| (fault, Some(servo)));
         let (kind, value) = fault.split_once('=').unwrap_or((fault, "1"));
-        if kind == fault && Trouble::has_size(kind) {
+        if kind == fault && InjectedFault::has_size(kind) {
             bail!("--fault {text}: write {kind}=NUMBER; see khz emulate --help");
         }
         let value: f64 =
@@ -112,16 +112,17 @@ impl Pending {
         let number = |name: &str| robot.servos.iter().position(|servo| servo.name == name);
         let servo =
             servo.map_or(Some(0), number).with_context(|| format!("--fault {text}: no such servo"))?;
-        let trouble = Trouble::named(kind, servo, value)
-            .with_context(|| format!("--fault {text}: no such kind; there are: {}", Trouble::NAMES))?;
-        if let (Trouble::Servo(_, Injection::Fault(code)), Some(servo)) = (trouble, robot.servos.get(servo))
+        let what = InjectedFault::named(kind, servo, value)
+            .with_context(|| format!("--fault {text}: no such kind; there are: {}", InjectedFault::NAMES))?;
+        if let (InjectedFault::Servo(_, Injection::Fault(code)), Some(servo)) =
+            (what, robot.servos.get(servo))
             && !servo.twin().lies().has_fault(code)
         {
             bail!("--fault {text}: a {} has no fault {value}", servo.family.title());
         }
         let after_ns =
             after.map_or(Ok(0), duration_ns).map_err(|error| anyhow!("--fault {text}: {error}"))?;
-        Ok(Self { trouble, after_ns, since_ns: None })
+        Ok(Self { what, after_ns, since_ns: None })
     }
 }
 
@@ -133,7 +134,7 @@ fn put_in(faults: &mut Vec<Pending>, server: &mut Server) {
         fault.since_ns = fault.since_ns.or(follows.then_some(now_ns));
         let is_due = fault.since_ns.is_some_and(|since_ns| now_ns - since_ns >= fault.after_ns);
         if is_due {
-            fault.trouble.put_into(server.world(), now_ns);
+            fault.what.put_into(server.world(), now_ns);
         }
         !is_due
     });

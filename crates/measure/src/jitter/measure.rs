@@ -8,7 +8,7 @@ use crate::late::LateReport;
 use khz_rt::clock::thread_cpu_ns;
 use khz_rt::late::{Observer, Window, window_at};
 use khz_rt::{
-    Counts, KernelTrace, Pacer, Passport, Report, SetupError, Sleeps, Usage, Waiter, Witness, now_ns,
+    Counts, KernelTrace, Pacer, Passport, Report, SetupError, Sleeps, ThreadMonitor, Usage, Waiter, now_ns,
 };
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -158,7 +158,7 @@ impl Experiment {
         let granted = self.plan.setup().apply()?;
         let mut waiter = Waiter::on(self.plan.clock, self.plan.wake)?;
         let mut trace = self.start_trace()?;
-        let mut witness = Witness::new();
+        let mut monitor = ThreadMonitor::new();
         let clock = self.plan.clock;
         let first_ns = clock.now_ns() + self.plan.period_ns;
         let mut pacer = Pacer::new(self.plan.period_ns, self.plan.overrun, first_ns);
@@ -173,20 +173,20 @@ impl Experiment {
             let Some(tick) = pacer.woke(woke_ns) else {
                 // The stall that ends a run belongs to its figures.
                 let tick = pacer.clone().resume();
-                witness.woke(now_ns(), tick.late_ns, ready_ns - planned_ns);
+                monitor.woke(now_ns(), tick.late_ns, ready_ns - planned_ns);
                 let sleeps = Sleeps { before: u32::from(waiter.slept()), ..Sleeps::default() };
-                let disturbance = witness.done(now_ns(), sleeps);
+                let disturbance = monitor.done(now_ns(), sleeps);
                 let sample = Sample { withheld: true, ..Sample::of(&tick, woke_ns, woke_ns, woke_ns) };
                 self.recording.woke(sample, disturbance);
                 break;
             };
             let monotonic_ns = now_ns();
-            witness.woke(monotonic_ns, tick.late_ns, ready_ns - planned_ns);
+            monitor.woke(monotonic_ns, tick.late_ns, ready_ns - planned_ns);
             let begun_ns = clock.now_ns();
             self.plan.work.run(number);
             let done_ns = clock.now_ns();
             let sleeps = Sleeps { before: u32::from(waiter.slept()), ..Sleeps::default() };
-            let disturbance = witness.done(now_ns(), sleeps);
+            let disturbance = monitor.done(now_ns(), sleeps);
             let overruns = pacer.counts().overruns;
             pacer.finished(done_ns);
             let overrun = pacer.counts().overruns > overruns;

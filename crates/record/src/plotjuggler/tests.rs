@@ -234,6 +234,6 @@ fn a_name_longer_than_a_datagram_is_an_error_of_its_sample_alone() {
 #[test]
 fn an_address_without_a_port_is_refused_with_the_key() {
     let log = crate::LogConfig { plotjuggler: Some("127.0.0.1".into()), ..Default::default() };
-    let Err(error) = crate::Plan::new(log).start() else { panic!("it started") };
+    let Err(error) = crate::RecorderBuilder::new(log).start() else { panic!("it started") };
     assert!(error.to_string().contains("log.plotjuggler wants `HOST:PORT`"), "{error}");
 }

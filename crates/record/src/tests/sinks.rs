@@ -53,18 +53,19 @@ impl Sink for Told {
 
 /// A recording into these sinks, too, with little room before each.
 fn bench(sinks: Vec<(&'static str, Take)>, patience: Duration) -> (Bench, Vec<Arc<Mutex<Seen>>>) {
-    let mut plan = Plan::new(LogConfig { path: "run.tlog".into(), ..Default::default() }).epoch_ns(0);
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    plan.record("other", &Type::Null).unwrap();
-    let tap = plan.tap(0);
+    let mut builder =
+        RecorderBuilder::new(LogConfig { path: "run.tlog".into(), ..Default::default() }).epoch_ns(0);
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    builder.record("other", &Type::Null).unwrap();
+    let tap = builder.tap(0);
     let mut all = Vec::new();
     for (name, take) in sinks {
         let seen = Arc::<Mutex<Seen>>::default();
         all.push(Arc::clone(&seen));
-        plan.sink(Box::new(Told { name, seen, take })).unwrap();
+        builder.sink(Box::new(Told { name, seen, take })).unwrap();
     }
     let disk = Memory::default();
-    let work = Work::begin_with(plan, disk.clone(), 0, 0, patience).unwrap();
+    let work = Work::begin_with(builder, disk.clone(), 0, 0, patience).unwrap();
     (Bench { work, disk, tap, tick }, all)
 }
 
@@ -219,9 +220,9 @@ fn a_sink_that_cannot_begin_is_an_error_and_nothing_is_recorded() {
         (|| panic!("a bug"), "\"unable\" cannot start: it panicked: a bug"),
     ] {
         let disk = Memory::default();
-        let mut plan = Plan::new(LogConfig::default());
-        plan.sink(Box::new(Unable(begin))).unwrap();
-        let Err(error) = plan.start_on(disk.clone()) else { panic!() };
+        let mut builder = RecorderBuilder::new(LogConfig::default());
+        builder.sink(Box::new(Unable(begin))).unwrap();
+        let Err(error) = builder.start_on(disk.clone()) else { panic!() };
         assert!(error.to_string().contains(why), "{error}");
         assert!(disk.0.lock().unwrap().files.is_empty());
     }
@@ -229,11 +230,11 @@ fn a_sink_that_cannot_begin_is_an_error_and_nothing_is_recorded() {
 
 #[test]
 fn two_sinks_of_one_name_could_not_be_told_apart() {
-    let mut plan = Plan::new(LogConfig::default());
+    let mut builder = RecorderBuilder::new(LogConfig::default());
     let named = |name| Box::new(Told { name, seen: Arc::default(), take: all() });
-    plan.sink(named("own")).unwrap();
+    builder.sink(named("own")).unwrap();
     for name in ["own", "log", "stream"] {
-        assert!(matches!(plan.sink(named(name)), Err(RecorderError::SinkTwice(twice)) if twice == name));
+        assert!(matches!(builder.sink(named(name)), Err(RecorderError::SinkTwice(twice)) if twice == name));
     }
 }
 
@@ -254,12 +255,13 @@ fn samples_the_network_does_not_take_are_counted() {
 fn a_schema_too_large_for_a_datagram_keeps_no_recording_from_its_beginning() {
     let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let stream = Some(receiver.local_addr().unwrap().to_string());
-    let mut plan = Plan::new(LogConfig { path: "run.tlog".into(), stream, ..Default::default() }).epoch_ns(0);
-    plan.record(&"x".repeat(70_000), &Type::Null).unwrap();
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    let tap = plan.tap(0);
+    let mut builder =
+        RecorderBuilder::new(LogConfig { path: "run.tlog".into(), stream, ..Default::default() }).epoch_ns(0);
+    builder.record(&"x".repeat(70_000), &Type::Null).unwrap();
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let tap = builder.tap(0);
     let disk = Memory::default();
-    let work = Work::begin(plan, disk.clone(), 0).unwrap();
+    let work = Work::begin(builder, disk.clone(), 0).unwrap();
     let mut bench = Bench { work, disk, tap, tick };
     bench.run(0..10, 10);
     let stream = &bench.finish(10 * MS).sinks[1];
@@ -273,12 +275,13 @@ fn the_sample_of_a_record_with_only_one_is_sent_again_for_late_receivers() {
     let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     receiver.set_nonblocking(true).unwrap();
     let stream = Some(receiver.local_addr().unwrap().to_string());
-    let mut plan = Plan::new(LogConfig { path: "run.tlog".into(), stream, ..Default::default() }).epoch_ns(0);
-    let robot = plan.record("robot", &Type::Uint(Width::Four)).unwrap();
-    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
-    let mut tap = plan.tap(1 << 16);
+    let mut builder =
+        RecorderBuilder::new(LogConfig { path: "run.tlog".into(), stream, ..Default::default() }).epoch_ns(0);
+    let robot = builder.record("robot", &Type::Uint(Width::Four)).unwrap();
+    let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let mut tap = builder.tap(1 << 16);
     let disk = Memory::default();
-    let mut work = Work::begin(plan, disk, 0).unwrap();
+    let mut work = Work::begin(builder, disk, 0).unwrap();
     tap.push(robot, 5 * MS, &[1, 2, 3, 4]);
     tap.push(tick, 5 * MS, &[0; 4]);
     tap.push(tick, 6 * MS, &[1; 4]);

@@ -187,8 +187,8 @@ fn no_tick_that_takes_changes_and_inputs_or_records_them_touches_the_heap() {
     machine.tune(intake);
     machine.steer(wheel);
     machine.attend(Arc::new(Console::new(Clock::Virtual)));
-    let mut plan = khz_robot::recorder::Plan::default();
-    let log = RunLog::declare(&mut plan, &config).unwrap().with_parameters(live.list());
+    let mut builder = khz_robot::recorder::RecorderBuilder::default();
+    let log = RunLog::declare(&mut builder, &config).unwrap().with_parameters(live.list());
     let mut people = People { log, live, steering, changes: 0, inputs: 0 };
     run(&mut machine, &mut VirtualTime::new(0), &options(3), &mut [&mut people]);
     assert_eq!((people.changes, people.inputs), (2 * 300, 300));

@@ -33,10 +33,10 @@ pub enum Sync {
 }
 
 /// A record, and what writes its sample of an error of the log.
-pub(super) type Trouble = (RecordId, Box<dyn FnMut(&str) -> Vec<u8> + Send>);
+pub(super) type ErrorRecord = (RecordId, Box<dyn FnMut(&str) -> Vec<u8> + Send>);
 
 /// What will be recorded, before it begins.
-pub struct Plan {
+pub struct RecorderBuilder {
     pub(super) log: LogConfig,
     pub(super) sync: Sync,
     pub(super) epoch_ns: Option<i64>,
@@ -46,7 +46,7 @@ pub struct Plan {
     pub(super) records: Vec<Declared>,
     /// Whose newest sample begins each further file.
     pub(super) in_every_file: Vec<RecordId>,
-    pub(super) trouble: Option<Trouble>,
+    pub(super) trouble: Option<ErrorRecord>,
     pub(super) drains: Vec<Drain>,
     pub(super) sinks: Vec<Lane>,
     /// A viewer's end of a socket pair.
@@ -55,14 +55,14 @@ pub struct Plan {
     pub(super) counts: Arc<Counts>,
 }
 
-impl Default for Plan {
+impl Default for RecorderBuilder {
     /// With the log of a robot file that says nothing about it.
     fn default() -> Self {
         Self::new(LogConfig::default())
     }
 }
 
-impl Plan {
+impl RecorderBuilder {
     /// Nothing so far. `log` is the `[log]` of a robot file; `enabled` and `ring_mib` are for the caller
     /// and its [taps](Self::tap).
     pub fn new(log: LogConfig) -> Self {
@@ -85,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// The same plan with another log.
+    /// With another log.
     #[must_use]
     pub fn log(self, log: LogConfig) -> Self {
         Self { log, ..self }
@@ -115,7 +115,7 @@ impl Plan {
         Self { epoch_ns: Some(epoch_ns), ..self }
     }
 
-    /// Samples are stamped in virtual time, whose zero is `epoch_ns` since the Unix epoch, unless [`Plan::epoch_ns`] has said
+    /// Samples are stamped in virtual time, whose zero is `epoch_ns` since the Unix epoch, unless [`RecorderBuilder::epoch_ns`] has said
     /// another. What the recorder adds itself is as late as the newest sample, and files are rotated by that time. As
     /// virtual time outruns any disk, all [taps](Self::tap) wait for room, some two seconds at the most, before they drop a
     /// sample. Sinks of one's own are not waited for.
@@ -159,7 +159,7 @@ impl Plan {
 
     /// What goes wrong with the log (see [`Recorder::trouble`]) becomes a sample of this record, too, in the log as far as it goes
     /// on and in every other sink. `write` makes its bytes of the error; the recorder's thread calls it.
-    pub fn tell_trouble(&mut self, record: RecordId, write: impl FnMut(&str) -> Vec<u8> + Send + 'static) {
+    pub fn report_errors(&mut self, record: RecordId, write: impl FnMut(&str) -> Vec<u8> + Send + 'static) {
         self.trouble = Some((record, Box::new(write)));
     }
 
@@ -222,7 +222,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Writes what is in the rings, ends the log with its index, and reports what was recorded. Blocks until the disk
-    /// has taken it, and then for two seconds at most until the plan's sinks have. Samples pushed later are lost.
+    /// has taken it, and then for two seconds at most until the builder's sinks have. Samples pushed later are lost.
     pub fn finish(mut self) -> Summary {
         let error = || Some(PANICKED.to_owned());
         self.stop().unwrap_or_else(|| Summary { error: error(), ..Summary::default() })

@@ -5,7 +5,7 @@ use crate::world::World;
 
 /// A fault of the emulated devices, for those who name one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Trouble {
+pub enum InjectedFault {
     /// Of a servo, by its index.
     Servo(usize, Injection),
     /// The IMU is gone, or back.
@@ -16,7 +16,7 @@ pub enum Trouble {
     Supply(usize, f64),
 }
 
-impl Trouble {
+impl InjectedFault {
     /// The names there are, for messages.
     pub const NAMES: &str = "silent, lying, stuck, asleep, stays_on, frozen, twice, unmeasured (0 ends them), fault, mode, mode_mostly \
         (numbers), slow (µs), altered (percent), jump (rad), reboot, supply (V), imu_gone, imu_frozen";

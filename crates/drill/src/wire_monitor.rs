@@ -11,7 +11,7 @@ use std::f64::consts::TAU;
 const LED_BACK: f64 = 0.05;
 
 /// What the wires carried so far.
-pub struct Spy {
+pub struct WireMonitor {
     servos: Vec<Watched>,
     /// When a fault was first told to the host.
     pub fault_told_ns: Option<i64>,
@@ -30,7 +30,7 @@ struct Watched {
     offset: f64,
 }
 
-impl Spy {
+impl WireMonitor {
     pub fn new(config: &RobotConfig) -> Self {
         let watched = |servo: &khz_file::config::ServoConfig| Watched {
             name: servo.name.clone(),

@@ -29,9 +29,9 @@ pub const MINOR_FAULT_NS: i64 = 500;
 /// Watches one thread; belongs to the thread that made it.
 ///
 /// # Realtime contract
-/// No allocation. [`Witness::done`], and [`Witness::woke`] after a late wake, make two system calls for the thread's counters and one
+/// No allocation. [`ThreadMonitor::done`], and [`ThreadMonitor::woke`] after a late wake, make two system calls for the thread's counters and one
 /// to read a file of the kernel's: some two microseconds (`cargo xtask bench attribution`).
-pub struct Witness {
+pub struct ThreadMonitor {
     schedstat: Option<File>,
     woke_ns: i64,
     late_ns: i64,
@@ -53,13 +53,13 @@ struct Counts {
     involuntary: i64,
 }
 
-impl Witness {
+impl ThreadMonitor {
     /// Begins to watch the calling thread. Call it on the thread, after [`crate::Setup::apply`]. Touches some fresh memory to
     /// learn what a page fault costs here.
     #[must_use]
-    pub fn new() -> Witness {
+    pub fn new() -> ThreadMonitor {
         let schedstat = File::open("/proc/thread-self/schedstat").ok();
-        let mut witness = Witness {
+        let mut monitor = ThreadMonitor {
             schedstat,
             woke_ns: 0,
             late_ns: 0,
@@ -70,8 +70,8 @@ impl Witness {
             woken: None,
             _on_its_thread: std::marker::PhantomData,
         };
-        witness.before = witness.counts();
-        witness
+        monitor.before = monitor.counts();
+        monitor
     }
 
     /// To be called right after waking, with the time, how late that was, and how much of that had passed when the
@@ -132,9 +132,9 @@ impl Witness {
     }
 }
 
-impl Default for Witness {
-    fn default() -> Witness {
-        Witness::new()
+impl Default for ThreadMonitor {
+    fn default() -> ThreadMonitor {
+        ThreadMonitor::new()
     }
 }
 
@@ -497,23 +497,23 @@ mod tests {
 
     #[test]
     fn counts_of_a_quiet_tick_are_not_negative() {
-        let mut witness = Witness::new();
+        let mut monitor = ThreadMonitor::new();
         let woke_ns = crate::now_ns();
-        witness.woke(woke_ns, -3, 5);
-        let tick = witness.done(crate::now_ns(), Sleeps::START);
+        monitor.woke(woke_ns, -3, 5);
+        let tick = monitor.done(crate::now_ns(), Sleeps::START);
         assert!(tick.late_ns == 0 && tick.previous_ns == 0 && tick.away_ns >= 0);
         assert!(tick.queued_ns >= 0 && tick.queued_before_ns >= 0);
     }
 
     #[test]
     fn a_sleep_within_the_tick_is_a_voluntary_switch_unless_it_was_on_purpose() {
-        let mut witness = Witness::new();
+        let mut monitor = ThreadMonitor::new();
         let mut tick = |sleeps: Sleeps| {
             // The wait for the start.
             std::thread::sleep(std::time::Duration::from_millis(1));
-            witness.woke(crate::now_ns(), 0, 0);
+            monitor.woke(crate::now_ns(), 0, 0);
             std::thread::sleep(std::time::Duration::from_millis(2));
-            witness.done(crate::now_ns(), sleeps)
+            monitor.done(crate::now_ns(), sleeps)
         };
         let blocked = tick(Sleeps::START);
         assert!(blocked.blocked >= 1 && blocked.away_ns >= 1_000_000, "{blocked:?}");
