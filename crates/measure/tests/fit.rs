@@ -212,6 +212,21 @@ fn what_faults_delay_replies_by_is_predicted() {
     assert!(delayed.assumptions.iter().any(|said| said.contains("`faults`")), "{:?}", delayed.assumptions);
 }
 
+/// Three servos on RS485 whose replies are 1 ms late: 4.1 ms were predicted, and 2.9 measured.
+#[test]
+fn a_reply_that_is_late_on_rs485_holds_up_the_next_query_no_longer_than_its_timeout() {
+    let predicted_us = |delay_us: u32| {
+        let mut text = format!(
+            "[loop]\nrate_hz = 200\n[bus.main]\nlink = \"emulated\"\nwire = \"rs485\"\nfaults = {{ delay_us = {delay_us} }}\n"
+        );
+        (1..=3).for_each(|id| text += &format!("[[servo]]\nname = \"s{id}\"\nbus = \"main\"\nid = {id}\n"));
+        File::read(&text, "robot.toml").unwrap().predict().cycle_ns / 1_000
+    };
+    assert_eq!(predicted_us(300) - predicted_us(0), 900, "each of the three is waited for");
+    assert_eq!(predicted_us(1_000) - predicted_us(600), 400, "only the last one is");
+    assert!((2_850..3_000).contains(&predicted_us(1_000)), "{}", predicted_us(1_000));
+}
+
 #[test]
 fn check_and_budget_name_one_bus_deadline() {
     let text =

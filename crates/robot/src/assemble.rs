@@ -322,8 +322,10 @@ fn device(config: &RobotConfig, number: usize, (link, channel): BusPlace) -> Dev
     }
 }
 
-/// On a half-duplex bus: the longest query and reply on the wire, and then some for the servo and the kernel.
-fn reply_timeout_ns(link: &LinkConfig) -> i64 {
+/// After which time without its reply the next query of a half-duplex bus is sent, ns: the longest query and reply on the wire, and then
+/// some for the servo and the kernel.
+#[must_use]
+pub fn reply_timeout_ns(link: &LinkConfig) -> i64 {
     const SLACK_NS: i64 = 300_000;
     const LONGEST_EXCHANGE_BITS: i64 = 2 * (64 + 8) * 10;
     let WireKind::Rs485 { baud } = link.bus().emulated().wire else { return SLACK_NS };

@@ -150,12 +150,16 @@ impl TickPlan {
         let mut arrived = Vec::new();
         for exchange in &line.exchanges {
             now = timeline.add(&line.name, SpanKind::Gap, &exchange.name, now, inputs.host_gap_ns);
+            let given_up = Moment { ns: now.ns + line.reply_timeout_ns, ..now };
             now = self.pass(timeline, line, SpanKind::Command, exchange, &exchange.command, now);
             let ns = self.turnaround_ns(line, exchange);
             now = timeline.add(&line.name, SpanKind::Turnaround, &exchange.name, now, ns);
             now = self.pass(timeline, line, SpanKind::Reply, exchange, &exchange.reply, now);
             now = self.delayed(timeline, line, now);
             arrived.push((now, exchange));
+            // Where a fault delays it, the reply is not waited for: it comes while the next servo is asked.
+            let is_delayed = line.delay_ns + line.jitter_ns > 0;
+            now = if is_delayed && given_up.ns < now.ns { given_up } else { now };
         }
         arrived
     }

@@ -8,6 +8,7 @@ use khz_loop::Occasion;
 use khz_loop::time::LAST_LOOK_NS;
 use khz_loop::timing::{Mode, usual_deadline_ns};
 use khz_page::duration;
+use khz_robot::assemble::reply_timeout_ns;
 use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate};
 
@@ -59,6 +60,8 @@ pub struct Line {
     pub delay_ns: i64,
     /// By so much more at most (`faults.jitter_us`), ns.
     pub jitter_ns: i64,
+    /// Half duplex: without a reply the next query is sent after this time, ns.
+    pub reply_timeout_ns: i64,
     /// Channel of a pi3hat, 1 to 5.
     pub hat: Option<u8>,
     /// Its servos.
@@ -252,6 +255,7 @@ pub(super) fn resized(frame: &Frame, len: usize) -> Frame {
 }
 
 fn bare(link: &LinkConfig, inputs: &Inputs) -> Line {
+    let reply_timeout_ns = reply_timeout_ns(link);
     let (link, is_real) = (link.bus(), !link.is_emulated());
     let bus = link.emulated();
     let medium = match (link.adapter(), bus.wire) {
@@ -278,7 +282,17 @@ fn bare(link: &LinkConfig, inputs: &Inputs) -> Line {
         Adapter::Usb => (None, inputs.adapter_ns),
         Adapter::Emulated | Adapter::None | Adapter::Ethernet => (None, 0),
     };
-    let (name, exchanges) = (String::new(), Vec::new());
-    let (delay_ns, jitter_ns) = (0, 0);
-    Line { name, medium, turnaround_ns, is_real, behind, adapter_ns, delay_ns, jitter_ns, hat, exchanges }
+    Line {
+        name: String::new(),
+        medium,
+        turnaround_ns,
+        is_real,
+        behind,
+        adapter_ns,
+        delay_ns: 0,
+        jitter_ns: 0,
+        reply_timeout_ns,
+        hat,
+        exchanges: Vec::new(),
+    }
 }
