@@ -7,7 +7,7 @@
 use crate::address::Address;
 use crate::command::{Command, Position, frame};
 use crate::format::{Format, MAX_REGISTERS, head_len};
-use crate::frame::{Frame, MAX_PAYLOAD, PADDING};
+use crate::frame::{Frame, MAX_PAYLOAD, PADDING, padded_len};
 use crate::register::Register;
 use crate::reply::Reply;
 use crate::subframe::{RegisterRun, SubframeError, Writer};
@@ -116,7 +116,12 @@ impl core::error::Error for TemplateError {}
 
 /// What the reply to a query looks like, byte by byte, but for the numbers.
 #[derive(Clone, Debug)]
-pub struct ReplyLayout(Layout);
+pub struct ReplyLayout {
+    /// With the padding that a servo adds.
+    padded: Layout,
+    /// Length before it.
+    len: usize,
+}
 
 impl ReplyLayout {
     /// Of the replies to `query`.
@@ -135,12 +140,14 @@ impl ReplyLayout {
             layout.known(writer.written());
             layout.numbers(run).ok_or(TemplateError::ReplyTooLong)?;
         }
-        Ok(Self(layout))
+        let len = layout.len;
+        layout.known(&[PADDING; MAX_PAYLOAD][..padded_len(len) - len]);
+        Ok(Self { padded: layout, len })
     }
 
     /// Where this register's number is; [`Reading::ABSENT`] if it was not asked for.
     pub fn reading(&self, register: Register) -> Reading {
-        let number = self.0.iter().find(|number| number.register == register);
+        let number = self.padded.iter().find(|number| number.register == register);
         number.map_or(Reading::ABSENT, |number| Reading::of(*number))
     }
 
@@ -154,7 +161,7 @@ impl ReplyLayout {
             return Reply::parse(frame.payload());
         }
         let mut reply = Reply::default();
-        for number in self.0.iter() {
+        for number in self.padded.iter() {
             if let Some(value) = Value::read(number.resolution, number.of(frame.buffer())) {
                 reply.set(number.register, value);
             }
@@ -166,16 +173,22 @@ impl ReplyLayout {
     #[inline]
     pub fn begins(&self, payload: &[u8]) -> bool {
         // The head of a few registers has two bytes, that of more has three.
-        let Layout { mask, expected, len, .. } = &self.0;
+        let Layout { mask, expected, .. } = &self.padded;
         let unequal = |at: usize| (payload[at] & mask[at]) ^ expected[at];
-        payload.len() >= *len && unequal(0) | unequal(1) | unequal(2) == 0
+        payload.len() >= self.len && unequal(0) | unequal(1) | unequal(2) == 0
     }
 
     /// The frame has exactly this layout, padding aside.
     #[inline]
     pub fn fits(&self, frame: &Frame) -> bool {
-        let padding = frame.payload().get(self.0.len..);
-        self.0.is_in(frame.buffer()) && padding.is_some_and(|rest| rest.iter().all(|&byte| byte == PADDING))
+        self.padded.fits(frame.buffer(), frame.payload().len()) || self.fits_padded_otherwise(frame.payload())
+    }
+
+    /// With less padding than a frame of CAN-FD has, or with more.
+    #[cold]
+    fn fits_padded_otherwise(&self, payload: &[u8]) -> bool {
+        let Some((payload, padding)) = payload.split_at_checked(self.len) else { return false };
+        self.padded.begins(payload) && padding.iter().all(|&byte| byte == PADDING)
     }
 }
 
@@ -216,25 +229,26 @@ impl Reading {
     }
 
     #[inline]
-    fn word(&self, frame: &Frame) -> i32 {
+    fn bytes(&self, frame: &Frame) -> i32 {
         // It is no more; said here, so that nothing else is checked.
         let at = usize::from(self.at).min(MAX_PAYLOAD - 4);
         let [a, b, c, d] = [0, 1, 2, 3].map(|place| frame.buffer()[at + place]);
-        let word = i32::from_le_bytes([a, b, c, d]);
-        word.wrapping_shl(self.left.into()).wrapping_shr(self.right.into())
+        i32::from_le_bytes([a, b, c, d])
+    }
+
+    #[inline]
+    fn word(&self, frame: &Frame) -> i32 {
+        self.bytes(frame).wrapping_shl(self.left.into()).wrapping_shr(self.right.into())
     }
 
     /// The number in the unit of its class, as [`Class::decode`]. The frame must have the reading's layout: see [`ReplyLayout::fits`].
     #[inline]
     pub fn value(&self, frame: &Frame) -> f64 {
-        let word = self.word(frame);
         if self.is_float {
-            f64::from(f32::from_bits(word as u32))
-        } else if i64::from(word) == self.missing {
-            f64::NAN
-        } else {
-            f64::from(word) * self.lsb
+            return f64::from(f32::from_bits(self.bytes(frame) as u32));
         }
+        let word = self.word(frame);
+        if i64::from(word) == self.missing { f64::NAN } else { f64::from(word) * self.lsb }
     }
 
     /// The unscaled integer, as [`Value::integer`], of a frame of this layout.
@@ -305,11 +319,13 @@ impl Layout {
     /// A payload of this length has this layout.
     #[inline]
     pub fn fits(&self, payload: &[u8; MAX_PAYLOAD], len: usize) -> bool {
-        len == self.len && self.is_in(payload)
+        // All of it, as the lengths of arrays are known to the compiler.
+        len == self.len && self.begins(payload)
     }
 
+    /// Its beginning is this payload, with any numbers.
     #[inline]
-    fn is_in(&self, payload: &[u8; MAX_PAYLOAD]) -> bool {
+    fn begins(&self, payload: &[u8]) -> bool {
         let known = payload.iter().zip(&self.mask).zip(&self.expected);
         known.fold(0, |unequal, ((byte, mask), expected)| unequal | (byte & mask ^ expected)) == 0
     }

@@ -171,17 +171,16 @@ impl Codec {
         }
     }
 
-    /// The symbol of the query this reply mirrors, or refuses; `None` if it begins with none of them. `expected`: the newest's.
-    pub fn read(&self, payload: &[u8], expected: Symbol) -> Option<Read> {
-        // The usual cases straight; the others by the parser.
-        if self.rotations.get(usize::from(expected)).is_some_and(|rotation| rotation.reply.begins(payload)) {
-            return Some(Read { symbol: expected, refused: false });
-        }
-        self.read_any(payload)
+    /// Where the values of this reply are, if it is one as was asked for by the query of this symbol. So are nearly all.
+    #[inline]
+    pub fn straight(&self, frame: &Frame, symbol: Symbol) -> Option<&Readings> {
+        let rotation = self.rotations.get(usize::from(symbol))?;
+        rotation.reply.fits(frame).then_some(&rotation.readings)
     }
 
+    /// The symbol of the query this reply mirrors, or refuses; `None` if it begins with none of them.
     #[cold]
-    fn read_any(&self, payload: &[u8]) -> Option<Read> {
+    pub fn read(&self, payload: &[u8]) -> Option<Read> {
         if let Some(rotation) = self.rotations.iter().position(|rotation| rotation.reply.begins(payload)) {
             return Some(Read { symbol: rotation as Symbol, refused: false });
         }
@@ -203,8 +202,19 @@ impl Codec {
 
     /// Reads a reply to a query of this symbol into `servo`. What the reply does not bring, because the servo refused to
     /// read it or the reply is damaged, is not known any more: NaN. Mode and fault stay.
+    #[cold]
     pub fn decode(&self, frame: &Frame, symbol: Symbol, servo: &mut ServoState) {
-        let values = Values::of(frame, &self.rotations[self.rotation_and_mark(symbol).0]);
+        let Rotation { reply, readings, .. } = &self.rotations[self.rotation_and_mark(symbol).0];
+        let values = match reply.fits(frame) {
+            true => readings.of_reply(frame),
+            false => Values::of_parts(&Reply::parse(frame.payload()).unwrap_or_default()),
+        };
+        self.put(&values, servo);
+    }
+
+    /// Puts what a reply says into `servo`. Inlined where that is said of nearly every reply: values that are handed over lie in memory.
+    #[inline(always)]
+    pub fn put(&self, values: &Values, servo: &mut ServoState) {
         let Mounting { sign, offset } = self.mounting;
         servo.position = sign * TAU * unsaturated(values.position, self.saturated[0]) + offset;
         servo.velocity = sign * TAU * unsaturated(values.velocity, self.saturated[1]);
@@ -215,7 +225,9 @@ impl Codec {
         if values.mode.is_some() || values.refused.is_none() {
             (servo.doing, servo.mode) = mode(values.mode);
         }
-        if let Some(fault) = values.fault {
+        if values.fault == Some(Fault::NONE) {
+            servo.fault = crate::Fault::NONE;
+        } else if let Some(fault) = values.fault {
             servo.fault = crate::Fault { code: fault.0.into(), text: fault.name() };
             // The firmware sets both at once, so one of them is a lie, and its output may be on. One that damps is left to it.
             if fault.switches_off() && servo.doing.is_on() && servo.doing != Doing::Damping {
@@ -264,7 +276,7 @@ const fn doing(mode: Mode) -> Doing {
 }
 
 /// What a reply says, in the servo's units; NaN where it says nothing.
-struct Values {
+pub struct Values {
     position: f64,
     velocity: f64,
     torque: f64,
@@ -277,7 +289,7 @@ struct Values {
 
 /// Where each of [`Values`] is in a reply as it was asked for.
 #[derive(Debug)]
-struct Readings {
+pub struct Readings {
     position: Reading,
     velocity: Reading,
     torque: Reading,
@@ -299,27 +311,25 @@ impl Readings {
             fault: layout.reading(Register::FAULT),
         }
     }
-}
 
-impl Values {
-    #[inline]
-    fn of(frame: &Frame, Rotation { reply, readings, .. }: &Rotation) -> Self {
-        if !reply.fits(frame) {
-            return Self::of_parts(&Reply::parse(frame.payload()).unwrap_or_default());
-        }
-        Self {
-            position: readings.position.value(frame),
-            velocity: readings.velocity.value(frame),
-            torque: readings.torque.value(frame),
-            voltage: readings.voltage.value(frame),
-            temperature: readings.temperature.value(frame),
+    /// The values of a reply of this layout. Inlined as [`Codec::put`].
+    #[inline(always)]
+    pub fn of_reply(&self, frame: &Frame) -> Values {
+        Values {
+            position: self.position.value(frame),
+            velocity: self.velocity.value(frame),
+            torque: self.torque.value(frame),
+            voltage: self.voltage.value(frame),
+            temperature: self.temperature.value(frame),
             // Always asked for.
-            mode: Some(readings.mode.integer(frame)),
-            fault: Some(Fault(readings.fault.integer(frame) as u8)),
+            mode: Some(self.mode.integer(frame)),
+            fault: Some(Fault(self.fault.integer(frame) as u8)),
             refused: None,
         }
     }
+}
 
+impl Values {
     /// Of a reply that is not as was asked for: something was refused, or it is damaged.
     #[cold]
     fn of_parts(reply: &Reply) -> Self {
@@ -499,20 +509,20 @@ mod tests {
         let mut servo = ServoState::UNKNOWN;
         let reply = [&mode[..], &motion, &rest].concat();
         let read = |symbol, refused| Some(Read { symbol, refused });
-        assert_eq!(codec.read(&reply, 0), read(0, false));
+        assert_eq!(codec.read(&reply), read(0, false));
         codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
         assert_eq!((servo.doing, servo.mode.name), (Doing::Following, "position"));
         assert_eq!((servo.voltage, servo.temperature), (24.5, 30.0));
         assert!((servo.position - (0.5 - 0.25 * TAU)).abs() < 1e-12 && (servo.velocity + TAU).abs() < 1e-12);
         assert!((servo.torque + 0.1).abs() < 1e-7);
 
-        assert_eq!(codec.read(&[&rest[..], &mode, &motion].concat(), 0), read(2, false));
-        assert_eq!(codec.read(&[0x31, 1, 1], 0), read(1, false));
-        assert_eq!(codec.read(&[0x31, 0x77, 1], 0), None);
-        assert_eq!(codec.read(&[&[0x21, 0x07, 0x50][..], &reply].concat(), 0), read(6, false));
-        assert_eq!(codec.read(&[0x31, 0x07, 1], 0), read(6, true));
+        assert_eq!(codec.read(&[&rest[..], &mode, &motion].concat()), read(2, false));
+        assert_eq!(codec.read(&[0x31, 1, 1]), read(1, false));
+        assert_eq!(codec.read(&[0x31, 0x77, 1]), None);
+        assert_eq!(codec.read(&[&[0x21, 0x07, 0x50][..], &reply].concat()), read(6, false));
+        assert_eq!(codec.read(&[0x31, 0x07, 1]), read(6, true));
         // The first read decides: this answers a query of somebody else.
-        assert_eq!(codec.read(&[&[0x21, 0x78, 0][..], &reply].concat(), 0), None);
+        assert_eq!(codec.read(&[&[0x21, 0x78, 0][..], &reply].concat()), None);
     }
 
     #[test]
@@ -611,7 +621,7 @@ mod tests {
         let known = ServoState { position: 1.0, velocity: 2.0, voltage: 24.0, ..ServoState::UNKNOWN };
         let read = |symbol, payload: &[u8]| {
             let mut servo = known;
-            assert_eq!(codec.read(payload, 0), Some(Read { symbol, refused: false }));
+            assert_eq!(codec.read(payload), Some(Read { symbol, refused: false }));
             codec.decode(&Frame::new(0x100, payload).unwrap(), symbol, &mut servo);
             servo
         };

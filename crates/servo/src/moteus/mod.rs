@@ -159,12 +159,18 @@ impl Servo {
 
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
         let servo = self.number;
-        let Some(Read { symbol, refused }) = self.codec.read(frame.payload(), self.symbol) else {
-            return Taken::Unexpected;
+        let straight = self.codec.straight(frame, self.symbol);
+        let read = match straight {
+            Some(_) => Some(Read { symbol: self.symbol, refused: false }),
+            None => self.codec.read(frame.payload()),
         };
+        let Some(Read { symbol, refused }) = read else { return Taken::Unexpected };
         match self.queries.answered(symbol, refused) {
             Answer::News { sent_ns, newest } if !refused => {
-                self.codec.decode(frame, symbol, state);
+                match straight {
+                    Some(readings) => self.codec.put(&readings.of_reply(frame), state),
+                    None => self.codec.decode(frame, symbol, state),
+                }
                 state.at_ns = sent_ns;
                 Taken::State { servo, sent_ns, newest }
             }
