@@ -1,10 +1,10 @@
 //! Keeps commands within the limits of each servo, and lowers torque when one runs hot.
 
 use super::joint::Joint;
-use super::reach::{self, Allowed, Grip, Rules};
-use super::{Cause, OutOfLimits, SupervisorSettings};
+use super::reach::{self, Allowed, Grip, Rules, Usual};
+use super::{Cause, Fixed, OutOfLimits, SupervisorSettings};
 use crate::state::RobotState;
-use khz_servo::{PositionCommand, ServoCommand};
+use khz_servo::{PositionCommand, ServoCommand, ServoState};
 
 /// A servo that was silent for longer, and for more than a tick, may have lost its power and be back on another turn: it is
 /// damped until it replies.
@@ -13,6 +13,8 @@ const RESTART_NS: i64 = 24_000_000;
 /// What commands may ask of each servo, and what they asked last.
 #[derive(Clone, Debug)]
 pub struct Guard {
+    /// What never changes.
+    usual: Fixed<Vec<Usual>>,
     last: Vec<Last>,
     /// Commands that were changed.
     clamped: u64,
@@ -38,9 +40,10 @@ impl Default for Last {
 }
 
 impl Guard {
-    /// For `servos` servos.
-    pub fn new(servos: usize) -> Self {
-        Self { last: vec![Last::default(); servos], clamped: 0 }
+    /// For servos of these joints.
+    pub fn new(joints: &[Joint]) -> Self {
+        let usual = Fixed(joints.iter().map(Usual::of).collect());
+        Self { usual, last: vec![Last::default(); joints.len()], clamped: 0 }
     }
 
     /// Commands that were changed so far to keep a joint within its limits: cut, slowed down, or turned away from a limit.
@@ -68,67 +71,95 @@ impl Guard {
         settings: &SupervisorSettings,
         derate: f64,
     ) -> Option<Cause> {
-        let rules = Rules::of(settings, state);
-        let heard_since_ns = state.now_ns.saturating_sub(RESTART_NS.max(state.period_ns * 3 / 2));
+        let tick = Tick {
+            rules: Rules::of(settings, state),
+            heard_since_ns: state.now_ns.saturating_sub(RESTART_NS.max(state.period_ns * 3 / 2)),
+            settings,
+            derate,
+        };
         let mut trouble = None;
-        let all = commands.iter_mut().zip(joints).zip(&state.servos).zip(&mut self.last);
-        for (at, (((command, joint), servo), last)) in (0..).zip(all) {
-            let ServoCommand::Position(asked) = command else {
-                *last = Last::default();
-                continue;
-            };
-            if !is_sound(asked) {
-                *last = Last::default();
-                trouble = trouble.or(Some(Cause::CommandNotFinite { servo: at }));
+        let all = commands.iter_mut().zip(joints).zip(&*self.usual).zip(&state.servos).zip(&mut self.last);
+        for (at, ((((command, joint), usual), servo), last)) in (0..).zip(all) {
+            if let ServoCommand::Position(asked) = command
+                && servo.at_ns >= tick.heard_since_ns
+                && reach::stays(joint, usual, asked, servo, last, &tick.rules)
+            {
+                asked.max_torque = tick.most_torque(joint, asked.max_torque, servo);
                 continue;
             }
-            let is_heard = servo.at_ns >= heard_since_ns;
-            let most = asked.max_torque;
-            if !(is_heard && reach::stays(joint, asked, servo, last, &rules)) {
-                let allowed = if is_heard { reach::limit(joint, asked, servo, *last, &rules) } else { None };
-                let Some(Allowed { command: limited, target, changed, beyond, unbraked }) = allowed else {
-                    // A joint whose position nobody knows can be braked, but not driven.
-                    *command = ServoCommand::Damp;
-                    *last = Last::default();
-                    // A servo that is not heard is told as such; no limit changed what is asked of it.
-                    self.clamped += u64::from(is_heard);
-                    continue;
-                };
-                self.clamped += u64::from(changed);
-                if beyond && settings.out_of_limits == OutOfLimits::Trip {
-                    trouble = trouble.or(Some(Cause::CommandOutOfLimits { servo: at }));
-                }
-                if unbraked {
-                    trouble = trouble.or(Some(Cause::TorqueNotBraked { servo: at }));
-                }
-                (*asked, *last) = (limited, target);
-            }
-            if let Some((quantity, value, most)) = joint.carries.lack(last.sent.is_some(), asked) {
-                let cause = Cause::CommandNotSendable { servo: at, quantity, value, most };
-                trouble = trouble.or(Some(cause));
-            }
-            let share = heat_share(servo.temperature, settings) * derate;
-            asked.max_torque = most_torque(joint, most, share);
+            let (is_clamped, found) = tick.keep(at, command, joint, servo, last);
+            self.clamped += u64::from(is_clamped);
+            trouble = trouble.or(found);
         }
         trouble
     }
 }
 
-/// The greatest torque to send. NaN: no limit, also if the controller's is beyond what its format carries.
-fn most_torque(joint: &Joint, asked: f64, share: f64) -> f64 {
-    // The smaller of two, where NaN stands for no limit.
-    let most = asked.min(joint.bounds.torque) * share;
-    if !most.is_finite() || joint.carries.max_torque == 0.0 {
-        return f64::NAN;
+/// What holds for all joints in one tick.
+struct Tick<'a> {
+    rules: Rules,
+    /// A servo that was not heard since then may be on another turn.
+    heard_since_ns: i64,
+    settings: &'a SupervisorSettings,
+    derate: f64,
+}
+
+impl Tick<'_> {
+    /// Keeps one command within the limits of its joint. Whether that changed it, and what may not be sent at all. For commands that do
+    /// not [stay](reach::stays) as they are.
+    #[cold]
+    #[inline(never)]
+    fn keep(
+        &self,
+        at: u16,
+        command: &mut ServoCommand,
+        joint: &Joint,
+        servo: &ServoState,
+        last: &mut Last,
+    ) -> (bool, Option<Cause>) {
+        let before = std::mem::take(last);
+        let ServoCommand::Position(asked) = command else { return (false, None) };
+        if !is_sound(asked) {
+            return (false, Some(Cause::CommandNotFinite { servo: at }));
+        }
+        let is_heard = servo.at_ns >= self.heard_since_ns;
+        let most = asked.max_torque;
+        let allowed = if is_heard { reach::limit(joint, asked, servo, before, &self.rules) } else { None };
+        let Some(Allowed { command: limited, target, changed, beyond, unbraked }) = allowed else {
+            // A joint whose position nobody knows can be braked, but not driven.
+            *command = ServoCommand::Damp;
+            // A servo that is not heard is told as such; no limit changed what is asked of it.
+            return (is_heard, None);
+        };
+        (*asked, *last) = (limited, target);
+        let trips = beyond && self.settings.out_of_limits == OutOfLimits::Trip;
+        let found = trips.then_some(Cause::CommandOutOfLimits { servo: at });
+        let found = found.or(unbraked.then_some(Cause::TorqueNotBraked { servo: at }));
+        let lack = joint.carries.lack(last.sent.is_some(), asked);
+        let cannot_be_sent =
+            |(quantity, value, most)| Cause::CommandNotSendable { servo: at, quantity, value, most };
+        asked.max_torque = self.most_torque(joint, most, servo);
+        (changed, found.or(lack.map(cannot_be_sent)))
     }
-    // A little torque must not become none by rounding: the joint would fall.
-    let least = if most > 0.0 { joint.carries.least_max_torque } else { 0.0 };
-    most.max(least).min(joint.carries.max_torque)
+
+    /// The greatest torque to send. NaN: no limit, also if the controller's is beyond what its format carries.
+    #[inline]
+    fn most_torque(&self, joint: &Joint, asked: f64, servo: &ServoState) -> f64 {
+        let share = heat_share(servo.temperature, self.settings) * self.derate;
+        // The smaller of two, where NaN stands for no limit.
+        let most = asked.min(joint.bounds.torque) * share;
+        if !most.is_finite() || joint.carries.max_torque == 0.0 {
+            return f64::NAN;
+        }
+        // A little torque must not become none by rounding: the joint would fall.
+        let least = if most > 0.0 { joint.carries.least_max_torque } else { 0.0 };
+        most.max(least).min(joint.carries.max_torque)
+    }
 }
 
 /// Every part is a number where it has to be. No position is needed without a position gain; a velocity and a
 /// torque limit that are NaN have a meaning of their own.
-fn is_sound(command: &PositionCommand) -> bool {
+pub(super) fn is_sound(command: &PositionCommand) -> bool {
     let PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque } = *command;
     // None of the usual numbers times 0 is anything but 0.
     let are_finite = (torque * 0.0 + kp_scale * 0.0) + (kd_scale * 0.0) == 0.0;
@@ -170,7 +201,10 @@ mod tests {
 
     impl Bench {
         fn new(bounds: Bounds) -> Self {
-            let joint = Joint { bounds, target: bounds.position, ..Joint::UNLIMITED };
+            Self::of(Joint { bounds, target: bounds.position, ..Joint::UNLIMITED })
+        }
+
+        fn of(joint: Joint) -> Self {
             let mut state = RobotState::unknown(1, false, PERIOD_NS);
             state.servos[0] = ServoState {
                 position: 0.0,
@@ -179,7 +213,8 @@ mod tests {
                 at_ns: 0,
                 ..ServoState::UNKNOWN
             };
-            Self { joints: vec![joint], guard: Guard::new(1), state, settings: SupervisorSettings::default() }
+            let joints = vec![joint];
+            Self { guard: Guard::new(&joints), joints, state, settings: SupervisorSettings::default() }
         }
 
         fn try_check(&mut self, command: PositionCommand) -> (ServoCommand, Option<Cause>) {
@@ -347,8 +382,7 @@ mod tests {
     fn a_little_torque_does_not_become_none_by_rounding() {
         let limits = Limits { torque: Some(0.9), ..Limits::default() };
         let command = CommandFormat { max_torque: Format::Int8, ..CommandFormat::default() };
-        let mut bench = Bench::new(Bounds::NONE);
-        bench.joints = vec![moteus(&limits, command, &Mounting::default())];
+        let mut bench = Bench::of(moteus(&limits, command, &Mounting::default()));
         bench.state.servos[0].temperature = 67.0;
         assert_eq!(bench.check(PositionCommand::hold(0.0)).max_torque, 0.5);
         assert_eq!(
@@ -457,8 +491,7 @@ mod tests {
         {
             let limits = Limits { position: Some([-0.5123, 0.4987]), ..Limits::default() };
             let command = CommandFormat { position, ..CommandFormat::default() };
-            let mut bench = Bench::new(Bounds::NONE);
-            bench.joints = vec![moteus(&limits, command, &Mounting { sign, offset })];
+            let mut bench = Bench::of(moteus(&limits, command, &Mounting { sign, offset }));
             for target in [-9.0, -0.5123, 0.4987, 9.0] {
                 let sent = bench.check(PositionCommand::hold(target)).position;
                 let joint = received(sent, sign, offset, format);

@@ -190,7 +190,7 @@ impl Supervisor {
             blame: None,
             watch: Watch::new(joints.len()),
             bring_up: BringUp::default(),
-            guard: Guard::new(joints.len()),
+            guard: Guard::new(&joints),
             turn: ControllerTurn::Update,
             recovery: match settings.recover {
                 Recover::On => Recovery::of(&joints).map(Box::new),

@@ -110,40 +110,71 @@ pub struct Allowed {
     pub unbraked: bool,
 }
 
+/// Which commands a joint can follow as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Usual {
+    /// Positions that are within its limits, also once they have been rounded, and can be sent, rad.
+    position: [f64; 2],
+    /// The greatest velocity that is, rad/s.
+    velocity: f64,
+}
+
+impl Usual {
+    pub fn of(joint: &Joint) -> Self {
+        let Joint { bounds, target, carries, .. } = joint;
+        // A step less than the sum, whose rounding is not that of the difference that says what can be sent.
+        let sent = match carries.position {
+            0.0 => [f64::INFINITY, f64::NEG_INFINITY],
+            most => [(carries.zero - most).next_up(), (carries.zero + most).next_down()],
+        };
+        let [low, high] = [0, 1].map(|end| [bounds.position[end], target[end], sent[end]]);
+        Self {
+            position: [
+                low.into_iter().fold(f64::NEG_INFINITY, f64::max),
+                high.into_iter().fold(f64::INFINITY, f64::min),
+            ],
+            velocity: bounds.velocity.min(carries.velocity),
+        }
+    }
+}
+
 /// Whether a command stays as it was asked, as of a robot that moves within its limits nearly all do; then `last` has its target. Says
-/// what [`limit`] would, in a third of the time; if it says no, that has to look.
+/// what [`limit`] would, and that the command is sound and can be sent, in a third of the time; if it says no, those have to look.
 #[inline]
 pub fn stays(
     joint: &Joint,
+    usual: &Usual,
     asked: &PositionCommand,
     servo: &ServoState,
     last: &mut Last,
     rules: &Rules,
 ) -> bool {
-    let PositionCommand { position, velocity, torque, kp_scale, kd_scale, .. } = *asked;
-    let (bounds, measured) = (&joint.bounds, servo.position);
+    let PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque } = *asked;
+    let (Joint { bounds, carries, .. }, measured) = (joint, servo.position);
+    let (Some(sent), Some(asked_before)) = (last.sent, last.asked) else { return false };
     let share = 0.0..=1.0;
-    let is_whole =
-        velocity.abs() <= bounds.velocity && share.contains(&kp_scale) && share.contains(&kd_scale);
-    let kp_scale = if joint.carries.kp_scale { kp_scale } else { 1.0 };
-    let is_driven = kp_scale >= WEAK && torque == 0.0 && servo.doing == Doing::Following;
-    let (Some(sent), true) = (last.sent, is_whole && is_driven) else { return false };
-    let grip = Grip::of(asked, kp_scale, joint);
-    if !measured.is_finite()
-        || bounds.exceeded(measured, rules.tolerance).is_some()
-        || last.grip.is_weak_beside(grip)
-    {
+    // Comparisons with NaN are false.
+    let is_whole = position >= usual.position[0]
+        && position <= usual.position[1]
+        && velocity.abs() <= usual.velocity
+        && torque == 0.0
+        && share.contains(&kp_scale)
+        && share.contains(&kd_scale)
+        && (max_torque.is_nan() || max_torque >= 0.0);
+    let travels = (carries.kp_scale || kp_scale == 1.0)
+        && (carries.kd_scale || kd_scale == 1.0)
+        && (carries.max_torque != 0.0 || max_torque.is_nan());
+    let is_driven = kp_scale >= WEAK && servo.doing == Doing::Following;
+    let is_there = measured.is_finite() && bounds.exceeded(measured, rules.tolerance).is_none();
+    if !(is_whole && travels && is_driven && is_there) {
         return false;
     }
-    let goes_there = follow(joint, position, sent, rules.period_s).to_bits() == position.to_bits();
-    let [least, most] = leeway(joint, position, measured, rules);
-    if !goes_there
-        || position < joint.target[0]
-        || position > joint.target[1]
-        || velocity < least
-        || velocity > most
-        || bounds.exceeded(position, 0.0).is_some()
-        || steps_too_far(joint, position, *last, servo, rules)
+    let grip = Grip::of(asked, kp_scale, joint);
+    let step = bounds.velocity * rules.elapsed_s;
+    if last.grip.is_weak_beside(grip)
+        || (position - sent).abs() > target_speed(joint, sent) * rules.period_s
+        || (position - asked_before).abs() > step + 1e-3 * step
+        || !leads_on(joint, asked, measured, rules)
     {
         return false;
     }
@@ -151,6 +182,19 @@ pub fn stays(
     let grip = if is_near { grip } else { grip.least(last.grip) };
     *last = Last { sent: Some(position), asked: Some(position), velocity: servo.velocity, grip };
     true
+}
+
+/// The velocity of a command whose position can be sent is within its [leeway].
+#[inline]
+fn leads_on(joint: &Joint, asked: &PositionCommand, measured: f64, rules: &Rules) -> bool {
+    let PositionCommand { position, velocity, .. } = *asked;
+    let ([low, high], [least, most]) = (joint.bounds.position, joint.target);
+    let (left, is_out) = if velocity > 0.0 {
+        (most - position, measured >= high)
+    } else {
+        (position - least, measured <= low)
+    };
+    velocity == 0.0 || !is_out && velocity.abs() <= left / rules.holds_s
 }
 
 /// Keeps a command within the limits; `None` if that needs the position of the joint and it is unknown.
@@ -230,13 +274,17 @@ fn start(
 /// The next target on the way from `from`, rad.
 fn follow(joint: &Joint, asked: f64, from: f64, period_s: f64) -> f64 {
     let goal = within(asked, joint.target);
-    let returning = joint.bounds.exceeded(from, ROUNDING).is_some();
-    let speed = match joint.bounds.velocity {
-        f64::INFINITY if returning => RETURN,
-        velocity => velocity,
-    };
-    let step = speed * period_s;
+    let step = target_speed(joint, from) * period_s;
     if (goal - from).abs() <= step { goal } else { from + step.copysign(goal - from) }
+}
+
+/// How fast a target moves from here, rad/s.
+#[inline]
+fn target_speed(joint: &Joint, from: f64) -> f64 {
+    match joint.bounds.velocity {
+        f64::INFINITY if joint.bounds.exceeded(from, ROUNDING).is_some() => RETURN,
+        velocity => velocity,
+    }
 }
 
 /// The controller's target moved further than a joint at its greatest speed could; the first counts from the measured
@@ -374,6 +422,7 @@ fn same(a: &PositionCommand, b: &PositionCommand) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::supervisor::guard::is_sound;
     use khz_servo::Carries;
     use proptest::prelude::*;
 
@@ -408,6 +457,10 @@ mod tests {
         PositionCommand::hold(position)
     }
 
+    fn stays_of(joint: &Joint, asked: &PositionCommand, servo: &ServoState, last: &mut Last) -> bool {
+        stays(joint, &Usual::of(joint), asked, servo, last, &RULES)
+    }
+
     /// A usual value, or as often as not one at a border, or none.
     fn near(usual: f64) -> impl Strategy<Value = f64> {
         let borders =
@@ -431,13 +484,22 @@ mod tests {
             (sent, before, velocity_before) in (near(0.0), near(0.0), near(0.0)),
             (kp_before, torque_before) in (near(1.0), near(4.0)),
             (low, target_low, fastest, tolerance) in (near(1.0), near(0.5), near(2.0), near(0.0625)),
-            (carried, follows, is_narrow) in (any::<bool>(), prop::bool::weighted(0.9), any::<bool>()),
+            (carried, follows, is_narrow) in (any::<[bool; 2]>(), prop::bool::weighted(0.9), any::<bool>()),
+            (zero, reach, fastest_sent, torque_sent) in (near(0.0), near(2.0), near(2.0), near(4.0)),
         ) {
             let asked = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
             let most = |value: f64| if value.is_nan() { f64::INFINITY } else { value.abs() };
             let bounds = Bounds { position: [-most(low), 1.0], velocity: most(fastest), torque: 4.0 };
             let target = [if is_narrow { -most(target_low) } else { bounds.position[0] }, 1.0];
-            let carries = Carries { kp_scale: carried, ..Carries::EVERYTHING };
+            let carries = Carries {
+                kp_scale: carried[0],
+                kd_scale: carried[1],
+                zero: if zero.is_finite() { zero } else { 0.0 },
+                position: most(reach),
+                velocity: most(fastest_sent),
+                max_torque: most(torque_sent),
+                ..Carries::EVERYTHING
+            };
             let joint = Joint { bounds, target, carries, timeout: None };
             let doing = if follows { Doing::Following } else { Doing::Starting };
             let servo = ServoState { doing, ..servo(measured, speed) };
@@ -446,7 +508,9 @@ mod tests {
             let last = Last { sent: known(sent), asked: known(before), velocity: velocity_before, grip };
             let rules = Rules { tolerance: most(tolerance).min(1.0), ..RULES };
             let mut target = last;
-            if stays(&joint, &asked, &servo, &mut target, &rules) {
+            if stays(&joint, &Usual::of(&joint), &asked, &servo, &mut target, &rules) {
+                prop_assert!(is_sound(&asked));
+                prop_assert_eq!(carries.lack(true, &asked), None);
                 let allowed = limit(&joint, &asked, &servo, last, &rules).unwrap();
                 prop_assert!(!allowed.changed && !allowed.beyond && !allowed.unbraked);
                 // As text: NaN is NaN, and -0 is not 0.
@@ -459,7 +523,7 @@ mod tests {
     #[test]
     fn most_commands_stay_as_asked() {
         let stays =
-            |asked: PositionCommand, mut last| stays(&joint(), &asked, &servo(0.0, 0.1), &mut last, &RULES);
+            |asked: PositionCommand, mut last| stays_of(&joint(), &asked, &servo(0.0, 0.1), &mut last);
         assert!(
             stays(hold(0.125), sent(0.0)) && stays(PositionCommand { velocity: 0.5, ..hold(0.0) }, sent(0.0))
         );
@@ -468,7 +532,7 @@ mod tests {
         // On the way back to what can be sent, at the greatest speed.
         let joint = Joint { target: [-0.75, 0.25], ..joint() };
         let asked = PositionCommand { velocity: 0.0, ..hold(0.5) };
-        assert!(!super::stays(&joint, &asked, &servo(0.5, 0.0), &mut sent(1.0), &RULES));
+        assert!(!stays_of(&joint, &asked, &servo(0.5, 0.0), &mut sent(1.0)));
     }
 
     #[test]

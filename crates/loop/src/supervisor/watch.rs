@@ -156,10 +156,13 @@ struct Tally {
     track: Track,
     /// From where to where it jumped in this tick, rad.
     jump: Option<[f64; 2]>,
+    /// Its reply of this tick is one of a servo that follows, as it was commanded, and nothing that is counted here speaks against it.
+    is_following: bool,
 }
 
 impl Tally {
     /// `too_much`: from where on it is astray, if it is to do what it is commanded. `factor`: faster than its limit by it brings the robot down.
+    #[inline]
     fn update(
         &mut self,
         servo: &ServoState,
@@ -168,6 +171,37 @@ impl Tally {
         phase: Phase,
         (too_much, factor): (Option<u32>, f64),
     ) {
+        self.is_following = self.does_follow(servo) && too_much.is_some();
+        match self.is_following {
+            true => self.follow(),
+            false => self.hear(servo, now_ns, phase, too_much),
+        }
+        self.jump = None;
+        if servo.fresh {
+            self.measure(servo, joint, factor);
+        }
+        self.is_following &= self.jump.is_none() && self.unmeasured == [0; 2];
+    }
+
+    /// As of a robot under control nearly all do.
+    #[inline]
+    fn does_follow(&self, servo: &ServoState) -> bool {
+        let is_told = self.told == Told::Follow && self.told_before == Told::Follow;
+        servo.fresh && servo.doing == Doing::Following && is_told && self.astray == 0
+    }
+
+    /// What [`Tally::hear`] says of a servo that [does](Tally::does_follow), in a fourth of the time.
+    #[inline]
+    fn follow(&mut self) {
+        (self.missed, self.ran, self.stopped, self.off_since_ns) = (0, true, 0, None);
+        self.followed = FOLLOWED.min(self.followed + 1);
+        (self.is_astray, self.may_be_on) = (false, OFF_REPLIES);
+    }
+
+    /// What a servo does, or that it does not reply.
+    #[cold]
+    #[inline(never)]
+    fn hear(&mut self, servo: &ServoState, now_ns: i64, phase: Phase, too_much: Option<u32>) {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
         let driven = self.told != Told::Stop;
         let is_on = servo.doing.is_on();
@@ -181,31 +215,25 @@ impl Tally {
             self.stopped = if servo.doing == Doing::Off { stopped } else { 0 };
             self.off_since_ns.get_or_insert(now_ns);
         }
-        self.jump = None;
-        if servo.fresh {
-            self.read(servo, joint, too_much, factor);
+        if !servo.fresh {
+            return;
         }
-    }
-
-    /// Takes a reply in.
-    fn read(&mut self, servo: &ServoState, joint: &Joint, too_much: Option<u32>, factor: f64) {
         let follows = servo.doing == Doing::Following && self.told_before == Told::Follow;
         self.followed = if follows { FOLLOWED.min(self.followed + 1) } else { 0 };
         let before = !self.let_go && self.told_before.allows(servo.doing);
         let explained = self.told.allows(servo.doing) || before;
         self.count_astray(too_much, explained);
-        if servo.doing.is_on() {
+        if is_on {
             self.may_be_on = OFF_REPLIES;
         }
-        let carries = &joint.carries;
-        let lacks = [
-            carries.voltage_asked && servo.voltage.is_nan(),
-            carries.temperature_asked && servo.temperature.is_nan(),
-        ];
-        for (count, lacks) in self.unmeasured.iter_mut().zip(lacks) {
-            // What was refused is reported as that.
-            let lacks = lacks && servo.refused.is_none();
-            *count = if lacks { (*count + 1).min(UNMEASURED_REPLIES) } else { 0 };
+    }
+
+    /// What a reply measures.
+    #[inline]
+    fn measure(&mut self, servo: &ServoState, joint: &Joint, factor: f64) {
+        let are_numbers = !servo.voltage.is_nan() && !servo.temperature.is_nan();
+        if !(are_numbers && self.unmeasured == [0; 2]) {
+            self.count_unmeasured(servo, joint);
         }
         if self.told == Told::Stop {
             // A joint that is not driven may be given another zero.
@@ -218,6 +246,20 @@ impl Tally {
             let fastest = factor * joint.bounds.velocity;
             let jumps = self.track.jumps(servo.at_ns, [to, servo.velocity], [fastest, f64::INFINITY]);
             self.jump = jumps.then_some([from, to]);
+        }
+    }
+
+    #[cold]
+    fn count_unmeasured(&mut self, servo: &ServoState, joint: &Joint) {
+        let carries = &joint.carries;
+        let lacks = [
+            carries.voltage_asked && servo.voltage.is_nan(),
+            carries.temperature_asked && servo.temperature.is_nan(),
+        ];
+        for (count, lacks) in self.unmeasured.iter_mut().zip(lacks) {
+            // What was refused is reported as that.
+            let lacks = lacks && servo.refused.is_none();
+            *count = if lacks { (*count + 1).min(UNMEASURED_REPLIES) } else { 0 };
         }
     }
 
@@ -246,11 +288,11 @@ impl Tally {
 
     /// Whether its joint stands still: a velocity can be too coarse to tell, or a lie, and the position tells it, too.
     fn is_still(&mut self, servo: &ServoState, joint: &Joint, still_velocity: f64) -> bool {
-        let most = STILL_WAY + 2.0 * joint.carries.reported_steps[0];
+        let most = || STILL_WAY + 2.0 * joint.carries.reported_steps[0];
         // A servo nobody hears may move.
         let is_still = servo.fresh
             && servo.velocity.abs() < still_velocity
-            && (servo.position - self.stands_at).abs() <= most;
+            && (servo.position - self.stands_at).abs() <= most();
         if !is_still {
             self.stands_at = servo.position;
         }
@@ -292,8 +334,10 @@ impl Changes {
 pub struct Watch {
     /// Per servo.
     tallies: Vec<Tally>,
-    /// Refusals in a row, per link.
+    /// Refusals in a row, per link, …
     refusals: [u32; 64],
+    /// … and the links that have any; bit per link.
+    refusing: u64,
     overruns: u32,
     /// Ticks in a row in which the controller took too long, and how long it took in the last of them.
     slow: u32,
@@ -322,6 +366,7 @@ impl Watch {
         Self {
             tallies: vec![Tally::default(); servos],
             refusals: [0; 64],
+            refusing: 0,
             overruns: 0,
             slow: 0,
             took_ns: 0,
@@ -342,7 +387,7 @@ impl Watch {
         for tally in &mut self.tallies {
             *tally = Tally { may_be_on: tally.may_be_on, ..Tally::default() };
         }
-        self.refusals.fill(0);
+        (self.refusals, self.refusing) = ([0; 64], 0);
         self.overruns = 0;
         (self.slow, self.late) = (0, 0);
         self.still_since_ns = None;
@@ -397,9 +442,14 @@ impl Watch {
         self.complete = complete;
         self.still_since_ns = if still { self.still_since_ns.or(Some(state.now_ns)) } else { None };
         let down = seen.cycle.links_down;
-        if down == 0 && self.refusals == [0; 64] {
-            return;
+        if down | self.refusing != 0 {
+            self.count_refusals(down);
         }
+    }
+
+    #[cold]
+    fn count_refusals(&mut self, down: u64) {
+        self.refusing = down;
         for (link, refusals) in self.refusals.iter_mut().enumerate() {
             *refusals = if down >> link & 1 == 1 { refusals.saturating_add(1) } else { 0 };
         }
@@ -519,6 +569,9 @@ impl Watch {
         let stale_before_ns = state.now_ns.saturating_sub(stale_ns);
         let all = state.servos.iter().zip(joints).zip(&self.tallies);
         for (at, ((servo, joint), tally)) in (0..).zip(all) {
+            if tally.is_following && servo.at_ns >= stale_before_ns && is_well(servo, joint, settings) {
+                continue;
+            }
             if let Some(cause) = servo_trouble(at, servo, joint, tally, state.now_ns) {
                 find(cause);
             }
@@ -588,7 +641,10 @@ impl Watch {
             let (count, took_ns, waited_ns) = (self.late, self.took_ns, self.waited_ns);
             find(Cause::ControllerPreempted { count, took_ns, waited_ns });
         }
-        if let Some(link) = self.refusals.iter().position(|&refusals| refusals >= settings.missed_replies) {
+        let has_refused = |&refusals: &u32| refusals >= settings.missed_replies;
+        if self.refusing != 0
+            && let Some(link) = self.refusals.iter().position(has_refused)
+        {
             find(Cause::BusDown { link: link as u16 });
         }
     }
@@ -608,8 +664,22 @@ fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bo
     settings.missed_replies.max(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 
-/// What is wrong with a servo itself. Inlined where it is asked in every tick: a call costs 16 instructions for each servo.
-#[inline(always)]
+/// Nothing that a [following](Tally::is_following) servo reports is wrong; if this says no, the others have to look.
+#[inline]
+fn is_well(servo: &ServoState, joint: &Joint, settings: &SupervisorSettings) -> bool {
+    let ServoState { position, velocity, voltage, temperature, .. } = *servo;
+    let [low, high] = joint.bounds.position;
+    // None of the usual numbers times 0 is anything but 0.
+    let are_finite = position * 0.0 + velocity * 0.0 == 0.0;
+    are_finite
+        && servo.refused.is_none()
+        && position >= low - settings.position_tolerance
+        && position <= high + settings.position_tolerance
+        && velocity.abs() <= joint.bounds.velocity * settings.velocity_factor
+        && !(voltage < settings.voltage_low_v || temperature >= settings.temperature_hard_c)
+}
+
+/// What is wrong with a servo itself.
 fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_ns: i64) -> Option<Cause> {
     match servo.doing {
         Doing::Faulted => return Some(Cause::ServoFault { servo: at, fault: servo.fault }),
@@ -711,6 +781,87 @@ fn look_at_imu(
 mod tests {
     use super::*;
     use khz_servo::Carries;
+    use proptest::prelude::*;
+
+    /// A usual value, or one at a border, or none.
+    fn near(usual: f64) -> impl Strategy<Value = f64> {
+        let borders = [0.0, 0.1, 1.0, 1.1, 2.0, 10.0, 75.0, -1.1, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        prop_oneof![4 => Just(usual), 2 => prop::sample::select(borders.to_vec()), 1 => -3.0..3.0]
+    }
+
+    fn reply() -> impl Strategy<Value = ServoState> {
+        let values = (near(0.5), near(0.25), near(24.0), near(30.0));
+        let does = (prop::sample::select(Doing::ALL.to_vec()), prop::bool::weighted(0.7));
+        (values, does, any::<bool>(), 0..2_u32).prop_map(|(values, (doing, follows), is_refused, code)| {
+            let (position, velocity, voltage, temperature) = values;
+            let doing = if follows { Doing::Following } else { doing };
+            let refused = is_refused.then_some(Refused { register: 1, name: "", write: false });
+            let fault = Fault { code, text: "" };
+            let known = ServoState { at_ns: 0, fresh: true, ..ServoState::UNKNOWN };
+            ServoState { position, velocity, voltage, temperature, doing, refused, fault, ..known }
+        })
+    }
+
+    /// Commands and replies of some ticks, and those in which nothing came.
+    fn ticks() -> impl Strategy<Value = Vec<(Told, ServoState, bool)>> {
+        let told = prop_oneof![4 => Just(Told::Follow), 1 => Just(Told::Damp), 1 => Just(Told::Stop)];
+        prop::collection::vec((told, reply(), prop::bool::weighted(0.9)), 1..12)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+        #[test]
+        fn the_short_way_of_a_servo_that_follows_is_the_long_one(
+            ticks in ticks(),
+            (is_active, let_go) in (prop::bool::weighted(0.8), any::<bool>()),
+        ) {
+            let (phase, too_much) =
+                if is_active { (Phase::Active, Some(ASTRAY)) } else { (Phase::Armed, None) };
+            let mut tally = Tally { let_go, ..Tally::default() };
+            for (at, (told, servo, comes)) in (0..).zip(ticks) {
+                let servo = ServoState { fresh: comes, at_ns: at, ..servo };
+                (tally.told_before, tally.told) = (tally.told, told);
+                let mut long = tally;
+                long.hear(&servo, at, phase, too_much);
+                tally.update(&servo, &Joint::UNLIMITED, at, phase, (too_much, 2.0));
+                // Both measure in the same way.
+                let Tally { unmeasured, track, jump, .. } = tally;
+                let long = Tally { unmeasured, track, jump, ..long };
+                prop_assert_eq!(counts(tally), counts(long));
+            }
+        }
+
+        #[test]
+        fn nothing_is_found_in_what_is_well(
+            ticks in ticks(),
+            (low, high, fastest) in (near(-1.0), near(1.0), near(2.0)),
+            asked in any::<[bool; 3]>(),
+        ) {
+            let bounds = crate::supervisor::Bounds { position: [low, high], velocity: fastest, torque: 1.0 };
+            let [velocity_asked, voltage_asked, temperature_asked] = asked;
+            let carries = Carries { velocity_asked, voltage_asked, temperature_asked, ..Carries::EVERYTHING };
+            let joint = Joint { bounds, target: bounds.position, carries, timeout: None };
+            let (settings, mut tally) = (SupervisorSettings::default(), Tally::default());
+            for (at, (told, servo, _)) in (0..).zip(ticks) {
+                let servo = ServoState { at_ns: at, ..servo };
+                (tally.told_before, tally.told) = (tally.told, told);
+                tally.update(&servo, &joint, at, Phase::Active, (Some(ASTRAY), 2.0));
+                if tally.is_following && is_well(&servo, &joint, &settings) {
+                    prop_assert_eq!(servo_trouble(0, &servo, &joint, &tally, at), None);
+                    let mut found = None;
+                    look_at_values(0, &servo, &joint, &settings, &mut |cause| found = Some(cause));
+                    prop_assert_eq!(found, None);
+                    prop_assert!(tally.missed == 0 && tally.unmeasured == [0; 2]);
+                }
+            }
+        }
+    }
+
+    /// What is counted of a servo, as text: NaN is NaN.
+    fn counts(tally: Tally) -> String {
+        format!("{:?}", Tally { is_following: false, ..tally })
+    }
 
     #[test]
     fn a_stall_explains_an_age_only_where_nothing_else_does() {

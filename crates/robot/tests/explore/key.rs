@@ -26,6 +26,9 @@ fn is_ignored(field: &str) -> bool {
         // Ticks are so far apart that no position can have jumped, and every reading of the IMU differs.
         | "track"
         | "imu"
+        // Made anew in every tick, and said by others.
+        | "is_following"
+        | "refusing"
         // How a joint was held decides where it is held again, within its limits.
         | "preload"
         | "torque"
