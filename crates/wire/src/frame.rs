@@ -66,6 +66,12 @@ impl Frame {
         &mut self.data[..usize::from(self.len)]
     }
 
+    /// How many bytes it carries.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
     /// Everything there is room for, whatever the length: lets offsets known at start-up be used unchecked.
     pub(crate) fn buffer(&self) -> &[u8; MAX_PAYLOAD] {
         &self.data

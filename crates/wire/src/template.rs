@@ -70,7 +70,7 @@ impl CommandTemplate {
             let Some(&value) = values.get(usize::from(*place)) else { continue };
             if value.to_bits() != *written {
                 *written = value.to_bits();
-                let _ = number.class.encode(value, number.resolution).write(number.of_mut(buffer));
+                number.write(value, buffer);
             }
         }
         &self.frame
@@ -181,7 +181,7 @@ impl ReplyLayout {
     /// The frame has exactly this layout, padding aside.
     #[inline]
     pub fn fits(&self, frame: &Frame) -> bool {
-        self.padded.fits(frame.buffer(), frame.payload().len()) || self.fits_padded_otherwise(frame.payload())
+        self.padded.fits(frame.buffer(), frame.len()) || self.fits_padded_otherwise(frame.payload())
     }
 
     /// With less padding than a frame of CAN-FD has, or with more.
@@ -230,10 +230,10 @@ impl Reading {
 
     #[inline]
     fn bytes(&self, frame: &Frame) -> i32 {
-        // It is no more; said here, so that nothing else is checked.
-        let at = usize::from(self.at).min(MAX_PAYLOAD - 4);
-        let [a, b, c, d] = [0, 1, 2, 3].map(|place| frame.buffer()[at + place]);
-        i32::from_le_bytes([a, b, c, d])
+        let at = usize::from(self.at);
+        // There are four: see `Reading::of`.
+        let bytes = frame.buffer().get(at..at + 4).and_then(<[u8]>::first_chunk);
+        bytes.map_or(0, |bytes| i32::from_le_bytes(*bytes))
     }
 
     #[inline]
@@ -360,6 +360,19 @@ impl Number {
     #[inline]
     pub fn of_mut(self, payload: &mut [u8; MAX_PAYLOAD]) -> &mut [u8] {
         &mut payload[usize::from(self.offset) % MAX_PAYLOAD..]
+    }
+
+    /// Writes a number to its place.
+    #[inline]
+    fn write(self, value: f64, payload: &mut [u8; MAX_PAYLOAD]) {
+        let (class, place) = (self.class, self.of_mut(payload));
+        // Each by itself, so that the value is written as it is made and not looked at again.
+        let _ = match self.resolution {
+            Resolution::Int8 => class.encode(value, Resolution::Int8).write(place),
+            Resolution::Int16 => class.encode(value, Resolution::Int16).write(place),
+            Resolution::Int32 => class.encode(value, Resolution::Int32).write(place),
+            Resolution::Float => class.encode(value, Resolution::Float).write(place),
+        };
     }
 }
 

@@ -95,7 +95,7 @@ impl Queries {
         let number = self.newest + 1;
         // The usual case straight: the last query was answered, and the next rotation is free.
         let turn = (self.newest % self.rotations as u64) as usize;
-        if self.answered == self.newest && number >= self.wary_until && self.is_free(self.sent[turn]) {
+        if self.answered == self.newest && number >= self.wary_until && self.is_free(&self.sent[turn]) {
             return turn as Symbol;
         }
         let unanswered = number - self.answered;
@@ -112,11 +112,12 @@ impl Queries {
     /// The symbol that was used longest ago. None that was used by or during the newest query: a duplicate of its reply
     /// may come with the next one.
     fn least_recent(&self, symbols: std::ops::Range<usize>) -> Option<Symbol> {
-        let free = symbols.filter(|&symbol| self.is_free(self.sent[symbol]));
+        let free = symbols.filter(|&symbol| self.is_free(&self.sent[symbol]));
         free.min_by_key(|&symbol| self.sent[symbol].used).map(|symbol| symbol as Symbol)
     }
 
-    fn is_free(&self, sent: Sent) -> bool {
+    #[inline]
+    fn is_free(&self, sent: &Sent) -> bool {
         let lost = sent.number < self.answered && self.newest - sent.number >= OVERTAKEN;
         !sent.refused && (!sent.open || lost) && (sent.used < self.newest || sent.number == 0)
     }
