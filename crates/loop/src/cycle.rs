@@ -349,16 +349,15 @@ impl Cycle {
         }
         let lane = self.lane_of[link].get(usize::from(received.channel)).copied().flatten();
         let taken = lane.map(|lane| self.lanes[lane].take(&received.frame, &mut state.servos));
-        match taken.unwrap_or(Taken::Unexpected) {
-            Taken::State { servo, sent_ns, newest } => {
+        let taken = taken.unwrap_or(Taken::Unexpected);
+        match taken {
+            Taken::State { servo, sent_ns, .. } | Taken::Answer { servo, sent_ns } => {
                 // What came before in this cycle and could have been its reply was an older one's.
-                let was_another = self.devices[servo].is_excused();
+                let (newest, was_another) = match taken {
+                    Taken::State { newest, .. } => (newest, self.devices[servo].is_excused()),
+                    _ => (true, false),
+                };
                 if !newest || !self.answered(servo, sent_ns, received.at_ns, state) || was_another {
-                    self.late(servo, false);
-                }
-            }
-            Taken::Answer { servo, sent_ns } => {
-                if !self.answered(servo, sent_ns, received.at_ns, state) {
                     self.late(servo, false);
                 }
             }
@@ -374,8 +373,8 @@ impl Cycle {
         }
     }
 
-    /// The answer to this cycle's query has come: true if it is the first and in time.
-    #[inline]
+    /// The answer to this cycle's query has come: true if it is the first and in time. Inlined, as it is called for every reply.
+    #[inline(always)]
     fn answered(&mut self, servo: usize, sent_ns: i64, at_ns: i64, state: &mut RobotState) -> bool {
         let device = &mut self.devices[servo];
         let in_time = device.answered(sent_ns, at_ns, self.deadline_ns, &mut state.servos[servo]);
@@ -387,6 +386,7 @@ impl Cycle {
         in_time
     }
 
+    #[cold]
     fn late(&mut self, servo: usize, is_duplicate: bool) {
         self.lanes[self.devices[servo].lane].heard_late(servo);
         // What answers "switch on" may take longer than a cycle: that is no late reply, as it is no missed one.
@@ -432,9 +432,12 @@ impl Cycle {
         }
         for (number, (device, servo)) in (0..).zip(self.devices.iter_mut().zip(&mut state.servos)) {
             let doubled = device.doubled();
-            let first = |seen: Option<u16>, is: bool| seen.or(is.then_some(number));
-            self.result.answered_twice = first(self.result.answered_twice, doubled.is_any());
-            self.result.intruded = first(self.result.intruded, doubled.is_intruded());
+            if doubled.is_any() {
+                self.result.answered_twice.get_or_insert(number);
+            }
+            if doubled.is_intruded() {
+                self.result.intruded.get_or_insert(number);
+            }
             let (answered, missed) = device.end();
             servo.fresh = answered;
             self.result.missed += u16::from(missed);

@@ -349,7 +349,7 @@ impl Machine {
         if let Some(servos) = self.supervisor.clears() {
             servos.for_each(|servo| self.cycle.clear_timeout(servo));
         }
-        self.transitions = self.supervisor.take_transitions();
+        self.supervisor.tell_transitions(&mut self.transitions);
         if let Some(console) = &self.console {
             console.show(self.state.tick, self.supervisor.phase());
         }

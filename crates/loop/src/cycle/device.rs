@@ -154,16 +154,19 @@ impl Device {
 
     /// Ends the cycle: whether the device answered in time, and whether that is a miss if it did not. Who was asked nothing missed
     /// nothing, but has no state either, and is counted with those that did.
+    #[inline]
     pub fn end(&mut self) -> (bool, bool) {
         let answered = self.phase == Phase::Answered;
         self.phase = Phase::Ended { missed: !answered };
-        let lacking = !answered && !self.excused;
-        let quiet = lacking && self.is_quiet;
-        self.missed_now = if lacking { self.missed_now + 1 } else { 0 };
-        self.stats.missed += u64::from(lacking);
-        self.stats.quiet += u64::from(quiet);
+        if answered || self.excused {
+            self.missed_now = 0;
+            return (answered, false);
+        }
+        self.missed_now += 1;
+        self.stats.missed += 1;
+        self.stats.quiet += u64::from(self.is_quiet);
         self.stats.missed_in_a_row = self.stats.missed_in_a_row.max(self.missed_now);
-        (answered, lacking && !quiet)
+        (false, !self.is_quiet)
     }
 
     pub fn stats(&self) -> &DeviceStats {

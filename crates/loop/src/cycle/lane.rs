@@ -178,6 +178,10 @@ impl Lane {
 
     /// Reads a frame of this bus into the state of its servo.
     pub fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
+        // Nearly always there is one.
+        if let [servos] = &mut *self.families {
+            return servos.take(frame, states);
+        }
         let families = self.families.iter_mut();
         families
             .map(|servos| servos.take(frame, states))

@@ -258,8 +258,11 @@ impl Supervisor {
         self.findings(state, seen, true).of(Trigger::ServoFault)
     }
 
+    #[inline]
     fn findings(&self, state: &RobotState, seen: &Observation, forgiving: bool) -> Findings {
-        self.watch.findings(&self.joints, state, seen, &self.settings, forgiving)
+        let mut findings = Findings::none();
+        self.watch.find(&mut findings, &self.joints, state, seen, &self.settings, forgiving);
+        findings
     }
 
     fn idle(&mut self, state: &RobotState, seen: &Observation) {
@@ -739,6 +742,15 @@ impl Supervisor {
     /// speed, or turned away from a limit the joint is at. One per servo and tick.
     pub const fn clamped(&self) -> u64 {
         self.guard.clamped()
+    }
+
+    /// As [`Supervisor::take_transitions`], in the place of those of before. In nearly every tick there are none, and nothing is copied.
+    #[inline]
+    pub(crate) fn tell_transitions(&mut self, told: &mut Transitions) {
+        told.clear();
+        if !self.transitions.is_empty() {
+            std::mem::swap(told, &mut self.transitions);
+        }
     }
 
     /// The transitions since this was last asked, oldest first.

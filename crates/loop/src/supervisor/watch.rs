@@ -17,7 +17,7 @@ pub struct Findings {
 impl Findings {
     /// Not a constant: that would be copied, unused parts and all.
     #[inline]
-    fn none() -> Self {
+    pub fn none() -> Self {
         Self { causes: [None; Trigger::COUNT], is_empty: true }
     }
 
@@ -553,16 +553,16 @@ impl Watch {
         self.is_long
     }
 
-    /// Everything that is wrong now. `forgiving`: the robot was armed only just now.
-    pub fn findings(
+    /// Adds everything that is wrong now to `findings`, which are many bytes to hand over. `forgiving`: the robot was armed only just now.
+    pub fn find(
         &self,
+        findings: &mut Findings,
         joints: &[Joint],
         state: &RobotState,
         seen: &Observation,
         settings: &SupervisorSettings,
         forgiving: bool,
-    ) -> Findings {
-        let mut findings = Findings::none();
+    ) {
         let mut find = |cause: Cause| findings.add(cause);
         let silence = bearable_silence(state.period_ns, settings, forgiving);
         let stale_ns = settings.stale_ns();
@@ -606,7 +606,6 @@ impl Watch {
         {
             find(Cause::HeartbeatLost { age_ns });
         }
-        findings
     }
 
     /// What is older than `limit_ns` because the loop was held up, and not because its device is silent.
@@ -928,6 +927,17 @@ mod tests {
         watch
     }
 
+    fn found(
+        state: &RobotState,
+        seen: &Observation,
+        settings: &SupervisorSettings,
+        forgiving: bool,
+    ) -> Findings {
+        let mut findings = Findings::none();
+        Watch::new(0).find(&mut findings, &[], state, seen, settings, forgiving);
+        findings
+    }
+
     fn held_up(held_up_ns: i64) -> Observation {
         Observation { held_up_ns, ..Observation::default() }
     }
@@ -941,7 +951,7 @@ mod tests {
         let is_told = |period_ns, held_up_ns| {
             let state = RobotState::unknown(0, false, period_ns);
             let settings = SupervisorSettings::default();
-            let found = Watch::new(0).findings(&[], &state, &held_up(held_up_ns), &settings, false);
+            let found = found(&state, &held_up(held_up_ns), &settings, false);
             found.of(Trigger::Overruns).is_some()
         };
         assert_eq!([HELD_UP_NS - 1, HELD_UP_NS].map(|ns| is_told(1_000_000, ns)), [false, true]);
@@ -993,7 +1003,7 @@ mod tests {
         let found = |age_ns| {
             let settings = SupervisorSettings { heartbeat_ms: Some(100.0), ..SupervisorSettings::default() };
             let seen = Observation { heartbeat_age_ns: Some(age_ns), ..Observation::default() };
-            let found = Watch::new(0).findings(&[], &state, &seen, &settings, true);
+            let found = found(&state, &seen, &settings, true);
             found.of(Trigger::Heartbeat).is_some()
         };
         assert_eq!([100_000_000, 100_000_001].map(found), [false, true]);
