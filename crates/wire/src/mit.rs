@@ -12,6 +12,12 @@ pub struct Scale {
     low: f64,
     high: f64,
     codes: u16,
+    /// From the one end to the other, …
+    span: f64,
+    /// … in so many steps, …
+    steps: f64,
+    /// … of which each is so long.
+    step: f64,
 }
 
 impl Scale {
@@ -19,7 +25,9 @@ impl Scale {
     ///
     /// The ends must be finite and the right way round; otherwise every number has the code 0 or the greatest.
     pub const fn new(low: f64, high: f64, bits: u32) -> Self {
-        Self { low, high, codes: if bits >= 16 { u16::MAX } else { (1 << bits) - 1 } }
+        let codes = if bits >= 16 { u16::MAX } else { (1 << bits) - 1 };
+        let (span, steps) = (high - low, codes as f64);
+        Self { low, high, codes, span, steps, step: span / steps }
     }
 
     /// From −`most` to `most`.
@@ -28,8 +36,8 @@ impl Scale {
     }
 
     /// What one code is worth.
-    pub fn step(self) -> f64 {
-        (self.high - self.low) / f64::from(self.codes)
+    pub const fn step(self) -> f64 {
+        self.step
     }
 
     /// The greatest code.
@@ -38,25 +46,28 @@ impl Scale {
     }
 
     /// The code of a number: of the codes not above it the nearest; beyond the ends that of the end. NaN is as 0.
+    #[inline]
     pub fn encode(self, value: f64) -> u16 {
         let value = if value.is_nan() { 0.0 } else { value };
         let within = value.max(self.low).min(self.high) - self.low;
         // The conversion cuts off what is behind the point.
-        (within * f64::from(self.codes) / (self.high - self.low)) as u16
+        (within * self.steps / self.span) as u16
     }
 
     /// The number of a code.
+    #[inline]
     pub fn decode(self, code: u16) -> f64 {
-        f64::from(code) * (self.high - self.low) / f64::from(self.codes) + self.low
+        f64::from(code) * self.span / self.steps + self.low
     }
 
     /// What was measured: between this code and the next, as codes are cut off, so that the code below the middle is 0. The last
     /// code at either end says "this or more": infinite.
+    #[inline]
     pub fn measured(self, code: u16) -> f64 {
         match code {
             0 => f64::NEG_INFINITY,
             code if code >= self.codes => f64::INFINITY,
-            code => self.decode(code) + 0.5 * self.step(),
+            code => self.decode(code) + 0.5 * self.step,
         }
     }
 
@@ -67,7 +78,7 @@ impl Scale {
         // Cutting off moves a number down by less than a step, so only the lower bound has to move: half a step above a
         // code, where no rounding can take it to another.
         let low = if low.is_finite() && self.decode(code) < low {
-            self.decode(code) + 1.5 * self.step()
+            self.decode(code) + 1.5 * self.step
         } else {
             low
         };
@@ -130,6 +141,9 @@ impl Codes {
     /// one more): with everything at its greatest, a torque just below full scale *is* "disable", "enable" or "clear".
     #[must_use]
     pub const fn beside_special_codes(self) -> Self {
+        if self.position != u16::MAX {
+            return self;
+        }
         match self.to_bytes() {
             [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, _] => Self { kd: self.kd - 1, ..self },
             _ => self,

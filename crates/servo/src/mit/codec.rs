@@ -1,5 +1,6 @@
 //! What one servo is told, and its states as numbers. Here the joint's angles meet the servo's.
 
+use super::drive::Scales;
 use super::motion::Motion;
 use super::{Drive, Output, Said, Say};
 use crate::{Doing, Fault, Mounting, PositionCommand, ServoCommand, ServoState, Track};
@@ -55,6 +56,7 @@ const STOOD_NS: i64 = 250_000_000;
 #[derive(Debug)]
 pub struct Codec {
     drive: Drive,
+    scales: Scales,
     mounting: Mounting,
     /// What its output does, as it said last; `None` before it has said anything.
     output: Option<Output>,
@@ -92,6 +94,7 @@ pub struct Codec {
 impl Codec {
     pub fn new(drive: Drive, mounting: Mounting) -> Self {
         Self {
+            scales: drive.scales(),
             drive,
             mounting,
             output: None,
@@ -194,28 +197,28 @@ impl Codec {
     /// it. They take turns, velocity and torque against each other, or the joint would creep.
     pub fn damp(&mut self, share: f64) -> Codes {
         self.above = !self.above;
-        let drive = &self.drive;
-        let (velocity, torque) = (drive.velocity().encode(0.0), drive.torque().encode(0.0));
+        let (drive, scales) = (&self.drive, &self.scales);
+        let (velocity, torque) = (scales.velocity.encode(0.0), scales.torque.encode(0.0));
         Codes {
-            position: drive.position().encode(0.0),
+            position: scales.position.encode(0.0),
             velocity: velocity + u16::from(self.above),
-            kp: drive.kp().encode(0.0),
-            kd: drive.kd().encode(share * drive.damping),
+            kp: scales.kp.encode(0.0),
+            kd: scales.kd.encode(share * drive.damping),
             torque: torque + u16::from(!self.above),
         }
     }
 
     /// The codes that make it follow, if it is on.
     pub fn follow(&self, target: &PositionCommand) -> Codes {
-        let (Mounting { sign, .. }, drive) = (self.mounting, &self.drive);
+        let (Mounting { sign, .. }, drive, scales) = (self.mounting, &self.drive, &self.scales);
         // Without a position gain the position means nothing; NaN is as 0.
         let position = self.mounting.to_servo(target.position);
         Codes {
-            position: drive.position().encode(position),
-            velocity: drive.velocity().encode(sign * target.velocity),
-            kp: drive.kp().encode(target.kp_scale * drive.kp),
-            kd: drive.kd().encode(target.kd_scale * drive.kd),
-            torque: drive.torque().encode(sign * target.torque),
+            position: scales.position.encode(position),
+            velocity: scales.velocity.encode(sign * target.velocity),
+            kp: scales.kp.encode(target.kp_scale * drive.kp),
+            kd: scales.kd.encode(target.kd_scale * drive.kd),
+            torque: scales.torque.encode(sign * target.torque),
         }
     }
 
@@ -251,14 +254,14 @@ impl Codec {
 
     /// Reads a state of the time that `servo` has.
     pub fn decode(&mut self, said: &Said, newest: bool, servo: &mut ServoState) {
-        let velocity = self.drive.velocity().measured(said.velocity);
+        let velocity = self.scales.velocity.measured(said.velocity);
         self.read(said, velocity, newest, servo);
     }
 
     /// The same of a position alone, told at this time. False: it is the first for a while, so that there is no velocity, and nothing is
     /// read.
     pub fn decode_position(&mut self, said: &Said, at_ns: i64, newest: bool, servo: &mut ServoState) -> bool {
-        let position = self.drive.position().measured(said.position);
+        let position = self.scales.position.measured(said.position);
         let (before, before_ns) = std::mem::replace(&mut self.stood, (position, at_ns));
         let since_ns = at_ns.saturating_sub(before_ns);
         if !(1..STOOD_NS).contains(&since_ns) {
@@ -273,9 +276,9 @@ impl Codec {
 
     fn read(&mut self, said: &Said, velocity: f64, newest: bool, servo: &mut ServoState) {
         self.heard(said.output, newest);
-        let (Mounting { sign, .. }, drive) = (self.mounting, &self.drive);
-        let position = drive.position().measured(said.position);
-        let torque = drive.torque().measured(said.torque);
+        let (Mounting { sign, .. }, scales) = (self.mounting, &self.scales);
+        let position = scales.position.measured(said.position);
+        let torque = scales.torque.measured(said.torque);
         servo.position = self.mounting.to_joint(position);
         servo.velocity = sign * velocity;
         servo.torque = sign * torque;
@@ -316,10 +319,10 @@ impl Codec {
     /// One that does not say whether its output is on shows it by its torque: that of the command it was told last.
     fn look_whether_limp(&mut self, at_ns: i64, [position, velocity, torque]: [f64; 3]) {
         let Say::Command(codes) = self.told else { return };
-        let drive = &self.drive;
-        let wanted = drive.kp().decode(codes.kp) * (drive.position().decode(codes.position) - position)
-            + drive.kd().decode(codes.kd) * (drive.velocity().decode(codes.velocity) - velocity)
-            + drive.torque().decode(codes.torque);
+        let (drive, scales) = (&self.drive, &self.scales);
+        let wanted = scales.kp.decode(codes.kp) * (scales.position.decode(codes.position) - position)
+            + scales.kd.decode(codes.kd) * (scales.velocity.decode(codes.velocity) - velocity)
+            + scales.torque.decode(codes.torque);
         let wanted = wanted.abs().min(drive.ranges[2]);
         let is_limp = self.output == Some(Output::On)
             && wanted > SHOWS * drive.ranges[2]

@@ -20,7 +20,33 @@ pub struct Drive {
     pub bits: u32,
 }
 
+/// The codes of a [`Drive`], worked out once.
+#[derive(Clone, Copy, Debug)]
+pub struct Scales {
+    /// See [`Drive::position`].
+    pub position: Scale,
+    /// See [`Drive::velocity`].
+    pub velocity: Scale,
+    /// See [`Drive::torque`].
+    pub torque: Scale,
+    /// See [`Drive::kp`].
+    pub kp: Scale,
+    /// See [`Drive::kd`].
+    pub kd: Scale,
+}
+
 impl Drive {
+    /// All its codes.
+    pub const fn scales(&self) -> Scales {
+        Scales {
+            position: self.position(),
+            velocity: self.velocity(),
+            torque: self.torque(),
+            kp: self.kp(),
+            kd: self.kd(),
+        }
+    }
+
     /// Codes of position.
     pub const fn position(&self) -> Scale {
         Scale::symmetric(self.ranges[0], 16)

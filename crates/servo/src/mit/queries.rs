@@ -92,6 +92,8 @@ pub struct Queries {
     awaited: Option<Sent>,
     /// By mark.
     marks: [Option<Mark>; MARKS],
+    /// One was sent, and no command since.
+    is_marked: bool,
     /// Commands missed of late whose replies have not come, and the cycle after the last of them.
     open: u8,
     missed_in: u64,
@@ -121,6 +123,7 @@ impl Queries {
             in_step: false,
             awaited: None,
             marks: [None; MARKS],
+            is_marked: false,
             open: 0,
             missed_in: 0,
             unclear: 0,
@@ -214,6 +217,7 @@ impl Queries {
     pub fn sent_mark(&mut self, at_ns: i64) {
         if let Some(mark) = self.turn.mark {
             self.marks[mark] = Some(Mark { sent: Sent { cycle: self.cycle, at_ns }, next: None });
+            self.is_marked = true;
         }
     }
 
@@ -233,8 +237,10 @@ impl Queries {
         self.awaited = Some(sent).filter(|_| self.newest.is_none() || self.in_step);
         self.newest = Some(sent);
         self.in_step = false;
-        for mark in self.marks.iter_mut().flatten() {
-            mark.next.get_or_insert(sent);
+        if std::mem::take(&mut self.is_marked) {
+            for mark in self.marks.iter_mut().flatten() {
+                mark.next.get_or_insert(sent);
+            }
         }
     }
 

@@ -128,23 +128,23 @@ impl Codec {
     }
 
     /// The frame for this command, with a query of this symbol.
+    #[inline]
     pub fn encode(&mut self, command: &ServoCommand, symbol: Symbol, frame: &mut Frame) {
-        let target = match command {
-            ServoCommand::Position(target) => self.to_servo(target),
-            _ => Position::default(),
-        };
-        let (rotation, mark) = self.rotation_and_mark(symbol);
-        let rotation = &mut self.rotations[rotation];
-        *frame = match command {
-            ServoCommand::Stop => rotation.stop,
-            ServoCommand::Damp => rotation.damp,
-            ServoCommand::Position(_) => *rotation.position.fill(&target),
+        let (at, mark) = self.rotation_and_mark(symbol);
+        let commands_len = match command {
+            ServoCommand::Position(target) => {
+                let target = self.to_servo(target);
+                let rotation = &mut self.rotations[at];
+                *frame = *rotation.position.fill(&target);
+                rotation.position_len
+            }
+            ServoCommand::Stop | ServoCommand::Damp => {
+                let rotation = &self.rotations[at];
+                *frame = if *command == ServoCommand::Damp { rotation.damp } else { rotation.stop };
+                rotation.mode_len
+            }
         };
         if let Some(register) = mark {
-            let commands_len = match command {
-                ServoCommand::Position(_) => rotation.position_len,
-                ServoCommand::Stop | ServoCommand::Damp => rotation.mode_len,
-            };
             put_mark(register, commands_len..commands_len + self.reads_len, frame);
         }
     }
