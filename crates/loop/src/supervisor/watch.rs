@@ -4,7 +4,7 @@ use super::joint::Joint;
 use super::{Cause, Observation, Phase, SupervisorSettings, Trigger};
 use crate::state::{ImuState, RobotState};
 use khz_link::ImuSample;
-use khz_servo::{Doing, Fault, Quantity, Refused, ServoCommand, ServoState, Track};
+use khz_servo::{Carries, Doing, Fault, Quantity, Refused, ServoCommand, ServoState, Track};
 
 /// What is wrong in one tick: at most one cause per trigger.
 #[derive(Clone, Copy, Debug)]
@@ -231,9 +231,10 @@ impl Tally {
     /// What a reply measures.
     #[inline]
     fn measure(&mut self, servo: &ServoState, joint: &Joint, factor: f64) {
-        let are_numbers = !servo.voltage.is_nan() && !servo.temperature.is_nan();
-        if !(are_numbers && self.unmeasured == [0; 2]) {
-            self.count_unmeasured(servo, joint);
+        let (carries, are_numbers) = (&joint.carries, !servo.voltage.is_nan() && !servo.temperature.is_nan());
+        if !(are_numbers && self.unmeasured == [0; 2]) && (carries.voltage_asked || carries.temperature_asked)
+        {
+            self.count_unmeasured(servo, carries);
         }
         if self.told == Told::Stop {
             // A joint that is not driven may be given another zero.
@@ -250,8 +251,7 @@ impl Tally {
     }
 
     #[cold]
-    fn count_unmeasured(&mut self, servo: &ServoState, joint: &Joint) {
-        let carries = &joint.carries;
+    fn count_unmeasured(&mut self, servo: &ServoState, carries: &Carries) {
         let lacks = [
             carries.voltage_asked && servo.voltage.is_nan(),
             carries.temperature_asked && servo.temperature.is_nan(),
@@ -779,7 +779,6 @@ fn look_at_imu(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_servo::Carries;
     use proptest::prelude::*;
 
     /// A usual value, or one at a border, or none.
