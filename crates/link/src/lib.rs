@@ -206,7 +206,7 @@ pub enum LinkError {
     },
     /// The frame cannot be carried by this kind of link.
     #[error(
-        "this link cannot carry the frame (CAN-FD on classic CAN, or too long); set adapter and `link` up for CAN-FD, or use shorter formats"
+        "this link cannot carry the frame (CAN-FD on classic CAN, a remote frame, or too long); set adapter and `link` up for CAN-FD, or use shorter formats"
     )]
     Unsupported,
 }

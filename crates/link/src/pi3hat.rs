@@ -378,7 +378,8 @@ impl<S: Spi> Link for Pi3hat<S> {
     }
 
     fn send(&mut self, channel: u8, request: &Request<'_>, _: i64) -> Result<(), LinkError> {
-        let queue = self.out.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?;
+        let queue = self.out.get_mut(usize::from(channel)).filter(|_| request.frame.remote.is_none());
+        let queue = queue.ok_or(LinkError::Unsupported)?;
         if queue.len() == QUEUE {
             self.counters[usize::from(channel)].full += 1;
             return Err(LinkError::Full);

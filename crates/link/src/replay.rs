@@ -77,6 +77,15 @@ impl Link for Replay {
     }
 }
 
+/// What a trace holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// Its data and remote frames, in its order.
+    pub frames: Vec<Traced>,
+    /// How many error frames it has, which nobody can send.
+    pub errors: u64,
+}
+
 /// Why a trace could not be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
@@ -101,27 +110,30 @@ pub enum TraceError {
 /// Reads candump log text (`candump -L`, `-L -x`, or [`crate::trace::Candump`]).
 ///
 /// Interfaces become channels in the order they first appear. Lines without `T` at the end count as received.
-/// Remote and error frames are passed over, as are empty lines and lines that begin with `#`.
+/// Error frames are no frames of a bus: they are counted. Empty lines and lines that begin with `#` are passed over.
 ///
 /// # Errors
 /// [`TraceError::Line`] for the first line that cannot be read.
-pub fn read_candump(text: &str) -> Result<Vec<Traced>, TraceError> {
+pub fn read_candump(text: &str) -> Result<Recorded, TraceError> {
     let mut interfaces: Vec<&str> = Vec::new();
-    let mut trace = Vec::new();
+    let mut trace = Recorded::default();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| is_content(line)) {
         let bad = |what| TraceError::Line { line: index + 1, what };
         let mut words = line.split_whitespace();
         let at_ns = words.next().and_then(seconds).ok_or(bad("no time in brackets"))?;
         let interface = words.next().ok_or(bad("no interface"))?;
         let content = words.next().ok_or(bad("no frame"))?;
-        let Some(frame) = frame(content).ok_or(bad("not a frame"))? else { continue };
+        let Some(frame) = frame(content).ok_or(bad("not a frame"))? else {
+            trace.errors += 1;
+            continue;
+        };
         let way = if words.next() == Some("T") { Way::Sent } else { Way::Received };
         let known = interfaces.iter().position(|name| *name == interface).unwrap_or_else(|| {
             interfaces.push(interface);
             interfaces.len() - 1
         });
         let channel = u8::try_from(known).map_err(|_| bad("more than 256 interfaces"))?;
-        trace.push(Traced { way, item: Received { channel, at_ns, frame } });
+        trace.frames.push(Traced { way, item: Received { channel, at_ns, frame } });
     }
     Ok(trace)
 }
@@ -140,13 +152,20 @@ fn seconds(word: &str) -> Option<i64> {
     whole.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction_ns)
 }
 
-/// `None` if it is no frame at all, `Some(None)` if it is one that no link carries.
+/// `None` if it is no frame at all, `Some(None)` if it is an error frame.
 fn frame(word: &str) -> Option<Option<Frame>> {
     let (id, data) = word.split_once('#')?;
     let extended = id.len() > 3;
     let id = u32::from_str_radix(id, 16).ok()?;
-    if id >> 29 != 0 || data.starts_with('R') {
+    if id >> 29 != 0 {
         return Some(None);
+    }
+    if let Some(asked) = data.strip_prefix('R') {
+        // The length, and perhaps the raw one after an underscore.
+        let len = asked.split('_').next().filter(|len| !len.is_empty()).map_or(Ok(0), str::parse);
+        let mut frame = Frame::remote(id, len.ok()?)?;
+        frame.extended = extended;
+        return Some(Some(frame));
     }
     let (flags, data) = match data.strip_prefix('#') {
         Some(rest) => (Some(rest.get(..1)?), rest.get(1..)?),
@@ -175,13 +194,13 @@ fn hex<'a>(digits: &str, into: &'a mut [u8; 64]) -> Option<&'a [u8]> {
 }
 
 /// Reads pcapng written on a little-endian machine with CAN frames in it (link type 227); other packets are
-/// passed over.
+/// passed over, and error frames counted.
 ///
 /// # Errors
 /// [`TraceError::Block`] for the first block that cannot be read.
-pub fn read_pcapng(bytes: &[u8]) -> Result<Vec<Traced>, TraceError> {
+pub fn read_pcapng(bytes: &[u8]) -> Result<Recorded, TraceError> {
     let mut interfaces: Vec<Interface> = Vec::new();
-    let mut trace = Vec::new();
+    let mut trace = Recorded::default();
     let mut offset = 0;
     if bytes.get(..4) != Some(&[0x0a, 0x0d, 0x0d, 0x0a]) {
         return Err(TraceError::Block { offset, what: "no pcapng section header" });
@@ -198,7 +217,11 @@ pub fn read_pcapng(bytes: &[u8]) -> Result<Vec<Traced>, TraceError> {
         match kind {
             0x0a0d_0d0a => interfaces.clear(),
             1 => interfaces.push(Interface::read(block).ok_or(bad("bad interface description"))?),
-            6 => trace.extend(packet(block, &interfaces).ok_or(bad("bad packet"))?),
+            6 => match packet(block, &interfaces).ok_or(bad("bad packet"))? {
+                Packet::Frame(traced) => trace.frames.push(traced),
+                Packet::Error => trace.errors += 1,
+                Packet::Other => {}
+            },
             _ => {}
         }
         offset = end;
@@ -238,8 +261,16 @@ fn option(mut list: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// `None` if the block is broken, `Some(None)` if it holds no data frame.
-fn packet(block: &[u8], interfaces: &[Interface]) -> Option<Option<Traced>> {
+/// What a block with a packet holds.
+enum Packet {
+    Frame(Traced),
+    Error,
+    /// Nothing of a CAN bus.
+    Other,
+}
+
+/// `None` if the block is broken.
+fn packet(block: &[u8], interfaces: &[Interface]) -> Option<Packet> {
     let word = |at: usize| Some(u32::from_le_bytes(block.get(at..at + 4)?.try_into().ok()?));
     let index = word(0)?;
     let interface = interfaces.get(index as usize)?;
@@ -247,24 +278,31 @@ fn packet(block: &[u8], interfaces: &[Interface]) -> Option<Option<Traced>> {
     let len = word(12)? as usize;
     let data = block.get(20..20_usize.checked_add(len)?)?;
     if !interface.is_can {
-        return Some(None);
+        return Some(Packet::Other);
     }
     let flags =
         option(block.get(20 + len.next_multiple_of(4)..)?, 2).and_then(|value| value.first().copied());
     let way = if flags.is_some_and(|flags| flags & 3 == 2) { Way::Sent } else { Way::Received };
     let at_ns = i64::try_from(u128::from(units) * 1_000_000_000 / u128::from(interface.units)).ok()?;
     let channel = u8::try_from(index).ok()?;
-    let frame = can_frame(data)?;
-    Some(frame.map(|frame| Traced { way, item: Received { channel, at_ns, frame } }))
+    Some(match can_frame(data)? {
+        Some(frame) => Packet::Frame(Traced { way, item: Received { channel, at_ns, frame } }),
+        None => Packet::Error,
+    })
 }
 
+/// `Some(None)`: an error frame.
 fn can_frame(data: &[u8]) -> Option<Option<Frame>> {
     let id = u32::from_be_bytes(data.get(..4)?.try_into().ok()?);
-    // Error and remote frames.
-    if id & 0x6000_0000 != 0 {
+    let (len, flags) = (usize::from(*data.get(4)?), *data.get(5)?);
+    if id & 1 << 29 != 0 {
         return Some(None);
     }
-    let (len, flags) = (usize::from(*data.get(4)?), *data.get(5)?);
+    if id & 1 << 30 != 0 {
+        let mut frame = Frame::remote(id & 0x1fff_ffff, *data.get(4)?)?;
+        frame.extended = id >> 31 != 0;
+        return Some(Some(frame));
+    }
     let mut frame = Frame::new(id & 0x1fff_ffff, data.get(8..8 + len)?)?;
     frame.extended = id >> 31 != 0;
     frame.fd = flags & 4 != 0 || len > 8;
@@ -281,12 +319,16 @@ mod tests {
                         (10.000300) can0 00000100##1210000 R\n\
                         # a remark\n\n\
                         (10.000350) can1 123#AB.CD\n\
-                        (10.000400) can1 123#R\n";
+                        (10.000400) can1 123#R\n\
+                        (10.000410) can1 00000123#R4\n\
+                        (10.000500) can1 20000088#0000000000000000\n";
 
     #[test]
     fn candump_text_is_understood() {
-        let trace = read_candump(TEXT).unwrap();
-        assert_eq!(trace.len(), 3);
+        let Recorded { frames: trace, errors } = read_candump(TEXT).unwrap();
+        assert_eq!((trace.len(), errors), (5, 1));
+        let remote = trace[4].item.frame;
+        assert_eq!((trace[3].item.frame.remote, remote.remote, remote.extended), (Some(0), Some(4), true));
         assert_eq!(trace[0].way, Way::Sent);
         assert_eq!(trace[0].item.at_ns, 10_000_100_000);
         assert_eq!(trace[1].item.frame.payload(), [0x21, 0, 0]);
@@ -296,12 +338,15 @@ mod tests {
 
     #[test]
     fn plays_with_the_gaps_of_the_trace() {
-        let mut link = Replay::new(&read_candump(TEXT).unwrap());
+        let mut link = Replay::new(&read_candump(TEXT).unwrap().frames);
         assert_eq!(link.receive(1_000_000), Ok(None));
         assert_eq!(link.next_event_ns(), Some(1_200_000));
         let first = link.receive(1_260_000).unwrap().unwrap();
         assert_eq!((first.at_ns, first.frame.id), (1_200_000, 0x100));
         assert_eq!(link.receive(1_260_000).unwrap().unwrap().at_ns, 1_250_000);
+        assert!(
+            (0..2).all(|_| link.receive(9_000_000).unwrap().is_some_and(|item| item.frame.remote.is_some()))
+        );
         assert_eq!(link.receive(9_000_000), Ok(None));
         assert!(link.is_over());
     }
@@ -317,11 +362,11 @@ mod tests {
 
     #[test]
     fn both_formats_survive_the_round_trip() {
-        let trace = read_candump(TEXT).unwrap();
+        let trace = Recorded { errors: 0, ..read_candump(TEXT).unwrap() };
         let names = vec!["can0".to_owned(), "can1".to_owned()];
         let mut text = Candump::new(Vec::new(), names.clone(), 0);
         let mut packets = Pcapng::new(Vec::new(), &names, 0).unwrap();
-        for traced in &trace {
+        for traced in &trace.frames {
             text.write(traced).unwrap();
             packets.write(traced).unwrap();
         }
@@ -332,7 +377,7 @@ mod tests {
     #[test]
     fn a_cut_or_bent_file_is_an_error_and_never_a_panic() {
         let mut packets = Pcapng::new(Vec::new(), &["can0".into(), "can1".into()], 0).unwrap();
-        read_candump(TEXT).unwrap().iter().for_each(|traced| packets.write(traced).unwrap());
+        read_candump(TEXT).unwrap().frames.iter().for_each(|traced| packets.write(traced).unwrap());
         let bytes = packets.into_inner();
         for end in 0..bytes.len() {
             let _ = read_pcapng(&bytes[..end]);

@@ -123,7 +123,7 @@ pub trait Sink {
 /// candump log text: one line per frame.
 ///
 /// `(SECONDS.MICROSECONDS) INTERFACE ID#DATA T`, with `##FLAGS` for CAN-FD (1 = bit-rate switch) and `R` or
-/// `T` at the end for received or sent, as can-utils writes it.
+/// `T` at the end for received or sent, as can-utils writes it; a remote frame's data are `R` and how many bytes it asks for.
 pub struct Candump<W> {
     out: W,
     interfaces: Vec<String>,
@@ -154,6 +154,9 @@ impl<W: Write> Sink for Candump<W> {
         }
         let width = if frame.extended { 8 } else { 3 };
         write!(self.out, "{:0width$X}#", frame.id)?;
+        if let Some(len) = frame.remote {
+            write!(self.out, "R{len}")?;
+        }
         if frame.fd {
             write!(self.out, "#{}", u8::from(frame.brs))?;
         }
@@ -242,9 +245,10 @@ impl<W: Write> Sink for Pcapng<W> {
         self.put(&(ns as u32).to_le_bytes());
         self.put(&len.to_le_bytes());
         self.put(&len.to_le_bytes());
-        self.put(&(frame.id | u32::from(frame.extended) << 31).to_be_bytes());
+        let flags = u32::from(frame.extended) << 31 | u32::from(frame.remote.is_some()) << 30;
+        self.put(&(frame.id | flags).to_be_bytes());
         let flags = u8::from(frame.fd) << 2 | u8::from(frame.brs);
-        self.put(&[frame.payload().len() as u8, flags, 0, 0]);
+        self.put(&[frame.remote.unwrap_or(frame.payload().len() as u8), flags, 0, 0]);
         self.put(frame.payload());
         self.align();
         let inbound_or_outbound = if traced.way == Way::Sent { 2_u32 } else { 1 };

@@ -359,7 +359,7 @@ impl Link for Udp {
     }
 
     fn send(&mut self, channel: u8, request: &Request<'_>, _: i64) -> Result<(), LinkError> {
-        if channel >= self.options.channels {
+        if channel >= self.options.channels || request.frame.remote.is_some() {
             return Err(LinkError::Unsupported);
         }
         let result = match self.options.reach {

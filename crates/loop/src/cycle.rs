@@ -348,6 +348,8 @@ impl Cycle {
             return;
         }
         let lane = self.lane_of[link].get(usize::from(received.channel)).copied().flatten();
+        // A remote frame asks, and answers nothing.
+        let lane = lane.filter(|_| received.frame.remote.is_none());
         let taken = lane.map(|lane| self.lanes[lane].take(&received.frame, &mut state.servos));
         let taken = taken.unwrap_or(Taken::Unexpected);
         match taken {

@@ -22,6 +22,8 @@ pub struct Frame {
     pub fd: bool,
     /// Bit-rate switch: the data phase runs at the data bit rate.
     pub brs: bool,
+    /// A remote frame: it asks for the data of its identifier, so many bytes of it, and carries none. Classic CAN only.
+    pub remote: Option<u8>,
     len: u8,
     data: [u8; MAX_PAYLOAD],
 }
@@ -38,7 +40,15 @@ impl Frame {
         }
         let mut data = [0; MAX_PAYLOAD];
         data[..payload.len()].copy_from_slice(payload);
-        Some(Self { id, extended: id > 0x7ff, fd: true, brs: true, len: payload.len() as u8, data })
+        Some(Self {
+            id,
+            extended: id > 0x7ff,
+            fd: true,
+            brs: true,
+            remote: None,
+            len: payload.len() as u8,
+            data,
+        })
     }
 
     /// A classic CAN frame: at most 8 bytes, one bit rate. Extended exactly if the identifier needs more than 11 bits.
@@ -49,11 +59,19 @@ impl Frame {
         Some(Self { fd: false, brs: false, ..frame })
     }
 
+    /// A remote frame, which asks for `len` bytes of this identifier. Extended exactly if the identifier needs more than 11 bits.
+    ///
+    /// `None` if `len` is more than 8 or `id` beyond 29 bits.
+    pub fn remote(id: u32, len: u8) -> Option<Self> {
+        let frame = Self::classic(id, &[]).filter(|_| len <= 8)?;
+        Some(Self { remote: Some(len), ..frame })
+    }
+
     /// A classic CAN frame with a 29-bit identifier, whichever it is; higher bits are cut off.
     pub fn extended(id: u32, payload: [u8; 8]) -> Self {
         let mut data = [0; MAX_PAYLOAD];
         data[..8].copy_from_slice(&payload);
-        Self { id: id & 0x1fff_ffff, extended: true, fd: false, brs: false, len: 8, data }
+        Self { id: id & 0x1fff_ffff, extended: true, fd: false, brs: false, remote: None, len: 8, data }
     }
 
     /// The bytes carried.
@@ -91,8 +109,8 @@ impl Frame {
 
 impl PartialEq for Frame {
     fn eq(&self, other: &Self) -> bool {
-        (self.id, self.extended, self.fd, self.brs, self.payload())
-            == (other.id, other.extended, other.fd, other.brs, other.payload())
+        (self.id, self.extended, self.fd, self.brs, self.remote, self.payload())
+            == (other.id, other.extended, other.fd, other.brs, other.remote, other.payload())
     }
 }
 
@@ -102,6 +120,9 @@ impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}#", self.id)?;
         self.payload().iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        if let Some(len) = self.remote {
+            write!(f, "R{len}")?;
+        }
         let flag = |on, name| if on { name } else { "" };
         write!(f, "{}{}{}", flag(self.extended, " ext"), flag(self.fd, " fd"), flag(self.brs, " brs"))
     }
@@ -139,6 +160,7 @@ mod tests {
         assert!(Frame::new(0, &[0; 65]).is_none());
         assert!(Frame::new(1 << 29, &[]).is_none());
         assert!(Frame::classic(1, &[0; 9]).is_none());
+        assert!(Frame::remote(1, 9).is_none() && Frame::remote(1 << 29, 0).is_none());
         assert!(Frame::classic(1, &[0; 8]).is_some_and(|frame| !frame.fd && !frame.brs));
     }
 }

@@ -26,9 +26,9 @@ pub const fn frame_len(payload: usize) -> usize {
     2 + 2 + varuint_len(payload as u32) + payload + 2
 }
 
-/// The envelope has room for all that the frame's identifier says: no prefix travels.
+/// The envelope has room for all that the frame's identifier says: no prefix travels, and no remote frame.
 pub const fn carries(frame: &Frame) -> bool {
-    Address::from_id(frame.id).prefix == 0
+    Address::from_id(frame.id).prefix == 0 && frame.remote.is_none()
 }
 
 /// Writes a frame to `out`; its length, or `None` if it does not fit. The address's prefix does not travel.

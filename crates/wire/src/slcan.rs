@@ -3,6 +3,7 @@
 //! | line | frame |
 //! |---|---|
 //! | `tIIILDD…`, `TIIIIIIIILDD…` | classic, 11 and 29 bits of identifier |
+//! | `rIIIL`, `RIIIIIIIIL` | remote, 11 and 29 bits of identifier: no data follows the length |
 //! | `d…`, `D…` | CAN-FD at one bit rate |
 //! | `b…`, `B…` | CAN-FD, data phase at the data bit rate |
 //!
@@ -36,11 +37,13 @@ pub fn write(frame: &Frame, out: &mut [u8]) -> Option<usize> {
         return None;
     }
     let kind = match (frame.fd, frame.brs) {
+        (false, _) if frame.remote.is_some() => b'r',
         (false, _) => b't',
         (true, false) => b'd',
         (true, true) => b'b',
     };
     let (kind, digits) = if frame.extended { (kind.to_ascii_uppercase(), 8) } else { (kind, 3) };
+    let len = frame.remote.map_or(len, usize::from);
     let length = if len <= 8 { len } else { 9 + LONG.iter().position(|long| *long == len)? };
     let mut text = Text::new(out);
     text.push(&[kind]).number(frame.id, digits, UPPER).number(length as u32, 1, UPPER);
@@ -54,7 +57,7 @@ pub enum Line {
     Frame(Frame),
     /// Newer adapters report errors on the bus: `e…`.
     BusError,
-    /// Anything else: an answer, a remote frame, a version.
+    /// Anything else: an answer, a version.
     Other,
 }
 
@@ -69,6 +72,7 @@ pub struct Malformed;
 pub fn parse(line: &[u8]) -> Result<Line, Malformed> {
     let Some((kind, rest)) = line.split_first() else { return Ok(Line::Other) };
     let (fd, brs) = match kind {
+        b'r' | b'R' => return remote(rest, *kind == b'R').map(Line::Frame).ok_or(Malformed),
         b't' | b'T' | b'x' => (false, false),
         b'd' | b'D' => (true, false),
         b'b' | b'B' => (true, true),
@@ -81,16 +85,30 @@ pub fn parse(line: &[u8]) -> Result<Line, Malformed> {
     Ok(Line::Frame(frame))
 }
 
+/// What follows the kind of a remote frame: identifier, length and perhaps a timestamp.
+fn remote(text: &[u8], extended: bool) -> Option<Frame> {
+    let (id, length, timestamp) = head(text, extended)?;
+    let mut frame = Frame::remote(id, length).filter(|_| matches!(timestamp.len(), 0 | 4))?;
+    frame.extended = extended;
+    Some(frame)
+}
+
+/// Identifier and the digit of the length, and what follows them.
+fn head(text: &[u8], extended: bool) -> Option<(u32, u8, &[u8])> {
+    let (id, text) = text.split_at_checked(if extended { 8 } else { 3 })?;
+    let id = id.iter().try_fold(0, |id, byte| Some(id << 4 | u32::from(digit(*byte)?)))?;
+    let (length, rest) = text.split_first()?;
+    (extended || id <= 0x7ff).then_some((id, digit(*length)?, rest))
+}
+
 /// What follows the kind: identifier, length, data and perhaps four digits of a timestamp, which is of no use here: it counts
 /// milliseconds.
 fn read(text: &[u8], extended: bool, fd: bool) -> Option<Frame> {
-    let (id, text) = text.split_at_checked(if extended { 8 } else { 3 })?;
-    let id = id.iter().try_fold(0, |id, byte| Some(id << 4 | u32::from(digit(*byte)?)))?;
-    let (length, text) = text.split_first()?;
-    let length = usize::from(digit(*length)?);
+    let (id, length, text) = head(text, extended)?;
+    let length = usize::from(length);
     let len = if length <= 8 { length } else { LONG[length - 9] };
     let (data, timestamp) = text.split_at_checked(2 * len)?;
-    let is_sound = matches!(timestamp.len(), 0 | 4) && (extended || id <= 0x7ff) && (fd || len <= 8);
+    let is_sound = matches!(timestamp.len(), 0 | 4) && (fd || len <= 8);
     let mut bytes = [0; MAX_PAYLOAD];
     parse_hex(data, &mut bytes).ok().filter(|_| is_sound)?;
     if fd { Frame::new(id, &bytes[..len]) } else { Frame::classic(id, &bytes[..len]) }
@@ -265,6 +283,24 @@ mod tests {
         }
     }
 
+    /// The first is what python-can 4.6.1 sends to ask an ODrive for its estimates.
+    #[test]
+    fn remote_frames_have_a_length_and_no_data() {
+        for (text, frame) in [
+            ("r0090", Frame::remote(9, 0).unwrap()),
+            ("r1238", Frame::remote(0x123, 8).unwrap()),
+            ("R000008014", Frame::remote(0x801, 4).unwrap()),
+        ] {
+            assert_eq!(line(&frame).as_str().trim_end(), text);
+            assert_eq!(parse(text.as_bytes()), Ok(Line::Frame(frame)));
+            let with_time = [text.as_bytes(), b"EA5F"].concat();
+            assert_eq!(parse(&with_time), Ok(Line::Frame(frame)));
+        }
+        for wrong in [&b"r009"[..], b"r0099", b"r00901", b"R0090", b"r8000"] {
+            assert_eq!(parse(wrong), Err(Malformed));
+        }
+    }
+
     #[test]
     fn a_line_cut_anywhere_is_no_frame() {
         let whole = b"t0118117FFF7FF7FF1E1F";
@@ -279,7 +315,7 @@ mod tests {
         let with_time = parse(b"t0118117FFF7FF7FF1E1FEA5F");
         assert_eq!(with_time, parse(b"t0118117fff7ff7ff1e1f"));
         assert_eq!(parse(b"x0000018010203040506070812"), Err(Malformed));
-        for other in [&b""[..], b"z", b"Z", b"F80", b"V1013", b"r1234", b"&", b"#1"] {
+        for other in [&b""[..], b"z", b"Z", b"F80", b"V1013", b"&", b"#1"] {
             assert_eq!(parse(other), Ok(Line::Other));
         }
         assert_eq!(parse(b"e1a"), Ok(Line::BusError));

@@ -50,8 +50,10 @@ impl RawFrame {
 
     pub(crate) fn new(frame: &Frame) -> Self {
         let mut raw = Self {
-            id: frame.id | if frame.extended { EXTENDED } else { 0 },
-            len: frame.payload().len() as u8,
+            id: frame.id
+                | if frame.extended { EXTENDED } else { 0 }
+                | if frame.remote.is_some() { REMOTE } else { 0 },
+            len: frame.remote.unwrap_or(frame.payload().len() as u8),
             flags: if frame.fd { FDF | if frame.brs { BRS } else { 0 } } else { 0 },
             ..Self::EMPTY
         };
@@ -67,7 +69,7 @@ impl RawFrame {
 /// What a raw socket hands up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Heard {
-    /// A data frame.
+    /// A data or remote frame.
     Frame(Frame),
     /// The controller left the bus.
     BusOff,
@@ -75,7 +77,7 @@ pub(crate) enum Heard {
     Restarted,
     /// Another error frame.
     Error,
-    /// A remote frame, or bytes that are no frame.
+    /// Bytes that are no frame.
     Useless,
     /// The other end of a substitute socket is closed; a CAN socket never says so.
     HungUp,
@@ -95,8 +97,12 @@ pub(crate) fn understand(bytes: &[u8]) -> Heard {
         };
     }
     let (len, flags) = (usize::from(rest[0]), rest[1]);
-    let frame = rest[4..].get(..len).and_then(|payload| Frame::new(id & 0x1fff_ffff, payload));
-    let (Some(mut frame), 0) = (frame, id & REMOTE) else { return Heard::Useless };
+    let frame = if id & REMOTE != 0 {
+        Frame::remote(id & 0x1fff_ffff, rest[0]).filter(|_| bytes.len() == CLASSIC_MTU)
+    } else {
+        rest[4..].get(..len).and_then(|payload| Frame::new(id & 0x1fff_ffff, payload))
+    };
+    let Some(mut frame) = frame else { return Heard::Useless };
     frame.extended = id & EXTENDED != 0;
     frame.fd = bytes.len() == FD_MTU;
     frame.brs = frame.fd && flags & BRS != 0;
@@ -185,7 +191,11 @@ mod tests {
         let fd = [&0x8000_8001_u32.to_ne_bytes()[..], &[3, 5, 0, 0, 1, 2, 3], &[0; 61]].concat();
         assert_eq!(understand(&fd), Heard::Frame(Frame::new(0x8001, &[1, 2, 3]).unwrap()));
         assert_eq!(understand(&classic(0x123, 9)), Heard::Useless);
-        assert_eq!(understand(&classic(REMOTE | 1, 0)), Heard::Useless);
+        let remote = Frame::remote(1, 8).unwrap();
+        assert_eq!(understand(&classic(REMOTE | 1, 8)), Heard::Frame(remote));
+        let raw = RawFrame::new(&remote);
+        assert_eq!((raw.id, raw.len, raw.flags), (REMOTE | 1, 8, 0));
+        assert_eq!(understand(&classic(REMOTE | 1, 9)), Heard::Useless);
         assert_eq!(understand(&classic(ERROR | 0x40, 8)), Heard::BusOff);
         assert_eq!(understand(&classic(ERROR | 0x100, 8)), Heard::Restarted);
         assert_eq!(understand(&classic(ERROR | 0x88, 8)), Heard::Error);

@@ -35,7 +35,7 @@ pub enum FromAdapter<'a> {
     /// A frame from the bus. Without flags it counts as FD with bit-rate switch, and extended as its
     /// identifier requires.
     Received(Frame),
-    /// Something else (the answer to a configuration command, a remote frame), to be ignored.
+    /// Something else (the answer to a configuration command), to be ignored.
     Other,
 }
 
@@ -95,7 +95,11 @@ fn parse_received(fields: &[u8]) -> Result<FromAdapter<'static>, LineError> {
             b"b" => frame.brs = false,
             b"F" => frame.fd = true,
             b"f" => frame.fd = false,
-            b"R" => return Ok(FromAdapter::Other),
+            b"R" => {
+                let extended = frame.extended;
+                frame = Frame::remote(id, 0).ok_or(LineError::Malformed)?;
+                frame.extended = extended;
+            }
             _ => {}
         }
     }

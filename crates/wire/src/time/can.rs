@@ -96,12 +96,13 @@ impl CanBits {
 ///
 /// The bits of the arbitration field in wire order: 11 identifier bits, then for 29-bit frames a recessive
 /// SRR and IDE bit and 18 more identifier bits, so that an 11-bit frame beats a 29-bit frame with the same
-/// first 11 bits.
+/// first 11 bits; then the bit that a remote frame leaves recessive, so that the data it asks for beat it.
 pub const fn arbitration_rank(frame: &Frame) -> u32 {
+    let remote = frame.remote.is_some() as u32;
     if frame.extended {
-        (frame.id >> 18 & 0x7ff) << 21 | 0b11 << 19 | (frame.id & 0x3_ffff) << 1
+        (frame.id >> 18 & 0x7ff) << 21 | 0b11 << 19 | (frame.id & 0x3_ffff) << 1 | remote
     } else {
-        (frame.id & 0x7ff) << 21
+        (frame.id & 0x7ff) << 21 | remote << 20
     }
 }
 
@@ -237,13 +238,13 @@ fn padding(len: usize) -> &'static [u8] {
 
 /// Identifier and the flag bits in it, everything between the start bit and the bit that tells FD: the bits, and how many.
 const fn identifier(frame: &Frame) -> (u64, u32) {
-    let id = frame.id as u64;
+    let (id, remote) = (frame.id as u64, frame.remote.is_some() as u64);
     if frame.extended {
-        // SRR and IDE recessive; RTR (in CAN-FD: RRS) dominant.
-        ((id >> 18 & 0x7ff) << 21 | 0b11 << 19 | (id & 0x3_ffff) << 1, 11 + 2 + 18 + 1)
+        // SRR and IDE recessive; RTR (in CAN-FD: RRS) dominant but for a remote frame.
+        ((id >> 18 & 0x7ff) << 21 | 0b11 << 19 | (id & 0x3_ffff) << 1 | remote, 11 + 2 + 18 + 1)
     } else {
-        // RTR (in CAN-FD: RRS), then IDE; both dominant.
-        ((id & 0x7ff) << 2, 11 + 1 + 1)
+        // RTR (in CAN-FD: RRS), which is the same, then IDE, dominant.
+        ((id & 0x7ff) << 2 | remote << 1, 11 + 1 + 1)
     }
 }
 
@@ -304,7 +305,11 @@ const fn classic_reserved(extended: bool) -> u32 {
 const fn classic_head(frame: &Frame, payload: &[u8]) -> (u64, u32) {
     let (identifier, count) = identifier(frame);
     let control = classic_reserved(frame.extended) + 4;
-    (identifier << control | payload.len() as u64, count + control)
+    let length = match frame.remote {
+        Some(len) => len as u64,
+        None => payload.len() as u64,
+    };
+    (identifier << control | length, count + control)
 }
 
 fn classic_bits(frame: &Frame) -> CanBits {
@@ -443,6 +448,18 @@ mod tests {
         assert_eq!(classic_crc(classic_head(&classic, &[0x01]).0, &[0x01]), 0x7753);
         assert_eq!(CanBits::of(&classic), CanBits { nominal: 42 + 3 + 1 + 9, data: 0 });
         assert_eq!(CanRate::MOTEUS.frame_ns(&classic), 55_000);
+    }
+
+    /// An ODrive's estimates asked for: 44 bits, three of them intermission, and one stuff bit for each five equal ones.
+    #[test]
+    fn a_remote_frame_is_short_and_loses_to_the_data_it_asks_for() {
+        let remote = Frame::remote(9, 0).unwrap();
+        // SOF, id, RTR IDE r0, length: 00000|00 1001 1 0 00000; the CRC decides the rest.
+        let CanBits { nominal, data } = CanBits::of(&remote).with_intermission();
+        assert!((47 + 1..=47 + 8).contains(&nominal) && data == 0, "{nominal}");
+        let data = Frame::classic(9, &[0; 8]).unwrap();
+        assert!(arbitration_rank(&data) < arbitration_rank(&remote));
+        assert!(arbitration_rank(&remote) < arbitration_rank(&Frame::classic(10, &[]).unwrap()));
     }
 
     /// A fixed pseudo-random walk over formats, with runs of equal bits frequent.

@@ -17,12 +17,13 @@ use std::sync::atomic::Ordering;
 /// Send frames and print what comes back.
 ///
 /// FRAME is `BUS,ID,DATA[,FLAGS]`: the bus counted from 1, identifier and data in hex; flags are `r` if a reply is expected, and `f`
-/// for a classic CAN frame, which is also what a link without CAN-FD sends; for example `1,8001,1300,r`. Replies are printed as
-/// `CAN 1,100,230000`.
+/// for a classic CAN frame, which is also what a link without CAN-FD sends, and `t` for a remote frame, whose DATA is how many bytes it
+/// asks for (none: 0); for example `1,8001,1300,r`. Replies are printed as `CAN 1,100,230000`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus send --link emulated 1,8001,1300,r       asks servo 1 for its firmware
   khz bus send --link pi3hat --read-att
+  khz bus send --link socketcan:can0 1,009,,rt     asks ODrive 0 for position and velocity
   khz bus send --link slcan:/dev/ttyACM0 1,0000FD03,0000000000000000,rf       asks RobStride 3 who it is
   khz bus send --link socketcan:can0 1,8001,1300,r --run 1000")]
 pub struct Args {
@@ -67,12 +68,19 @@ fn parse(text: &str) -> Result<Order, String> {
     };
     let bus = bus.parse().ok().filter(|bus| *bus > 0).ok_or(format!("{bus}: buses are counted from 1"))?;
     let id = u32::from_str_radix(id, 16).map_err(|_| format!("{id}: the identifier is no hex number"))?;
+    let reply = flags.contains(['r', 'R']);
+    if flags.contains('t') {
+        let asked = if data.is_empty() { Some(0) } else { data.parse().ok() };
+        let frame = asked.and_then(|len| Frame::remote(id, len));
+        let frame =
+            frame.ok_or("a remote frame has at most 29 bits of identifier, and asks for 0 to 8 bytes")?;
+        return Ok(Order { bus, frame, reply });
+    }
     if data.len() % 2 != 0 || !data.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(format!("{data}: the data is not pairs of hex digits"));
     }
     let byte = |i| u8::from_str_radix(&data[i..i + 2], 16).map_err(|error| error.to_string());
     let payload = (0..data.len()).step_by(2).map(byte).collect::<Result<Vec<_>, _>>()?;
-    let reply = flags.contains(['r', 'R']);
     if flags.contains('f') {
         let frame = Frame::classic(id, &payload);
         let frame = frame.ok_or("a classic frame has at most 29 bits of identifier and 8 bytes of data")?;
@@ -166,6 +174,9 @@ fn run_again(desk: &mut Desk, args: &Args, times: u64) -> Result<ExitCode> {
 
 fn line(bus: usize, frame: &Frame) -> String {
     let mut text = format!("CAN {},{:X},", bus + 1, frame.id);
+    if let Some(len) = frame.remote {
+        let _ = write!(text, "R{len}");
+    }
     frame.payload().iter().for_each(|byte| {
         let _ = write!(text, "{byte:02x}");
     });
@@ -211,6 +222,10 @@ mod tests {
         let classic = parse("1,700fd03,00,rf").unwrap();
         assert_eq!((classic.frame.fd, classic.frame.extended, classic.reply), (false, true, true));
         assert!(parse("1,1,000000000000000000,f").is_err());
+        let remote = parse("1,009,,rt").unwrap();
+        assert_eq!((remote.frame, remote.reply), (Frame::remote(9, 0).unwrap(), true));
+        assert_eq!(parse("1,9,8,t").unwrap().frame.remote, Some(8));
+        assert!(parse("1,9,9,t").is_err());
         for bad in [
             "1,8001",
             "0,1,00",

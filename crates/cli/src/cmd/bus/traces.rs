@@ -1,12 +1,13 @@
 //! `khz bus record` and `khz bus replay`: traces in candump text or pcapng.
 
 use super::open::{Links, desk, listen, robots};
+use super::watch::errors;
 use crate::cmd::output::{self, create};
 use crate::cmd::{note, show, stop_on_signal};
 use crate::duration;
 use anyhow::{Context, Result};
 use khz_link::Received;
-use khz_link::replay::{read_candump, read_pcapng};
+use khz_link::replay::{Recorded, read_candump, read_pcapng};
 use khz_link::trace::{Candump, Pcapng, Sink, Traced, Way};
 use khz_rt::clock::{now_ns, realtime_ns};
 use std::io::Write;
@@ -72,6 +73,13 @@ pub fn record(args: RecordArgs) -> Result<ExitCode> {
     drop(sink);
     outcome.and_then(|()| out.flush()).with_context(|| args.output.display().to_string())?;
     show(&format!("{count} frames\n"))?;
+    let lost: u64 = (0..desk.buses()).map(|bus| errors(&desk.counters(bus))).sum();
+    if lost > 0 {
+        note(format_args!(
+            "{lost} errors on the buses, of which no frame is written: `khz bus watch` shows where"
+        ));
+    }
+
     Ok(ExitCode::SUCCESS)
 }
 
@@ -98,7 +106,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
     } else {
         read_candump(&String::from_utf8_lossy(&bytes))
     };
-    let mut trace = trace.with_context(|| name)?;
+    let Recorded { frames: mut trace, errors } = trace.with_context(|| name)?;
     let whole = trace.len();
     trace.retain(|traced| args.all || traced.way == Way::Sent);
     let left_out = whole - trace.len();
@@ -114,6 +122,9 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
         refused += u64::from(!went);
     }
     show(&format!("{sent} frames sent, {refused} refused\n"))?;
+    if errors > 0 {
+        note(format_args!("{errors} error frames of the trace are none that can be sent"));
+    }
     if left_out > 0 {
         note(format_args!(
             "{left_out} frames are not marked as sent by the recording computer; --all sends them, too"

@@ -36,15 +36,18 @@ struct Seen {
     last: Option<Frame>,
 }
 
+/// By bus, identifier, and whether they are remote frames: those have the identifier of what they ask for.
+type Table = BTreeMap<(usize, u32, Option<u8>), Seen>;
+
 /// Watches until Ctrl-C.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut desk = listen(&args.links.all())?;
     let stop = stop_on_signal()?;
-    let mut seen: BTreeMap<(usize, u32), Seen> = BTreeMap::new();
+    let mut seen: Table = BTreeMap::new();
     let started = Instant::now();
     while !stop.load(Ordering::Relaxed) && args.duration.is_none_or(|most| started.elapsed() < most) {
         desk.collect(1_000_000_000, |bus, received| {
-            let entry = seen.entry((bus, received.frame.id)).or_default();
+            let entry = seen.entry((bus, received.frame.id, received.frame.remote)).or_default();
             entry.count += 1;
             entry.last = Some(received.frame);
             stop.load(Ordering::Relaxed)
@@ -54,15 +57,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(desk: &Desk, seen: &mut BTreeMap<(usize, u32), Seen>) -> Result<String> {
+fn table(desk: &Desk, seen: &mut Table) -> Result<String> {
     let mut text = String::new();
     for bus in 0..desk.buses() {
         writeln!(text, "bus {} {}: {} errors", bus + 1, desk.name(bus), errors(&desk.counters(bus)))?;
     }
     writeln!(text, "bus        id     per s      total  data")?;
-    for ((bus, id), entry) in seen {
+    for ((bus, id, remote), entry) in seen {
         let rate = entry.count - std::mem::replace(&mut entry.before, entry.count);
         write!(text, "{:<4} {id:>8X}  {rate:>8}  {:>9}  ", bus + 1, entry.count)?;
+        if let Some(len) = remote {
+            write!(text, "remote, {len} bytes asked for")?;
+        }
         let payload = entry.last.iter().flat_map(|frame| frame.payload().iter());
         payload.take(32).try_for_each(|byte| write!(text, "{byte:02x}"))?;
         writeln!(text)?;
@@ -71,7 +77,7 @@ fn table(desk: &Desk, seen: &mut BTreeMap<(usize, u32), Seen>) -> Result<String>
 }
 
 /// Errors of all kinds.
-const fn errors(counters: &Counters) -> u64 {
+pub(super) const fn errors(counters: &Counters) -> u64 {
     let refused = counters.full + counters.expired + counters.stale + counters.unexpected;
     counters.corrupt + counters.errors + counters.downs + refused
 }
