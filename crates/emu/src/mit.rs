@@ -144,7 +144,9 @@ impl Common {
             (scales.velocity, self.measured.velocity),
             (scales.torque, self.torque),
         ];
-        values.map(|(scale, value)| if self.injected.lying { scale.last() } else { scale.encode(value) })
+        values.map(|(scale, value)| {
+            (if self.injected.lying { scale.last() } else { scale.encode(value) }) as u16
+        })
     }
 
     /// Board or windings are so warm, °C.

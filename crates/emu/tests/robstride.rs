@@ -188,7 +188,7 @@ fn it_is_enabled_follows_damps_and_stops() {
     bench.wait(1000);
     assert!((bench.position() - 0.3).abs() < 0.01, "{}", bench.position());
     let state = bench.command(Codes { kd: 0x3333, ..NEUTRAL });
-    assert!((scale(POSITION_RANGE).measured(state.position) - 0.3).abs() < 0.01);
+    assert!((scale(POSITION_RANGE).measured(state.position.into()) - 0.3).abs() < 0.01);
     assert_eq!(bench.doing(), Doing::Damping);
     assert_eq!((bench.state(Request::Stop { clear: false }).mode, bench.doing()), (mode::RESET, Doing::Off));
 }

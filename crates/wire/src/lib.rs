@@ -25,6 +25,7 @@
 //! | [`robstride`] | the frames of RobStride servos and the CyberGear |
 //! | [`cubemars`] | the frames of CubeMars servos |
 //! | [`rmd`] | the frames of MyActuator RMD motors |
+//! | [`odrive`] | the messages of ODrives |
 //! | [`pi3hat`] | frames, configuration and IMU ⇄ SPI registers of the hat |
 //! | [`udp`] | frames ⇄ datagram |
 //! | [`time`] | frame → how long it occupies its wire |
@@ -41,6 +42,7 @@ pub mod format;
 pub mod frame;
 pub mod mit;
 pub mod mode;
+pub mod odrive;
 pub mod pi3hat;
 pub mod register;
 pub mod reply;

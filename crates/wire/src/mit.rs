@@ -11,7 +11,7 @@
 pub struct Scale {
     low: f64,
     high: f64,
-    codes: u16,
+    codes: u32,
     /// From the one end to the other, …
     span: f64,
     /// … in so many steps, …
@@ -21,11 +21,11 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// From `low` to `high` in this many bits, 16 at the most.
+    /// From `low` to `high` in this many bits, 32 at the most.
     ///
     /// The ends must be finite and the right way round; otherwise every number has the code 0 or the greatest.
     pub const fn new(low: f64, high: f64, bits: u32) -> Self {
-        let codes = if bits >= 16 { u16::MAX } else { (1 << bits) - 1 };
+        let codes = if bits >= 32 { u32::MAX } else { (1 << bits) - 1 };
         let (span, steps) = (high - low, codes as f64);
         Self { low, high, codes, span, steps, step: span / steps }
     }
@@ -41,29 +41,29 @@ impl Scale {
     }
 
     /// The greatest code.
-    pub const fn last(self) -> u16 {
+    pub const fn last(self) -> u32 {
         self.codes
     }
 
     /// The code of a number: of the codes not above it the nearest; beyond the ends that of the end. NaN is as 0.
     #[inline]
-    pub fn encode(self, value: f64) -> u16 {
+    pub fn encode(self, value: f64) -> u32 {
         let value = if value.is_nan() { 0.0 } else { value };
         let within = value.max(self.low).min(self.high) - self.low;
         // The conversion cuts off what is behind the point.
-        (within * self.steps / self.span) as u16
+        (within * self.steps / self.span) as u32
     }
 
     /// The number of a code.
     #[inline]
-    pub fn decode(self, code: u16) -> f64 {
+    pub fn decode(self, code: u32) -> f64 {
         f64::from(code) * self.span / self.steps + self.low
     }
 
     /// What was measured: between this code and the next, as codes are cut off, so that the code below the middle is 0. The last
     /// code at either end says "this or more": infinite.
     #[inline]
-    pub fn measured(self, code: u16) -> f64 {
+    pub fn measured(self, code: u32) -> f64 {
         match code {
             0 => f64::NEG_INFINITY,
             code if code >= self.codes => f64::INFINITY,
@@ -97,22 +97,22 @@ pub const TIMEOUT_PER_S: f64 = 20_000.0;
 /// The codes of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Codes {
-    /// 16 bits.
-    pub position: u16,
+    /// 16 bits of them in MIT mode.
+    pub position: u32,
     /// 12 bits, as the others.
-    pub velocity: u16,
+    pub velocity: u32,
     /// Position gain.
-    pub kp: u16,
+    pub kp: u32,
     /// Velocity gain.
-    pub kd: u16,
+    pub kd: u32,
     /// Torque added.
-    pub torque: u16,
+    pub torque: u32,
 }
 
 impl Codes {
     /// As they travel.
     pub const fn to_bytes(self) -> [u8; 8] {
-        let [p1, p0] = self.position.to_be_bytes();
+        let [_, _, p1, p0] = self.position.to_be_bytes();
         [
             p1,
             p0,
@@ -129,11 +129,11 @@ impl Codes {
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         let [p1, p0, v, v_kp, kp, kd, kd_t, t] = bytes;
         Self {
-            position: u16::from_be_bytes([p1, p0]),
-            velocity: (v as u16) << 4 | (v_kp >> 4) as u16,
-            kp: ((v_kp & 0xf) as u16) << 8 | kp as u16,
-            kd: (kd as u16) << 4 | (kd_t >> 4) as u16,
-            torque: ((kd_t & 0xf) as u16) << 8 | t as u16,
+            position: u32::from_be_bytes([0, 0, p1, p0]),
+            velocity: (v as u32) << 4 | (v_kp >> 4) as u32,
+            kp: ((v_kp & 0xf) as u32) << 8 | kp as u32,
+            kd: (kd as u32) << 4 | (kd_t >> 4) as u32,
+            torque: ((kd_t & 0xf) as u32) << 8 | t as u32,
         }
     }
 
@@ -141,7 +141,7 @@ impl Codes {
     /// one more): with everything at its greatest, a torque just below full scale *is* "disable", "enable" or "clear".
     #[must_use]
     pub const fn beside_special_codes(self) -> Self {
-        if self.position != u16::MAX {
+        if self.position as u16 != u16::MAX {
             return self;
         }
         match self.to_bytes() {

@@ -226,7 +226,7 @@ impl Request {
         let first = |byte| [byte, 0, 0, 0, 0, 0, 0, 0];
         let (kind, data, payload) = match self {
             Self::Identity => (kind::IDENTITY, host, [0; 8]),
-            Self::Command(codes) => (kind::COMMAND, codes.torque, to_payload(codes)),
+            Self::Command(codes) => (kind::COMMAND, codes.torque as u16, to_payload(codes)),
             Self::Enable => (kind::ENABLE, host, [0; 8]),
             Self::Stop { clear } => (kind::STOP, host, first(clear.into())),
             Self::SetZero => (kind::SET_ZERO, host, first(1)),
@@ -457,18 +457,18 @@ fn frame(kind: u8, data: u16, to: u8, payload: [u8; 8]) -> Frame {
 }
 
 fn to_payload(codes: Codes) -> [u8; 8] {
-    let ([p1, p0], [v1, v0]) = (codes.position.to_be_bytes(), codes.velocity.to_be_bytes());
-    let ([kp1, kp0], [kd1, kd0]) = (codes.kp.to_be_bytes(), codes.kd.to_be_bytes());
+    let [[p1, p0], [v1, v0], [kp1, kp0], [kd1, kd0]] =
+        [codes.position, codes.velocity, codes.kp, codes.kd].map(|code| (code as u16).to_be_bytes());
     [p1, p0, v1, v0, kp1, kp0, kd1, kd0]
 }
 
 fn from_payload(torque: u16, [p1, p0, v1, v0, kp1, kp0, kd1, kd0]: [u8; 8]) -> Codes {
     Codes {
-        position: u16::from_be_bytes([p1, p0]),
-        velocity: u16::from_be_bytes([v1, v0]),
-        kp: u16::from_be_bytes([kp1, kp0]),
-        kd: u16::from_be_bytes([kd1, kd0]),
-        torque,
+        position: u16::from_be_bytes([p1, p0]).into(),
+        velocity: u16::from_be_bytes([v1, v0]).into(),
+        kp: u16::from_be_bytes([kp1, kp0]).into(),
+        kd: u16::from_be_bytes([kd1, kd0]).into(),
+        torque: torque.into(),
     }
 }
 

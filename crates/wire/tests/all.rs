@@ -4,6 +4,7 @@
 mod common;
 mod cubemars;
 mod entry_points;
+mod odrive;
 mod official;
 mod replay;
 mod rmd;

@@ -5,8 +5,8 @@ use khz_wire::cubemars::{KD, KP, State};
 use khz_wire::mit::{Codes, Scale, Special};
 use serde_json::Value as Json;
 
-fn code(of: &Json, key: &str) -> u16 {
-    of[key].as_u64().unwrap() as u16
+fn code(of: &Json, key: &str) -> u32 {
+    of[key].as_u64().unwrap() as u32
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn requests_say_what_the_program_meant() {
         };
         assert_eq!((Codes::from_bytes(sent), codes.to_bytes()), (codes, sent), "{vector}");
         let Some(numbers) = vector["numbers"].as_object() else { continue };
-        let near = |code: u16, of: &str, scale: Scale| {
+        let near = |code: u32, of: &str, scale: Scale| {
             // The program has one code more than the range has steps.
             assert!(scale.encode(number(&numbers[of])).abs_diff(code) <= 1, "{of} {code:x} of {vector}");
         };
@@ -51,9 +51,9 @@ fn replies_say_what_the_program_read() {
         let (says, sent) = (&vector["says"], bytes(&vector["reply"]));
         let state = State {
             id: small(&says["id"]),
-            position: code(says, "position"),
-            velocity: code(says, "velocity"),
-            torque: code(says, "torque"),
+            position: code(says, "position") as u16,
+            velocity: code(says, "velocity") as u16,
+            torque: code(says, "torque") as u16,
             temperature: says["celsius"].as_u64().map(|celsius| celsius as u8),
             error: small(&says["error"]),
         };

@@ -20,6 +20,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "robstride",
         "cubemars",
         "rmd",
+        "odrive",
     ];
     let mut seeds = Vec::new();
     for vector in files.iter().flat_map(|file| vectors(&format!("{file}.json"))) {

@@ -103,7 +103,7 @@ fn states_of_motion_mode_are_those_the_client_decoded() {
             scales(ranges(&vector)).into_iter().zip(codes).zip(["position", "velocity", "torque"])
         {
             // The client calculates in single precision.
-            assert!((scale.decode(code) - number(&says[of])).abs() < 5e-6, "{of} of {vector}");
+            assert!((scale.decode(code.into()) - number(&says[of])).abs() < 5e-6, "{of} of {vector}");
         }
         assert_eq!((told.to_bytes()[..].to_vec(), hex_number(&vector["from"])), (reply, MOTION_REPLIES + 1));
         count += 1;

@@ -71,7 +71,7 @@ fn commands_carry_the_numbers_that_were_asked_for() {
             panic!()
         };
         let (asks, range) = (&vector["asks"], |of: &str| number(&vector["asks"]["ranges"][of]));
-        let near = |code: u16, of: &str, scale: Scale| {
+        let near = |code: u32, of: &str, scale: Scale| {
             // The maker's package stops one code below the end, and rounds around the middle.
             assert!(scale.encode(number(&asks[of])).abs_diff(code) <= 1, "{of} {code:04x} of {vector}");
         };
@@ -188,9 +188,9 @@ fn velocities_are_those_of_the_manual_and_not_of_the_package() {
     let moving: Vec<(f64, State)> = with("at_us")
         .map(|vector| (number(&vector["at_us"]) * 1e-6, State::parse(&frame(&vector["reply"])).unwrap()))
         .collect();
-    let position = |state: &State| scale(POSITION_RANGE).decode(state.position);
+    let position = |state: &State| scale(POSITION_RANGE).decode(state.position.into());
     let ratio = |range: f64| {
-        let velocity = |state: &State| scale(range).decode(state.velocity);
+        let velocity = |state: &State| scale(range).decode(state.velocity.into());
         let way = |pair: &[(f64, State)]| {
             0.5 * (velocity(&pair[0].1) + velocity(&pair[1].1)) * (pair[1].0 - pair[0].0)
         };

@@ -211,9 +211,9 @@ fn said(state: &State) -> Said {
         output,
         mode: Mode::UNTOLD,
         fault,
-        position: state.position,
-        velocity: state.velocity,
-        torque: state.torque,
+        position: state.position.into(),
+        velocity: state.velocity.into(),
+        torque: state.torque.into(),
         celsius: state.temperature.map_or(f64::NAN, f64::from),
     }
 }

@@ -248,9 +248,9 @@ fn said(state: &State) -> Said {
         output,
         mode: Mode { number: state.status, name },
         fault,
-        position: state.position,
-        velocity: state.velocity,
-        torque: state.torque,
+        position: state.position.into(),
+        velocity: state.velocity.into(),
+        torque: state.torque.into(),
         celsius: celsius(state.board).max(celsius(state.rotor)),
     }
 }

@@ -201,10 +201,10 @@ impl Codec {
         let (velocity, torque) = (scales.velocity.encode(0.0), scales.torque.encode(0.0));
         Codes {
             position: scales.position.encode(0.0),
-            velocity: velocity + u16::from(self.above),
+            velocity: velocity + u32::from(self.above),
             kp: scales.kp.encode(0.0),
             kd: scales.kd.encode(share * drive.damping),
-            torque: torque + u16::from(!self.above),
+            torque: torque + u32::from(!self.above),
         }
     }
 

@@ -16,7 +16,7 @@ pub struct Drive {
     pub ranges: [f64; 3],
     /// The greatest gains of position and velocity there is a code for.
     pub most: [f64; 2],
-    /// How many bits codes have, but for positions, which have 16.
+    /// How many bits codes have; those of positions 16 at least.
     pub bits: u32,
 }
 
@@ -49,7 +49,7 @@ impl Drive {
 
     /// Codes of position.
     pub const fn position(&self) -> Scale {
-        Scale::symmetric(self.ranges[0], 16)
+        Scale::symmetric(self.ranges[0], if self.bits > 16 { self.bits } else { 16 })
     }
 
     /// Codes of velocity.

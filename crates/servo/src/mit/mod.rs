@@ -68,7 +68,7 @@ use std::fmt::Debug;
 /// # Realtime contract
 /// Nothing here allocates, but for making it.
 pub trait Protocol: Debug + Send {
-    /// How many registers can be read as marks; 13 or none.
+    /// How many registers can be read as marks: none, or 13, or what there is; with fewer a reply must be less late to be mistaken.
     const MARKS: usize;
 
     /// The values of so many of them, from the first on, show that a servo is as it was set: they are read after a miss.
@@ -87,8 +87,19 @@ pub trait Protocol: Debug + Send {
     /// Its codes, and the gains it is driven with.
     fn drive(&self) -> &Drive;
 
-    /// The frame that says this.
+    /// The frame that says this, and is answered.
     fn frame(&mut self, say: Say) -> Frame;
+
+    /// What goes before the frame made last, in this order: that frame is a question then, and these say the rest. Nobody answers them
+    /// with a state.
+    fn before(&self) -> &[Frame] {
+        &[]
+    }
+
+    /// One of these frames was handed to the bus.
+    fn sent_before(&mut self, which: usize) {
+        let _ = which;
+    }
 
     /// The frame made last was handed to the bus.
     fn sent(&mut self, now_ns: i64) {
@@ -176,11 +187,11 @@ pub struct Said {
     /// the fault it tells of.
     pub fault: Fault,
     /// As it travels, as are the next two.
-    pub position: u16,
+    pub position: u32,
     /// See [`Said::position`].
-    pub velocity: u16,
+    pub velocity: u32,
     /// See [`Said::position`].
-    pub torque: u16,
+    pub torque: u32,
     /// °C; NaN if it does not tell.
     pub celsius: f64,
 }
@@ -219,6 +230,15 @@ impl<P> Default for Bus<P> {
     fn default() -> Self {
         Self { servos: Vec::new(), reading: 0, first: 0 }
     }
+}
+
+/// What a frame of a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Mark,
+    /// See [`Protocol::before`].
+    Before(usize),
+    Command,
 }
 
 /// One servo: its frames, and which of its requests are unanswered.
@@ -303,18 +323,23 @@ impl<P: Protocol> Servo<P> {
         verify
     }
 
-    /// The parts of the present turn: the frame, and whether it is the command.
-    fn part(&self, part: usize) -> Option<(&Frame, bool)> {
-        let has_mark = self.turn.mark.is_some();
-        match part {
-            0 if has_mark => Some((&self.mark, false)),
-            _ if self.turn.command && part == usize::from(has_mark) => Some((&self.command, true)),
-            _ => None,
+    /// The parts of the present turn.
+    fn part(&self, part: usize) -> Option<(&Frame, Part)> {
+        let marks = usize::from(self.turn.mark.is_some());
+        if part < marks {
+            return Some((&self.mark, Part::Mark));
+        }
+        let (which, before) = (part - marks, self.protocol.before());
+        match before.get(which) {
+            _ if !self.turn.command => None,
+            Some(frame) => Some((frame, Part::Before(which))),
+            None => (which == before.len()).then_some((&self.command, Part::Command)),
         }
     }
 
     fn parts(&self) -> usize {
-        usize::from(self.turn.mark.is_some()) + usize::from(self.turn.command)
+        let command = if self.turn.command { self.protocol.before().len() + 1 } else { 0 };
+        usize::from(self.turn.mark.is_some()) + command
     }
 
     fn take_register(&mut self, mark: Option<usize>, changed: bool, deaf: bool) -> Taken {
@@ -460,15 +485,17 @@ impl<P: Protocol> Servos for Bus<P> {
 
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
         let servo = self.servos.get(turn)?;
-        let (frame, _) = servo.part(part)?;
-        Some(Request { frame, to: Some(servo.protocol.id()), replies: 1 })
+        let (frame, part) = servo.part(part)?;
+        let replies = u16::from(!matches!(part, Part::Before(_)));
+        Some(Request { frame, to: Some(servo.protocol.id()), replies })
     }
 
     fn sent(&mut self, turn: usize, part: usize, now_ns: i64) {
         let servo = &mut self.servos[turn];
         match servo.part(part) {
-            Some((_, true)) => servo.queries.sent(now_ns),
-            Some((_, false)) => servo.queries.sent_mark(now_ns),
+            Some((_, Part::Command)) => servo.queries.sent(now_ns),
+            Some((_, Part::Mark)) => servo.queries.sent_mark(now_ns),
+            Some((_, Part::Before(which))) => servo.protocol.sent_before(which),
             None => {}
         }
         servo.protocol.sent(now_ns);

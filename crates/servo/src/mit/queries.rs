@@ -15,12 +15,8 @@ const OPEN: u64 = 20;
 /// So many states may be [`Answer::Unclear`] before a register has to come.
 const UNCLEAR: u8 = 2 * SPACING as u8;
 
-/// With so many marks on their way …
-const DENSE: usize = 6;
-/// … there is one more only in every so many pairs of cycles.
+/// With half of the marks on their way there is one more only in every so many pairs of cycles.
 const SPACING: u64 = 16;
-/// So the first of them is taken again after about so many cycles.
-const REUSED: u64 = 2 * (DENSE as u64 + (MARKS - DENSE) as u64 * SPACING);
 
 /// What a state that came is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +71,7 @@ struct Mark {
 /// The requests of one servo.
 #[derive(Debug)]
 pub struct Queries {
-    /// How many marks can be read: [`MARKS`] or none.
+    /// How many marks can be read: [`MARKS`] at the most. With fewer, a reply must be less late to be mistaken.
     readable: usize,
     /// The marks whose values show that the servo is as it was set, by bit, but for the first.
     watched: u16,
@@ -205,11 +201,14 @@ impl Queries {
     fn free_mark(&self) -> Option<usize> {
         let open = self.marks.iter().flatten().count();
         // One that is not on its way comes before all others.
-        let mark = (0..MARKS).min_by_key(|&mark| self.marks[mark].map(|mark| mark.sent.cycle))?;
+        let mark = (0..self.readable).min_by_key(|&mark| self.marks[mark].map(|mark| mark.sent.cycle))?;
         let age = self.marks[mark].map_or(u64::MAX, |mark| self.cycle - mark.sent.cycle);
         // What comes first after a silence does not wait for its turn.
-        let is_heard_again = self.unclear == 1 && age >= REUSED;
-        let is_due = open < DENSE || (self.cycle / 2).is_multiple_of(SPACING);
+        let dense = self.readable / 2;
+        // So the first of them is taken again after about so many cycles.
+        let reused = 2 * (dense as u64 + (self.readable - dense) as u64 * SPACING);
+        let is_heard_again = self.unclear == 1 && age >= reused;
+        let is_due = open < dense || (self.cycle / 2).is_multiple_of(SPACING);
         (is_due || is_heard_again).then_some(mark)
     }
 

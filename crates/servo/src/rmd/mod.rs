@@ -348,10 +348,10 @@ impl Driver {
 fn motion(id: u8, frame: &Frame) -> Option<Said> {
     let is_its = !frame.extended && !frame.fd && frame.id == MOTION_REPLIES + u32::from(id);
     let State { position, velocity, torque, .. } = rmd::state(id, frame.payload()).filter(|_| is_its)?;
-    Some(said([position, velocity, torque]))
+    Some(said([position, velocity, torque].map(u32::from)))
 }
 
-fn said([position, velocity, torque]: [u16; 3]) -> Said {
+fn said([position, velocity, torque]: [u32; 3]) -> Said {
     let (output, mode, fault) = (Output::AsTold, Mode::UNTOLD, Fault::NONE);
     Said { output, mode, fault, position, velocity, torque, celsius: f64::NAN }
 }

@@ -314,9 +314,9 @@ fn said(state: &State) -> Said {
             mode::CALIBRATION => CALIBRATES,
             _ => UNKNOWN_MODE,
         },
-        position: state.position,
-        velocity: state.velocity,
-        torque: state.torque,
+        position: state.position.into(),
+        velocity: state.velocity.into(),
+        torque: state.torque.into(),
         celsius: state.celsius(),
     }
 }

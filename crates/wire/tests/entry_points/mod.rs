@@ -13,7 +13,7 @@ use khz_wire::{
 pub type EntryPoint = fn(&[u8]);
 
 /// Name and function of each.
-pub const ALL: [(&str, EntryPoint); 12] = [
+pub const ALL: [(&str, EntryPoint); 13] = [
     ("subframes", subframes),
     ("fdcanusb", fdcanusb),
     ("rs485", rs485),
@@ -26,6 +26,7 @@ pub const ALL: [(&str, EntryPoint); 12] = [
     ("robstride", robstride),
     ("cubemars", cubemars),
     ("rmd", rmd),
+    ("odrive", odrive),
 ];
 
 /// Iterates; the rest never grows.
@@ -253,5 +254,28 @@ pub fn rmd(bytes: &[u8]) {
     }
     if let Some(state) = state(bytes[0], bytes) {
         assert_eq!(state.to_bytes(), *bytes);
+    }
+}
+
+/// Reads the bytes as every message of an ODrive.
+pub fn odrive(bytes: &[u8]) {
+    use khz_wire::odrive::{Address, Heartbeat, InputPos, Line, Sdo, Version, filled, two_words, words};
+    if let Some(both) = two_words(bytes) {
+        assert_eq!(words(both), *bytes);
+        let beat = Heartbeat::parse(bytes).unwrap();
+        assert_eq!(beat.to_bytes(), *bytes);
+        for line in [Line::V05, Line::V06] {
+            assert!(beat.errors == 0 || beat.has_error(line) && !line.error_name(beat.errors).is_empty());
+        }
+        assert_eq!(Version::parse(bytes).unwrap().to_bytes(), *bytes);
+    }
+    if let Some(whole) = filled(bytes, 4) {
+        assert_eq!(InputPos::from_bytes(whole).to_bytes(), whole);
+    }
+    if let Some(sdo) = Sdo::parse(bytes) {
+        assert_eq!(Sdo::parse(&sdo.to_bytes()), Some(sdo));
+    }
+    if let Some(address) = Address::parse(bytes) {
+        assert_eq!(Address::parse(&address.to_bytes()), Some(address));
     }
 }
