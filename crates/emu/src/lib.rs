@@ -16,6 +16,7 @@
 //! | [`robstride`] | one RobStride servo or CyberGear |
 //! | [`cubemars`] | one CubeMars servo |
 //! | [`rmd`] | one RMD motor |
+//! | [`odrive`] | one ODrive |
 //! | [`injection`] | faults put into a servo from outside |
 //! | [`lies`] | servos that do or say something else than they are commanded |
 //! | [`thermal`] | how a servo warms up |
@@ -40,6 +41,7 @@ mod machine;
 mod mit;
 pub mod moteus;
 pub mod noise;
+pub mod odrive;
 pub mod pl011;
 pub mod rmd;
 pub mod robstride;

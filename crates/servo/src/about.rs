@@ -29,6 +29,12 @@ pub trait FamilySettings {
     /// real one of a robot at rest at 0.
     fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2];
 
+    /// What travels besides in that exchange, and is not answered with a state; commonly nothing.
+    fn besides(&self, id: u8, occasion: Occasion) -> Vec<Frame> {
+        let _ = (id, occasion);
+        Vec::new()
+    }
+
     /// By how much a reply may be later than the fastest one, at random, ns: every delay up to that is as likely.
     fn reply_spread_ns(&self) -> i64 {
         0

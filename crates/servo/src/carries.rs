@@ -69,6 +69,8 @@ pub struct Carries {
     pub kp_scale: bool,
     /// The same of the velocity gain.
     pub kd_scale: bool,
+    /// A position gain acts through the velocity gain only: a share of 0 of that cannot be said beside it.
+    pub kp_needs_kd: bool,
     /// The servo tells its velocity: then NaN is what it says, otherwise what nobody knows.
     pub velocity_asked: bool,
     /// The servo is asked for its supply voltage: then NaN is what it says.
@@ -92,6 +94,7 @@ impl Carries {
         least_max_torque: 0.0,
         kp_scale: true,
         kd_scale: true,
+        kp_needs_kd: false,
         velocity_asked: true,
         voltage_asked: true,
         temperature_asked: true,
@@ -111,6 +114,8 @@ impl Carries {
             Some((Quantity::KpScale, kp_scale, 0.0))
         } else if !self.kd_scale && kd_scale != 1.0 {
             Some((Quantity::KdScale, kd_scale, 0.0))
+        } else if self.kp_needs_kd && kp_scale > 0.0 && kd_scale == 0.0 {
+            Some((Quantity::KdScale, kd_scale, 1.0))
         } else if left_out && held || !left_out && beyond(position, self.zero, self.position) {
             Some((Quantity::Position, position, self.position))
         } else if beyond(velocity, 0.0, self.velocity) {

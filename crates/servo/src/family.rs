@@ -23,6 +23,8 @@ macro_rules! families {
             Cubemars(cubemars) = "cubemars", "CubeMars";
             /// MyActuator RMD, in motion mode.
             Rmd(rmd) = "rmd", "RMD";
+            /// ODrive, by CANSimple.
+            Odrive(odrive) = "odrive", "ODrive";
         }
     };
 }

@@ -17,6 +17,7 @@
 //! | [`robstride`] | RobStride, and the CyberGear |
 //! | [`cubemars`] | CubeMars AK |
 //! | [`rmd`] | MyActuator RMD |
+//! | [`odrive`] | ODrive |
 //! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
 //! A new family is a module whose `Settings` implement [`FamilySettings`] and [`ByHand`] and say which [`Servos`] they are put
@@ -38,6 +39,7 @@ pub mod family;
 pub mod mit;
 pub mod moteus;
 mod mounting;
+pub mod odrive;
 pub mod rmd;
 pub mod robstride;
 pub mod state;

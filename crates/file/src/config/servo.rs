@@ -9,6 +9,7 @@ pub use khz_servo::FamilyName;
 pub use khz_servo::cubemars::CubemarsSettings;
 pub use khz_servo::damiao::DamiaoSettings;
 pub use khz_servo::moteus::{CommandFormat, Format, QueryFormat};
+pub use khz_servo::odrive::OdriveSettings;
 pub use khz_servo::rmd::RmdSettings;
 pub use khz_servo::robstride::RobstrideSettings;
 
@@ -92,6 +93,8 @@ section! {
         cubemars: CubemarsSettings = CubemarsSettings::default(), "";
         /// Model, protocol and gains of an RMD motor.
         rmd: RmdSettings = RmdSettings::default(), "";
+        /// Firmware, gearing and gains of an ODrive.
+        odrive: OdriveSettings = OdriveSettings::default(), "";
         /// Which state is requested from a moteus, and in which formats.
         query: QueryFormat = QueryFormat::default(), "";
         /// Which values are sent to a moteus, and in which formats.

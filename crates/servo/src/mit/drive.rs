@@ -89,6 +89,7 @@ impl Drive {
             least_max_torque: 0.0,
             kp_scale: true,
             kd_scale: true,
+            kp_needs_kd: false,
             velocity_asked: true,
             // What its states carry is always a number.
             voltage_asked: false,

@@ -55,6 +55,7 @@ impl FamilySettings for Settings {
             least_max_torque: command.max_torque.step(Class::Torque),
             kp_scale: command.kp_scale != Format::None,
             kd_scale: command.kd_scale != Format::None,
+            kp_needs_kd: false,
             velocity_asked: query.velocity != Format::None,
             voltage_asked: query.voltage != Format::None,
             temperature_asked: query.temperature != Format::None,

@@ -8,6 +8,7 @@ mod damiao;
 mod formats;
 mod mit;
 mod moteus;
+mod odrive;
 mod rmd;
 mod robstride;
 

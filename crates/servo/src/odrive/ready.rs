@@ -1,0 +1,187 @@
+//! What is said to a servo before it may be driven: it is off, it sends nothing by itself but heartbeats, it knows where it is, nothing
+//! is wrong with it, and its watchdog acts. Nothing moves, and nothing is kept.
+
+use super::{Settings, fault};
+use crate::exchange::{Exchange, Heard};
+use khz_wire::Frame;
+use khz_wire::odrive::{self, Heartbeat, Line, Version, command, state};
+
+/// Said of a drive that does not answer.
+const IF_SILENT: &str = "check its power, its node (`axis0.config.can.node_id`), the bit rate (250 kbit/s from the factory), and its firmware";
+
+/// A heartbeat comes within this, ns.
+const BEAT_NS: i64 = 60_000_000;
+
+/// So long it sends no estimates by itself, ns.
+const QUIET_NS: i64 = 250_000_000;
+
+/// What the silence is longer than the watchdog.
+const LONGER: f64 = 1.2;
+
+/// The exchanges in their order.
+pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
+    let servo = Servo { settings, id };
+    let mut exchanges = vec![servo.beats(), servo.firmware(), servo.quiet(), servo.errors()];
+    exchanges.extend([servo.estimates(), servo.estimates()]);
+    if !settings.unwatched {
+        exchanges.extend([servo.cleared(), servo.watchdog(watchdog_s)]);
+    }
+    exchanges.push(servo.cleared());
+    exchanges
+}
+
+struct Servo<'a> {
+    settings: &'a Settings,
+    id: u8,
+}
+
+impl Servo<'_> {
+    fn line(&self) -> Line {
+        self.settings.line()
+    }
+
+    /// A frame, and what is made of each message of this drive.
+    fn say(
+        &self,
+        what: &str,
+        frame: Frame,
+        quiet_ns: i64,
+        judge: impl Fn(u8, &[u8]) -> Heard + Send + 'static,
+    ) -> Exchange {
+        let id = self.id;
+        Exchange {
+            what: what.to_owned(),
+            if_silent: IF_SILENT,
+            quiet_ns,
+            frame,
+            judge: Box::new(move |frame: &Frame| match odrive::parts(frame) {
+                Some((node, told)) if node == id && !odrive::is_asking(frame) => judge(told, frame.payload()),
+                _ => Heard::SomethingElse,
+            }),
+        }
+    }
+
+    fn ask(&self, what: &str, asked: u8, judge: impl Fn(&[u8]) -> Heard + Send + 'static) -> Exchange {
+        self.say(what, odrive::ask(self.id, asked), 0, move |told, payload| {
+            if told == asked { judge(payload) } else { Heard::SomethingElse }
+        })
+    }
+
+    /// It is off, and says so often enough.
+    fn beats(&self) -> Exchange {
+        let ask = odrive::ask(self.id, command::ESTIMATES);
+        self.say("say by itself what it does", ask, BEAT_NS, move |told, payload| {
+            match (told, Heartbeat::parse(payload)) {
+                (command::HEARTBEAT, Some(Heartbeat { state: state::CLOSED_LOOP, .. })) => Heard::Wrong(
+                    "it is on although it was told to switch off: another program drives it".to_owned(),
+                ),
+                (command::HEARTBEAT, Some(_)) => Heard::Good,
+                (command::ESTIMATES, _) => Heard::Wrong(
+                    "it sends no heartbeat within 60 ms, which alone tells whether it is on: set its heartbeat to 20 ms with `odrivetool` \
+                     (0.6: `axis0.config.can.heartbeat_msg_rate_ms`, 0.5: `axis0.config.can.heartbeat_rate_ms`)"
+                        .to_owned(),
+                ),
+                _ => Heard::SomethingElse,
+            }
+        })
+    }
+
+    /// 0.6 tells its version; 0.5 has the controller's error where 0.6 has powers, and no version.
+    fn firmware(&self) -> Exchange {
+        match self.line() {
+            Line::V06 => self.ask("tell its version (firmware 0.6; that of 0.5 is silent: write `odrive.firmware = \"0.5\"`)", command::VERSION, |payload| {
+                match Version::parse(payload) {
+                    Some(Version { firmware: [0, 6, _], .. }) => Heard::Good,
+                    Some(Version { firmware: [major, minor, revision], .. }) => Heard::Wrong(format!(
+                        "its firmware is {major}.{minor}.{revision}, whose messages nobody here knows: only 0.5.6 and 0.6 are"
+                    )),
+                    None => Heard::SomethingElse,
+                }
+            }),
+            Line::V05 => {
+                let ask = odrive::ask(self.id, command::COUNT);
+                self.say("count its encoder (firmware 0.5)", ask, 0, |told, payload| match told {
+                    command::VERSION => Heard::Wrong("its firmware is 0.6: write `odrive.firmware = \"0.6\"`".to_owned()),
+                    command::COUNT if payload.len() == 8 => Heard::Good,
+                    _ => Heard::SomethingElse,
+                })
+            }
+        }
+    }
+
+    /// Estimates sent by itself could not be told from answers.
+    fn quiet(&self) -> Exchange {
+        let ask = odrive::ask(self.id, command::BUS);
+        self.say("tell its supply", ask, QUIET_NS, |told, payload| match told {
+            command::ESTIMATES => Heard::Wrong(
+                "it sends estimates by itself, which cannot be told from answers: switch that off with `odrivetool` \
+                 (0.6: `axis0.config.can.encoder_msg_rate_ms = 0`, 0.5: `axis0.config.can.encoder_rate_ms = 0`)"
+                    .to_owned(),
+            ),
+            command::BUS if payload.len() == 8 => Heard::Good,
+            _ => Heard::SomethingElse,
+        })
+    }
+
+    fn errors(&self) -> Exchange {
+        let line = self.line();
+        let ask = odrive::ask(self.id, command::BUS);
+        self.say("tell its errors by itself", ask, BEAT_NS, move |told, payload| {
+            let Some(beat) = Heartbeat::parse(payload).filter(|_| told == command::HEARTBEAT) else {
+                return Heard::SomethingElse;
+            };
+            match fault(Heartbeat { errors: beat.errors & !line.watchdog(), ..beat }, line) {
+                fault if fault.code == 0 => Heard::Good,
+                fault => Heard::Wrong(format!(
+                    "it says \"{}\" (error 0x{:X}); find out why (`odrivetool`: `dump_errors(odrv0)`), and clear it",
+                    fault.text, fault.code
+                )),
+            }
+        })
+    }
+
+    /// It knows where it is.
+    fn estimates(&self) -> Exchange {
+        let (settings, most) = (self.settings.clone(), self.settings.drive.ranges[0]);
+        self.ask("tell where it is", command::ESTIMATES, move |payload| match settings.estimates(payload) {
+            Some([position, _]) if position.abs() < most => Heard::Good,
+            Some([position, _]) => Heard::Wrong(format!(
+                "it is at {position:.2} rad, and positions travel up to {most} rad: set `odrive.position_range` or its zero"
+            )),
+            None => Heard::Wrong(
+                "it has no position estimate (zeros, or no numbers): calibrate its encoder, or search its index, and look at its wires"
+                    .to_owned(),
+            ),
+        })
+    }
+
+    /// What its watchdog may have left is cleared.
+    fn cleared(&self) -> Exchange {
+        let (line, clear) = (self.line(), odrive::frame(self.id, command::CLEAR_ERRORS, &[0]));
+        let mut exchange = self.say("be without an error", clear, 0, move |told, payload| {
+            let beat = Heartbeat::parse(payload).filter(|_| told == command::HEARTBEAT);
+            if beat.is_some_and(|beat| !beat.has_error(line)) { Heard::Good } else { Heard::SomethingElse }
+        });
+        exchange.if_silent =
+            "its errors are not cleared, or come again: `odrivetool` tells them (`dump_errors(odrv0)`)";
+        exchange
+    }
+
+    /// It acts in a silence with its output off, and leaves an error. Firmware 0.6 is closed: whether it acts then is not known.
+    fn watchdog(&self, watchdog_s: f64) -> Exchange {
+        let (line, ask) = (self.line(), odrive::ask(self.id, command::BUS));
+        let silence_ns = (watchdog_s * LONGER * 1e9) as i64 + BEAT_NS;
+        self.say("tell its supply after a silence", ask, silence_ns, move |told, payload| {
+            match (told, Heartbeat::parse(payload)) {
+                (command::HEARTBEAT, Some(beat)) if beat.errors & line.watchdog() != 0 => Heard::Good,
+                (command::BUS, _) => Heard::Wrong(format!(
+                    "it was told nothing for {:.0} ms, and its watchdog did not act: nothing stops it when this computer fails. Set \
+                     `axis0.config.watchdog_timeout = {watchdog_s}` and `axis0.config.enable_watchdog = True` with `odrivetool`, which it \
+                     keeps, or accept that with `odrive.unwatched = true`",
+                    silence_ns as f64 * 1e-6
+                )),
+                _ => Heard::SomethingElse,
+            }
+        })
+    }
+}
