@@ -32,6 +32,7 @@ const CRATES: &[(&str, &str, u8)] = &[
     ("khz-loop", "loop", 3),
     ("khz-mujoco", "mujoco", 4),
     ("khz-controllers", "controllers", 4),
+    ("khz-targets", "targets", 4),
     ("khz-file", "file", 5),
     ("khz-robot", "robot", 6),
     ("khz-measure", "measure", 7),

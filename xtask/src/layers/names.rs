@@ -118,6 +118,12 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "a controller knows its state and its commands",
     },
     Forbidden {
+        who: &["crates/targets"],
+        but: &[],
+        what: &["khz_link", "khz_file", "khz_robot", "khz_emu", "khz_record", "std::time"],
+        why: "what makes a motion knows no link and no robot file, and is told the time",
+    },
+    Forbidden {
         who: &["crates/file"],
         but: &[],
         what: &[

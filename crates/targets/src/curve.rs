@@ -1,0 +1,212 @@
+//! The reference of one joint: points with times, cubics between them, and what follows the last one.
+//!
+//! Points of a *piece* are one curve. A later piece takes over at its first point, wherever the one before is then: whoever follows the
+//! curve sees another number of the piece, and starts anew from there.
+
+use crate::Motion;
+
+/// How long a reference goes on after its last point, ns: it comes to rest evenly within this time.
+pub const HOLD_OVER_NS: i64 = 80_000_000;
+
+/// A point of a curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knot {
+    /// When the reference is there.
+    pub due_ns: i64,
+    /// Where, and how fast.
+    pub at: Motion,
+    /// Torque, N·m.
+    pub torque: f64,
+    /// Shares of the servo's gains.
+    pub gains: [f64; 2],
+    /// Which piece it belongs to; they count up.
+    pub piece: u32,
+}
+
+impl Knot {
+    fn with(self, at: Motion, torque: f64, gains: [f64; 2]) -> Sample {
+        Sample { at, torque, gains, piece: self.piece, over_ns: 0 }
+    }
+}
+
+/// The reference at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Where it is.
+    pub at: Motion,
+    /// Torque, N·m.
+    pub torque: f64,
+    /// Shares of the servo's gains.
+    pub gains: [f64; 2],
+    /// Of which piece.
+    pub piece: u32,
+    /// How long ago the last point was that has no next one, ns; 0: it is on the way to one.
+    pub over_ns: i64,
+}
+
+/// How the reference goes on between and after points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// See [`HOLD_OVER_NS`].
+    pub hold_over_ns: i64,
+    /// Straight from point to point.
+    pub is_linear: bool,
+}
+
+/// Points in the order of their times. Those of a piece follow each other.
+#[derive(Debug, Default, PartialEq)]
+pub struct Curve(pub Vec<Knot>);
+
+/// Without allocating, where there is room.
+impl Clone for Curve {
+    fn clone(&self) -> Self {
+        let mut knots = Vec::with_capacity(self.0.capacity());
+        knots.extend_from_slice(&self.0);
+        Self(knots)
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        self.0.clear();
+        self.0.extend_from_slice(&other.0);
+    }
+}
+
+/// Where a reader of a curve is: times only go on. A curve that has changed is read with a new one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor(usize);
+
+impl Curve {
+    /// The reference at `now_ns`; none before the first point. Only a cursor that comes from this curve, and from no later time.
+    pub fn sample(&self, cursor: &mut Cursor, shape: Shape, now_ns: i64) -> Option<Sample> {
+        let knots = &self.0;
+        while knots.get(cursor.0 + 1).is_some_and(|next| next.due_ns <= now_ns) {
+            cursor.0 += 1;
+        }
+        let knot = knots.get(cursor.0).filter(|knot| knot.due_ns <= now_ns)?;
+        let next = knots.get(cursor.0 + 1).filter(|next| next.piece == knot.piece);
+        Some(match next {
+            Some(next) => between(knot, next, shape, now_ns),
+            None => after(knot, shape, now_ns),
+        })
+    }
+}
+
+/// The cubic through both, with their velocities.
+fn between(from: &Knot, to: &Knot, shape: Shape, now_ns: i64) -> Sample {
+    let span = (to.due_ns - from.due_ns) as f64 * 1e-9;
+    let x = (now_ns - from.due_ns) as f64 * 1e-9 / span;
+    let blend = |from: f64, to: f64| from + (to - from) * x;
+    let gains = [0, 1].map(|gain| blend(from.gains[gain], to.gains[gain]));
+    let slope = (to.at.position - from.at.position) / span;
+    let at = if shape.is_linear {
+        Motion { position: blend(from.at.position, to.at.position), velocity: slope }
+    } else {
+        let (first, last) = (from.at.velocity, to.at.velocity);
+        let (bend, twist) = (3.0 * slope - 2.0 * first - last, first + last - 2.0 * slope);
+        Motion {
+            position: from.at.position + span * x * (first + x * (bend + x * twist)),
+            velocity: first + x * (2.0 * bend + 3.0 * x * twist),
+        }
+    };
+    from.with(at, blend(from.torque, to.torque), gains)
+}
+
+/// On at the last velocity, which falls evenly to 0; the torque stays, because it carries a weight.
+fn after(last: &Knot, shape: Shape, now_ns: i64) -> Sample {
+    let over_ns = now_ns - last.due_ns;
+    let whole = shape.hold_over_ns.max(1) as f64 * 1e-9;
+    let x = (over_ns as f64 * 1e-9).min(whole);
+    let Motion { position, velocity } = last.at;
+    let at = Motion {
+        position: position + velocity * (x - x * x / (2.0 * whole)),
+        velocity: velocity * (1.0 - x / whole),
+    };
+    Sample { over_ns, ..last.with(at, last.torque, last.gains) }
+}
+
+/// Velocities of the points from `first` on, as their neighbours of the same piece have it: 0 where the slope changes its sign,
+/// otherwise the mean of both slopes, and at most 3 times the smaller one, so that a curve does not pass its points. At both ends the one slope there is; a
+/// point alone stands.
+pub fn find_velocities(knots: &mut [Knot], first: usize) {
+    for number in first..knots.len() {
+        let slope = |from: usize, to: usize| {
+            let (from, to) = (knots.get(from)?, knots.get(to)?);
+            let span_ns = to.due_ns - from.due_ns;
+            let is_one = from.piece == to.piece && span_ns > 0;
+            let span = span_ns as f64 * 1e-9;
+            is_one.then(|| ((to.at.position - from.at.position) / span, span))
+        };
+        let before = number.checked_sub(1).and_then(|before| slope(before, number));
+        let velocity = match (before, slope(number, number + 1)) {
+            (Some((before, earlier)), Some((after, later))) if before * after > 0.0 => {
+                let mean = (before * later + after * earlier) / (earlier + later);
+                let most = 3.0 * before.abs().min(after.abs());
+                mean.clamp(-most, most)
+            }
+            (Some(_), Some(_)) | (None, None) => 0.0,
+            (Some((slope, _)), None) | (None, Some((slope, _))) => slope,
+        };
+        knots[number].at.velocity = velocity;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+    const SHAPE: Shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false };
+
+    fn knot(due_ms: i64, position: f64, piece: u32) -> Knot {
+        Knot { due_ns: due_ms * MS, at: Motion::still(position), torque: 0.0, gains: [1.0; 2], piece }
+    }
+
+    fn at(curve: &Curve, us: i64) -> Sample {
+        curve.sample(&mut Cursor::default(), SHAPE, us * 1000).expect("a reference")
+    }
+
+    #[test]
+    fn points_are_met_on_time_and_the_curve_has_no_corner_nor_passes_them() {
+        let positions = [0.0, 0.1, 0.1, 0.3, 0.2];
+        let knots = positions.iter().zip(0..).map(|(&position, number)| knot(33 * number, position, 1));
+        let mut curve = Curve(knots.collect());
+        find_velocities(&mut curve.0, 0);
+        let (mut cursor, mut last) = (Cursor::default(), at(&curve, 0).at);
+        for us in 1..=132_000 {
+            let sample = curve.sample(&mut cursor, SHAPE, us * 1000).expect("a reference").at;
+            assert!((sample.position - last.position - sample.velocity * 1e-6).abs() < 1e-9, "at {us}");
+            assert!((sample.velocity - last.velocity).abs() < 2e-3, "at {us}: {last:?} {sample:?}");
+            assert!((-1e-12..=0.3 + 1e-12).contains(&sample.position), "at {us}");
+            last = sample;
+        }
+        for (&position, number) in positions.iter().zip(0..) {
+            assert!((at(&curve, number * 33_000).at.position - position).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn after_the_last_point_it_comes_to_rest_within_the_hold_over() {
+        let mut curve = Curve(vec![knot(0, 0.0, 1)]);
+        curve.0[0].at.velocity = 1.0;
+        assert!((at(&curve, 80_000).at.position - 0.040).abs() < 1e-12);
+        assert_eq!(at(&curve, 500_000).at.velocity, 0.0);
+        assert_eq!(at(&curve, 500_000).at.position, at(&curve, 80_000).at.position);
+        assert_eq!(at(&curve, 90_000).over_ns, 90 * MS);
+    }
+
+    #[test]
+    fn a_piece_begins_at_its_first_point_and_what_was_before_runs_until_then() {
+        let curve = Curve(vec![knot(0, 0.0, 1), knot(50, 0.0, 1), knot(60, 1.0, 2), knot(90, 1.0, 2)]);
+        assert_eq!((at(&curve, 59_000).piece, at(&curve, 59_000).at.position), (1, 0.0));
+        assert_eq!((at(&curve, 60_000).piece, at(&curve, 60_000).at.position), (2, 1.0));
+        assert_eq!(curve.sample(&mut Cursor::default(), SHAPE, -1), None);
+    }
+
+    /// A quotient across the seam would be 70 mrad in 33 ms.
+    #[test]
+    fn no_velocity_is_computed_across_a_seam() {
+        let mut knots = vec![knot(0, 0.0, 1), knot(33, 0.0, 1), knot(66, 0.07, 2), knot(99, 0.07, 2)];
+        find_velocities(&mut knots, 0);
+        assert!(knots.iter().all(|knot| knot.at.velocity == 0.0), "{knots:?}");
+    }
+}
