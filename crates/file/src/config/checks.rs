@@ -8,6 +8,7 @@ use super::{bus_links, families, promises};
 use khz_controllers::walk::LONGEST;
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
+use khz_targets::mean;
 use std::f64::consts::TAU;
 use std::ops::Range;
 
@@ -24,6 +25,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     for (i, servo) in robot.servos.iter().enumerate() {
         check_bus_of(robot, i, servo, reader);
         check_limits(i, servo, reader);
+        check_jerk(robot, i, servo, reader);
         families::check(robot, i, servo, reader);
         check_joint(i, servo, reader);
     }
@@ -391,6 +393,28 @@ fn check_limits(i: usize, servo: &ServoConfig, reader: &mut Reader) {
         let problem = Problem::warning(place, "these position limits look like degrees")
             .at(span, "more than two turns")
             .help(format!("positions are in rad: {low:.4} to {high:.4} if these are degrees"));
+        reader.problems.push(problem);
+    }
+}
+
+/// A jerk is limited by a mean over many ticks; see [`mean`].
+fn check_jerk(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let (place, dt) = (format!("servo[{i}].limits.jerk"), robot.timing.period_ns() as f64 * 1e-9);
+    let (Some(jerk), Some(span)) = (servo.limits.jerk, families::written(i, "limits.jerk", reader)) else {
+        return;
+    };
+    let Some(acceleration) = servo.limits.greatest_acceleration() else {
+        let problem = Problem::error(place, "a limit of jerk needs one of acceleration")
+            .at(span, "of which acceleration?")
+            .help("give `limits.acceleration`, or `limits.velocity`, which is reached within 0.1 s");
+        return reader.problems.push(problem);
+    };
+    let ticks = mean::ticks(acceleration, jerk, dt);
+    if ticks > mean::MOST {
+        let least = (2.0 * acceleration / (mean::MOST as f64 * dt)).ceil();
+        let problem = Problem::error(place, "`limits.jerk` is too low for this acceleration")
+            .at(span, format!("a mean of {ticks} ticks, and {} are the most", mean::MOST))
+            .help(format!("write at least `jerk = {least}`, or a lower `acceleration` than {acceleration}"));
         reader.problems.push(problem);
     }
 }

@@ -15,8 +15,31 @@ section! {
         velocity: Option<f64> = None, "rad/s", 0.001 => 1000.0;
         /// Maximum torque.
         torque: Option<f64> = None, "N·m", 0.001 => 1000.0;
+        /// Maximum acceleration of the motion that the controller `targets` makes. More than its targets have: otherwise the joint swings behind them.
+        /// Without it `velocity` within 0.1 s.
+        acceleration: Option<f64> = None, "rad/s²", 0.001 => 100_000.0;
+        /// Maximum jerk of that motion. Less of it comes later: by `acceleration` / `jerk`. Without it 100 1/s times the acceleration.
+        jerk: Option<f64> = None, "rad/s³", 0.001 => 100_000_000.0;
     }
 }
+
+impl Limits {
+    /// How fast smooth motion may get faster, rad/s²; `None`: nothing says so.
+    pub fn greatest_acceleration(&self) -> Option<f64> {
+        self.acceleration.or(self.velocity.map(|velocity| velocity / TO_SPEED_S))
+    }
+
+    /// How fast its acceleration may change, rad/s³; `None`: nothing says so.
+    pub fn greatest_jerk(&self) -> Option<f64> {
+        self.jerk.or(self.greatest_acceleration().map(|acceleration| acceleration * JERK_OF_ACCELERATION))
+    }
+}
+
+/// Without `acceleration` a joint reaches its `velocity` within this time.
+const TO_SPEED_S: f64 = 0.1;
+
+/// Without `jerk` it is so many times the acceleration per second: smooth motion comes 10 ms late.
+const JERK_OF_ACCELERATION: f64 = 100.0;
 
 /// How a servo times out, where it may be switched on again within a run.
 #[derive(Clone, Copy, Debug)]
