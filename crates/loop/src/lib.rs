@@ -7,6 +7,7 @@ pub mod console;
 pub mod controller;
 pub mod cycle;
 pub mod door;
+pub mod feed;
 pub mod operator;
 mod pace;
 pub mod parameters;

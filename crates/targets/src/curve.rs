@@ -4,6 +4,7 @@
 //! curve sees another number of the piece, and starts anew from there.
 
 use crate::Motion;
+use crate::axis::Share;
 
 /// How long a reference goes on after its last point, ns: it comes to rest evenly within this time.
 pub const HOLD_OVER_NS: i64 = 80_000_000;
@@ -21,11 +22,15 @@ pub struct Knot {
     pub gains: [f64; 2],
     /// Which piece it belongs to; they count up.
     pub piece: u32,
+    /// How a joint gets onto this piece from another one.
+    pub share: Share,
+    /// Its velocity was given, and is not to be found by its neighbours.
+    pub is_given: bool,
 }
 
 impl Knot {
     fn with(self, at: Motion, torque: f64, gains: [f64; 2]) -> Sample {
-        Sample { at, torque, gains, piece: self.piece, over_ns: 0 }
+        Sample { at, torque, gains, piece: self.piece, share: self.share, over_ns: 0 }
     }
 }
 
@@ -40,6 +45,8 @@ pub struct Sample {
     pub gains: [f64; 2],
     /// Of which piece.
     pub piece: u32,
+    /// How a joint gets onto it.
+    pub share: Share,
     /// How long ago the last point was that has no next one, ns; 0: it is on the way to one.
     pub over_ns: i64,
 }
@@ -71,23 +78,40 @@ impl Clone for Curve {
     }
 }
 
-/// Where a reader of a curve is: times only go on. A curve that has changed is read with a new one.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cursor(usize);
-
 impl Curve {
-    /// The reference at `now_ns`; none before the first point. Only a cursor that comes from this curve, and from no later time.
-    pub fn sample(&self, cursor: &mut Cursor, shape: Shape, now_ns: i64) -> Option<Sample> {
+    /// The reference at `now_ns`; none before the first point.
+    pub fn sample(&self, shape: Shape, now_ns: i64) -> Option<Sample> {
         let knots = &self.0;
-        while knots.get(cursor.0 + 1).is_some_and(|next| next.due_ns <= now_ns) {
-            cursor.0 += 1;
-        }
-        let knot = knots.get(cursor.0).filter(|knot| knot.due_ns <= now_ns)?;
-        let next = knots.get(cursor.0 + 1).filter(|next| next.piece == knot.piece);
+        let passed = self.passed(now_ns);
+        let knot = knots.get(passed.checked_sub(1)?)?;
+        let next = knots.get(passed).filter(|next| next.piece == knot.piece);
         Some(match next {
             Some(next) => between(knot, next, shape, now_ns),
             None => after(knot, shape, now_ns),
         })
+    }
+
+    /// How many of its points are due by then.
+    pub fn passed(&self, now_ns: i64) -> usize {
+        self.0.partition_point(|knot| knot.due_ns <= now_ns)
+    }
+
+    /// It ends at `at_ns`, as it is there; what was to come later is gone.
+    pub fn cut(&mut self, shape: Shape, at_ns: i64) {
+        let (passed, knots) = (self.passed(at_ns), &self.0);
+        let is_between =
+            passed > 0 && knots.get(passed).is_some_and(|next| next.piece == knots[passed - 1].piece);
+        let end = self.sample(shape, at_ns).filter(|_| is_between);
+        self.0.truncate(passed);
+        if let (Some(Sample { at, torque, gains, .. }), Some(&last)) = (end, self.0.last()) {
+            self.0.push(Knot { due_ns: at_ns, at, torque, gains, is_given: true, ..last });
+        }
+    }
+
+    /// Forgets what was before `before_ns`, but for the point it comes from.
+    pub fn forget(&mut self, before_ns: i64) {
+        let old = self.passed(before_ns).saturating_sub(1);
+        self.0.drain(..old);
     }
 }
 
@@ -129,6 +153,9 @@ fn after(last: &Knot, shape: Shape, now_ns: i64) -> Sample {
 /// point alone stands.
 pub fn find_velocities(knots: &mut [Knot], first: usize) {
     for number in first..knots.len() {
+        if knots[number].is_given {
+            continue;
+        }
         let slope = |from: usize, to: usize| {
             let (from, to) = (knots.get(from)?, knots.get(to)?);
             let span_ns = to.due_ns - from.due_ns;
@@ -158,11 +185,20 @@ mod tests {
     const SHAPE: Shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false };
 
     fn knot(due_ms: i64, position: f64, piece: u32) -> Knot {
-        Knot { due_ns: due_ms * MS, at: Motion::still(position), torque: 0.0, gains: [1.0; 2], piece }
+        let at = Motion::still(position);
+        Knot {
+            due_ns: due_ms * MS,
+            at,
+            torque: 0.0,
+            gains: [1.0; 2],
+            piece,
+            share: Share::REPLACED,
+            is_given: false,
+        }
     }
 
     fn at(curve: &Curve, us: i64) -> Sample {
-        curve.sample(&mut Cursor::default(), SHAPE, us * 1000).expect("a reference")
+        curve.sample(SHAPE, us * 1000).expect("a reference")
     }
 
     #[test]
@@ -171,9 +207,9 @@ mod tests {
         let knots = positions.iter().zip(0..).map(|(&position, number)| knot(33 * number, position, 1));
         let mut curve = Curve(knots.collect());
         find_velocities(&mut curve.0, 0);
-        let (mut cursor, mut last) = (Cursor::default(), at(&curve, 0).at);
+        let mut last = at(&curve, 0).at;
         for us in 1..=132_000 {
-            let sample = curve.sample(&mut cursor, SHAPE, us * 1000).expect("a reference").at;
+            let sample = curve.sample(SHAPE, us * 1000).expect("a reference").at;
             assert!((sample.position - last.position - sample.velocity * 1e-6).abs() < 1e-9, "at {us}");
             assert!((sample.velocity - last.velocity).abs() < 2e-3, "at {us}: {last:?} {sample:?}");
             assert!((-1e-12..=0.3 + 1e-12).contains(&sample.position), "at {us}");
@@ -199,7 +235,22 @@ mod tests {
         let curve = Curve(vec![knot(0, 0.0, 1), knot(50, 0.0, 1), knot(60, 1.0, 2), knot(90, 1.0, 2)]);
         assert_eq!((at(&curve, 59_000).piece, at(&curve, 59_000).at.position), (1, 0.0));
         assert_eq!((at(&curve, 60_000).piece, at(&curve, 60_000).at.position), (2, 1.0));
-        assert_eq!(curve.sample(&mut Cursor::default(), SHAPE, -1), None);
+        assert_eq!(curve.sample(SHAPE, -1), None);
+    }
+
+    #[test]
+    fn a_curve_that_is_cut_ends_as_it_is_there() {
+        let mut curve = Curve(vec![knot(0, 0.0, 1), knot(50, 1.0, 1), knot(60, 5.0, 2)]);
+        find_velocities(&mut curve.0, 0);
+        let whole = curve.clone();
+        curve.cut(SHAPE, 20 * MS);
+        assert_eq!((curve.0.len(), at(&curve, 20_000).at), (2, at(&whole, 20_000).at));
+        for us in [1, 7_000, 19_999] {
+            assert!((at(&curve, us).at.position - at(&whole, us).at.position).abs() < 1e-12);
+        }
+        let mut held_over = whole.clone();
+        held_over.cut(SHAPE, 55 * MS);
+        assert_eq!(held_over.0, whole.0[..2]);
     }
 
     /// A quotient across the seam would be 70 mrad in 33 ms.

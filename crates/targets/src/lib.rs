@@ -13,6 +13,9 @@
 //! | [`limiter`] | a tracker within limits of velocity, acceleration and position that comes to rest without overshoot |
 //! | [`mean`] | the mean of the last N positions: it bounds the jerk, and keeps every other bound |
 //! | [`curve`] | the reference of one joint: cubics between points with times, and what follows the last point |
+//! | [`message`] | what programs send, and what they are answered |
+//! | [`desk`] | where messages of all programs arrive, and become curves |
+//! | [`controller`] | the loop's end |
 //! | [`axis`] | one joint: all of these, and the offset that takes a jump of the reference back as a move of its own |
 //!
 //! Every stage advances by one period per tick, never by a clock: after lost ticks the reference has jumped, and nothing else.
@@ -22,14 +25,25 @@
 #![forbid(unsafe_code)]
 
 pub mod axis;
+pub mod controller;
 pub mod curve;
+pub mod desk;
 pub mod limiter;
 pub mod mean;
+pub mod message;
+mod pace;
+mod plan;
+pub mod settings;
 
 pub use axis::{Axis, Share};
-pub use curve::{Cursor, Curve, Knot, Sample};
+pub use controller::Targets;
+pub use curve::{Curve, Knot, Sample};
+pub use desk::{Account, Counts, Desk, Standing};
 pub use limiter::{Limiter, Range};
 pub use mean::Mean;
+pub use message::{Points, Refused, Sender, Stage};
+pub use plan::Status;
+pub use settings::{Interpolation, TargetsConfig};
 
 /// A position, and how fast it changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

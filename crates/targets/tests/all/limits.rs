@@ -2,7 +2,7 @@
 //! positions that come out, by their differences.
 
 use khz_targets::curve::{HOLD_OVER_NS, Shape, find_velocities};
-use khz_targets::{Axis, Cursor, Curve, Knot, Motion, Range, Share, mean};
+use khz_targets::{Axis, Curve, Knot, Motion, Range, Share, mean};
 
 const DT: f64 = 1e-3;
 const MS: i64 = 1_000_000;
@@ -152,7 +152,15 @@ fn chunk(random: &mut Random, now_ns: i64, piece: u32) -> Curve {
     for number in 0..count {
         position += random.within(-0.1, 0.1);
         let at = Motion::still(position);
-        knots.push(Knot { due_ns: from_ns + number * apart_ns, at, torque: 0.0, gains: [1.0; 2], piece });
+        knots.push(Knot {
+            due_ns: from_ns + number * apart_ns,
+            at,
+            torque: 0.0,
+            gains: [1.0; 2],
+            piece,
+            share: Share::REPLACED,
+            is_given: false,
+        });
     }
     find_velocities(&mut knots, 0);
     Curve(knots)
@@ -165,15 +173,14 @@ fn chunks_that_replace_each_other_keep_every_limit() {
     let mut axis = Axis::new(range, mean::ticks(40.0, 2000.0, DT));
     axis.begin(Motion::still(0.0), DT);
     let shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false };
-    let (mut judge, mut curve, mut cursor) =
-        (Judge::new(Motion::default()), chunk(&mut random, 0, 0), Cursor::default());
+    let (mut judge, mut curve) = (Judge::new(Motion::default()), chunk(&mut random, 0, 0));
     for tick in 0..300_000 {
         let now_ns = tick * MS;
         let is_replaced = random.whole(0, 82) == 0;
         if is_replaced {
-            (curve, cursor) = (chunk(&mut random, now_ns, tick as u32), Cursor::default());
+            curve = chunk(&mut random, now_ns, tick as u32);
         }
-        let reference = curve.sample(&mut cursor, shape, now_ns).expect("it has begun").at;
+        let reference = curve.sample(shape, now_ns).expect("it has begun").at;
         judge.see(axis.step(reference, is_replaced.then_some(Share::REPLACED), DT).position);
     }
     judge.check(&axis, 2000.0);
@@ -207,8 +214,7 @@ fn chunks_that_do_not_agree_meet_softly() {
         let start = Motion { position: path(0.0), velocity: 2.1 };
         axis.begin(start, DT);
         let shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false };
-        let (mut curve, mut cursor, mut judge, mut sum) =
-            (Curve::default(), Cursor::default(), Judge::new(start), 0.0);
+        let (mut curve, mut judge, mut sum) = (Curve::default(), Judge::new(start), 0.0);
         for tick in 0..8000_i64 {
             let replaced = tick % 200 == 0;
             if replaced {
@@ -216,12 +222,20 @@ fn chunks_that_do_not_agree_meet_softly() {
                 let knot = |number: i64| {
                     let due_ns = (tick - 100) * MS + number * 33_333_333;
                     let at = Motion::still(path(due_ns as f64 * 1e-9) + beside);
-                    Knot { due_ns, at, torque: 0.0, gains: [1.0; 2], piece: tick as u32 }
+                    Knot {
+                        due_ns,
+                        at,
+                        torque: 0.0,
+                        gains: [1.0; 2],
+                        piece: tick as u32,
+                        share: Share::REPLACED,
+                        is_given: false,
+                    }
                 };
-                (curve, cursor) = (Curve((0..50).map(knot).collect()), Cursor::default());
+                curve = Curve((0..50).map(knot).collect());
                 find_velocities(&mut curve.0, 0);
             }
-            let reference = curve.sample(&mut cursor, shape, tick * MS).expect("it has begun").at;
+            let reference = curve.sample(shape, tick * MS).expect("it has begun").at;
             judge.see(axis.step(reference, replaced.then_some(Share::REPLACED), DT).position);
             if tick > 500 {
                 let [a, b, c, _] = judge.last;

@@ -1,0 +1,504 @@
+//! Where points of all programs arrive: checked, put in order, and handed to the loop as whole curves.
+//!
+//! # Realtime contract
+//! What is here runs on the threads of those who send, which wait for one another. The loop reads the newest [`Plan`] without waiting.
+
+use crate::axis::Share;
+use crate::curve::{Curve, Knot, Shape, find_velocities};
+use crate::message::{Points, Refused, Sender};
+use crate::pace::{Pace, SETTLED_NS};
+use crate::plan::{Plan, Status};
+use crate::settings::TargetsConfig;
+use crate::{Motion, Range};
+use khz_loop::console::Console;
+use khz_loop::supervisor::Phase;
+use khz_rt::{Reader, Writer};
+use khz_settings::nanoseconds;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Messages of one program in a second.
+const MOST_MESSAGES: u32 = 500;
+/// What was before stays so long in a curve, for ticks that come late.
+const REMEMBERED_NS: i64 = 400_000_000;
+
+/// A joint, as far as points are concerned.
+#[derive(Clone, Debug)]
+pub(crate) struct JointTargets {
+    pub name: String,
+    pub range: Range,
+    /// Greatest torque, N·m.
+    pub torque: f64,
+    /// How long its command comes behind its reference, ns: chunks are followed so much ahead.
+    pub lead_ns: i64,
+}
+
+/// The end of those who send. Clones are of the same robot.
+#[derive(Clone)]
+pub struct Desk(Arc<Mutex<Inner>>);
+
+pub(crate) struct Inner {
+    settings: TargetsConfig,
+    pub joints: Vec<JointTargets>,
+    pub status: Option<Reader<Status>>,
+    console: Option<Arc<Console>>,
+    plan: Plan,
+    loop_end: Writer<Plan>,
+    pieces: u32,
+    producers: Vec<Producer>,
+    /// Who has the robot: its place among the producers.
+    holder: Option<usize>,
+}
+
+/// What is known of a program that sends.
+#[derive(Clone, Debug)]
+pub(crate) struct Producer {
+    pub sender: Sender,
+    seq: Option<u64>,
+    /// The time of the first point of its newest message, and of its newest point.
+    first_ns: i64,
+    newest_ns: i64,
+    pub pace: Pace,
+    /// The second in which it has sent so many.
+    second: (i64, u32),
+    pub counts: Counts,
+}
+
+/// What became of what a program sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages taken.
+    pub taken: u64,
+    /// Messages refused, by [`Refused::WORDS`].
+    pub refused: [u64; Refused::WORDS.len()],
+    /// Points that were beyond a limit, and are at it.
+    pub clamped: u64,
+}
+
+/// A program, as its targets have gone so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// Its name.
+    pub name: String,
+    /// What became of its messages.
+    pub counts: Counts,
+    /// How often it sends single targets, ns, as far as that is known.
+    pub cadence_ns: Option<i64>,
+    /// How long after their times its points arrived, ns: of the last 128 messages the middle, all but one in a hundred, and of all the most.
+    pub lateness_ns: [i64; 3],
+    /// It has the robot.
+    pub holds: bool,
+}
+
+/// How it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// The loop's own account.
+    pub status: Status,
+    /// Everybody who has sent.
+    pub accounts: Vec<Account>,
+}
+
+impl Desk {
+    pub(crate) fn new(settings: &TargetsConfig) -> (Reader<Plan>, Self) {
+        let plan = Plan::default();
+        let (loop_end, reader) = khz_rt::newest(&plan);
+        let inner = Inner {
+            settings: settings.clone(),
+            joints: Vec::new(),
+            status: None,
+            console: None,
+            plan,
+            loop_end,
+            pieces: 0,
+            producers: Vec::new(),
+            holder: None,
+        };
+        (reader, Self(Arc::new(Mutex::new(inner))))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on points are taken only while this robot is active.
+    pub fn attend(&self, console: Arc<Console>) {
+        self.lock().console = Some(console);
+    }
+
+    /// Points of `sender` that arrived at `now_ns`, by the robot's clock. Waits for others who send.
+    ///
+    /// # Errors
+    /// Why nothing of them is taken.
+    pub fn send(&self, sender: &Sender, points: &Points, now_ns: i64) -> Result<(), Refused> {
+        let mut inner = self.lock();
+        let at = inner.producer(sender);
+        let outcome = inner.take(at, points, now_ns);
+        inner.producers[at].counts.add(&outcome);
+        outcome
+    }
+
+    /// As [`Desk::send`], of what could not be read: counted only.
+    pub fn refuse(&self, sender: &Sender, why: &Refused) {
+        let mut inner = self.lock();
+        let at = inner.producer(sender);
+        inner.producers[at].counts.add(&Err(why.clone()));
+    }
+
+    /// Whoever has the robot will be silent for `for_ns`, at most `hold_s`, and means it; until it sends again. Of others it says nothing.
+    pub fn hold(&self, name: &str, for_ns: i64, now_ns: i64) {
+        let mut inner = self.lock();
+        if inner.holds(name) {
+            let most_ns = nanoseconds(inner.settings.hold_s, 1e9);
+            inner.plan.hold_until_ns = now_ns.saturating_add(for_ns.clamp(0, most_ns));
+            inner.publish();
+        }
+    }
+
+    /// Whoever has the robot is done with it: it comes to rest, and nothing is expected any more. Of others it says nothing.
+    pub fn release(&self, name: &str) {
+        self.let_go(name, false);
+    }
+
+    /// Whoever has the robot is gone: others may have it at once. It is expected as before, and no longer than before.
+    pub fn gone(&self, name: &str) {
+        self.let_go(name, true);
+    }
+
+    fn let_go(&self, name: &str, is_expected: bool) {
+        let mut inner = self.lock();
+        inner.restart(name);
+        if inner.holds(name) {
+            inner.holder = None;
+            inner.plan.hold_until_ns = i64::MIN;
+            inner.plan.is_expected = is_expected;
+            inner.publish();
+        }
+    }
+
+    /// How it stands. Waits for those who send.
+    pub fn standing(&self) -> Standing {
+        let mut inner = self.lock();
+        let status = inner.status.as_mut().map(|status| status.read().clone()).unwrap_or_default();
+        let holder = inner.holder;
+        let account = |(at, producer): (usize, &Producer)| Account {
+            name: producer.sender.name.clone(),
+            counts: producer.counts,
+            cadence_ns: producer.pace.cadence_ns(producer.sender.every_ns),
+            lateness_ns: producer.pace.lateness_ns(),
+            holds: holder == Some(at),
+        };
+        let accounts = inner.producers.iter().enumerate().map(account).collect();
+        Standing { status, accounts }
+    }
+
+    /// The names of the joints, in the order of the robot file.
+    pub fn joints(&self) -> Vec<String> {
+        self.lock().joints.iter().map(|joint| joint.name.clone()).collect()
+    }
+}
+
+impl Counts {
+    fn add(&mut self, outcome: &Result<(), Refused>) {
+        match outcome {
+            Ok(()) => self.taken += 1,
+            Err(why) => self.refused[why.place()] += 1,
+        }
+    }
+}
+
+impl Inner {
+    fn producer(&mut self, sender: &Sender) -> usize {
+        let found = self.producers.iter().position(|producer| producer.sender.name == sender.name);
+        let at = found.unwrap_or_else(|| {
+            self.producers.push(Producer::new(sender));
+            self.producers.len() - 1
+        });
+        self.producers[at].sender.clone_from(sender);
+        at
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        self.holder.is_some_and(|at| self.producers[at].sender.name == name)
+    }
+
+    fn restart(&mut self, name: &str) {
+        let named = self.producers.iter_mut().find(|producer| producer.sender.name == name);
+        named.into_iter().for_each(Producer::restart);
+    }
+
+    fn take(&mut self, at: usize, points: &Points, now_ns: i64) -> Result<(), Refused> {
+        self.producers[at].count_message(now_ns)?;
+        let joints = self.check(points)?;
+        self.follow_robot()?;
+        let lease_ns = nanoseconds(self.settings.hold_over_s + self.settings.lease_s, 1e9);
+        if now_ns.saturating_sub(self.producers[at].newest_ns) > lease_ns {
+            // It may have been started again, and counts from 1.
+            self.producers[at].restart();
+        }
+        if now_ns.saturating_sub(self.plan.end_ns) <= lease_ns {
+            self.check_holder(at)?;
+        }
+        self.producers[at].check_order(points)?;
+        let takes_over = self.holder != Some(at);
+        let delay_ns = self.producers[at].delay_ns(points, now_ns, self.settings.smooth);
+        self.check_times(at, points, delay_ns, now_ns)?;
+        for (column, joint) in joints.into_iter().enumerate() {
+            self.lay(at, joint, column, points, delay_ns, takes_over, now_ns);
+        }
+        self.producers[at].note(points);
+        self.holder = Some(at);
+        (self.plan.is_expected, self.plan.hold_until_ns) = (true, i64::MIN);
+        self.plan.end_ns = points.last_ns() + delay_ns;
+        self.publish();
+        Ok(())
+    }
+
+    /// The places of its joints.
+    fn check(&self, points: &Points) -> Result<Vec<usize>, Refused> {
+        let place = |name: &String| {
+            let found = self.joints.iter().position(|joint| joint.name == *name);
+            found.ok_or_else(|| Refused::Invalid(format!("there is no joint `{name}`")))
+        };
+        let joints: Vec<usize> = match points.joints.is_empty() {
+            true => (0..self.joints.len()).collect(),
+            false => points.joints.iter().map(place).collect::<Result<_, _>>()?,
+        };
+        let twice = joints.iter().enumerate().find(|(at, joint)| joints[..*at].contains(joint));
+        if let Some((_, &joint)) = twice {
+            return Err(Refused::Invalid(format!("the joint `{}` is there twice", self.joints[joint].name)));
+        }
+        points.check(joints.len()).map_err(Refused::Invalid)?;
+        Ok(joints)
+    }
+
+    /// Nothing from before a start is kept over it.
+    fn follow_robot(&mut self) -> Result<(), Refused> {
+        let is_active = self.console.as_ref().is_none_or(|console| console.seen().1 == Phase::Active);
+        let epoch = self.status.as_mut().map_or(0, |status| status.read().epoch);
+        if !is_active || epoch == 0 {
+            return Err(Refused::NotActive);
+        }
+        if epoch != self.plan.epoch {
+            let generation = self.plan.generation;
+            self.plan = Plan { epoch, generation, ..Plan::default() };
+            self.holder = None;
+        }
+        Ok(())
+    }
+
+    /// Somebody else has the robot, and keeps it.
+    fn check_holder(&self, at: usize) -> Result<(), Refused> {
+        let Some(holder) = self.holder.filter(|&holder| holder != at) else { return Ok(()) };
+        let (holder, sender) = (&self.producers[holder].sender, &self.producers[at].sender);
+        let equals = sender.takes && sender.priority == holder.priority;
+        match sender.priority > holder.priority || equals {
+            true => Ok(()),
+            false => Err(Refused::Held(holder.name.clone())),
+        }
+    }
+
+    fn check_times(&self, at: usize, points: &Points, delay_ns: i64, now_ns: i64) -> Result<(), Refused> {
+        let horizon_ns = nanoseconds(self.settings.horizon_s, 1e9);
+        if points.first_ns().saturating_sub(now_ns) > horizon_ns {
+            return Err(Refused::Future);
+        }
+        let is_past = points.last_ns() + delay_ns < now_ns;
+        match is_past && points.last_ns() <= self.producers[at].newest_ns {
+            true => Err(Refused::Late),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts the points of a joint into its curve.
+    #[expect(clippy::too_many_arguments, reason = "what one message says of one joint")]
+    fn lay(
+        &mut self,
+        at: usize,
+        joint: usize,
+        column: usize,
+        points: &Points,
+        delay_ns: i64,
+        takes_over: bool,
+        now_ns: i64,
+    ) {
+        let targets = &self.joints[joint];
+        self.plan.curves.resize_with(self.joints.len(), Curve::default);
+        let curve = &mut self.plan.curves[joint];
+        let delay_ns = if points.is_single() { delay_ns } else { -targets.lead_ns };
+        let mut knots = Vec::with_capacity(points.at_ns.len());
+        for row in 0..points.at_ns.len() {
+            let before = knots.last().or(curve.0.last());
+            let (knot, is_clamped) = targets.knot(points, row, column, delay_ns, before);
+            knots.push(knot);
+            self.producers[at].counts.clamped += u64::from(is_clamped);
+        }
+        let laying = Laying {
+            shape: self.settings.shape(),
+            replaced: self.settings.replaced(),
+            resumed: self.settings.resumed(),
+            piece: self.pieces + 1,
+            now_ns,
+        };
+        self.pieces += 1;
+        match knots[..] {
+            [knot] => laying.append(curve, knot, takes_over),
+            _ => laying.replace(curve, knots),
+        }
+        curve.forget(now_ns - REMEMBERED_NS);
+    }
+
+    fn publish(&mut self) {
+        self.plan.generation += 1;
+        self.loop_end.value().clone_from(&self.plan);
+        self.loop_end.publish();
+    }
+}
+
+/// How points are put into a curve.
+struct Laying {
+    shape: Shape,
+    replaced: Share,
+    resumed: Share,
+    /// The number of a new piece.
+    piece: u32,
+    now_ns: i64,
+}
+
+impl Laying {
+    /// A single target, as a rule the next one of a stream.
+    fn append(&self, curve: &mut Curve, mut knot: Knot, takes_over: bool) {
+        knot.piece = self.piece;
+        match curve.0.last().copied().filter(|last| !takes_over && last.due_ns < knot.due_ns) {
+            None => {
+                curve.cut(self.shape, knot.due_ns);
+                knot.share = self.replaced;
+            }
+            Some(last) if self.now_ns <= last.due_ns => (knot.piece, knot.share) = (last.piece, last.share),
+            Some(last) if self.now_ns <= last.due_ns + self.shape.hold_over_ns => {
+                knot.share = self.resumed;
+                curve.0.push(Knot { piece: self.piece, share: self.resumed, is_given: true, ..last });
+            }
+            // It stands, and goes there as a move of its own.
+            Some(_) => knot.share = self.resumed,
+        }
+        curve.0.push(knot);
+        let from = self.first_unsettled(&curve.0);
+        find_velocities(&mut curve.0, from);
+    }
+
+    /// The last point, or also the one before, if nobody is on the way to it yet: it has two neighbours now.
+    fn first_unsettled(&self, knots: &[Knot]) -> usize {
+        let last = knots.len() - 1;
+        let is_of_piece = |at: usize| knots[at].piece == knots[last].piece;
+        let Some(before) = last.checked_sub(1).filter(|&before| is_of_piece(before)) else { return last };
+        let begins = before.checked_sub(1).filter(|&begins| is_of_piece(begins)).unwrap_or(before);
+        if knots[begins].due_ns > self.now_ns + SETTLED_NS { before } else { last }
+    }
+
+    /// A chunk, in place of all that comes after its first point.
+    fn replace(&self, curve: &mut Curve, mut knots: Vec<Knot>) {
+        for knot in &mut knots {
+            (knot.piece, knot.share) = (self.piece, self.replaced);
+        }
+        find_velocities(&mut knots, 0);
+        let past = knots.partition_point(|knot| knot.due_ns <= self.now_ns).saturating_sub(1);
+        curve.cut(self.shape, knots[past].due_ns);
+        curve.0.extend_from_slice(&knots[past..]);
+    }
+}
+
+impl JointTargets {
+    /// A point within the limits, and whether it was not.
+    fn knot(
+        &self,
+        points: &Points,
+        row: usize,
+        column: usize,
+        delay_ns: i64,
+        before: Option<&Knot>,
+    ) -> (Knot, bool) {
+        let of = |values: &[Vec<f64>]| values.get(row).map(|row| row[column]);
+        let Range { velocity: fastest, position: [low, high], .. } = self.range;
+        let position = points.position[row][column];
+        let within = position.max(low).min(high);
+        let velocity = of(&points.velocity);
+        let given =
+            velocity.map(|velocity| if within == position { velocity.clamp(-fastest, fastest) } else { 0.0 });
+        let torque = of(&points.torque);
+        let (last_torque, [kp, kd]) = before.map_or((0.0, [1.0; 2]), |before| (before.torque, before.gains));
+        let asked = [of(&points.kp_scale), of(&points.kd_scale)];
+        let gain = |asked: Option<f64>, last: f64| asked.map_or(last, |gain| gain.clamp(0.0, 1.0));
+        let limited = torque.map(|torque| torque.clamp(-self.torque, self.torque));
+        let knot = Knot {
+            due_ns: points.at_ns[row] + delay_ns,
+            at: Motion { position: within, velocity: given.unwrap_or(0.0) },
+            torque: limited.unwrap_or(last_torque),
+            gains: [gain(asked[0], kp), gain(asked[1], kd)],
+            piece: 0,
+            share: Share::REPLACED,
+            is_given: given.is_some(),
+        };
+        let is_clamped = within != position
+            || given != velocity
+            || limited != torque
+            || asked.iter().flatten().any(|gain| !(0.0..=1.0).contains(gain));
+        (knot, is_clamped)
+    }
+}
+
+impl Producer {
+    fn new(sender: &Sender) -> Self {
+        Self {
+            sender: sender.clone(),
+            seq: None,
+            first_ns: i64::MIN,
+            newest_ns: i64::MIN,
+            pace: Pace::default(),
+            second: (i64::MIN, 0),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Its numbers and times begin anew.
+    fn restart(&mut self) {
+        (self.seq, self.first_ns, self.newest_ns) = (None, i64::MIN, i64::MIN);
+        self.pace.restart();
+    }
+
+    fn count_message(&mut self, now_ns: i64) -> Result<(), Refused> {
+        let (second, count) = &mut self.second;
+        if now_ns.div_euclid(1_000_000_000) != *second {
+            (*second, *count) = (now_ns.div_euclid(1_000_000_000), 0);
+        }
+        *count += 1;
+        if *count > MOST_MESSAGES { Err(Refused::Flood) } else { Ok(()) }
+    }
+
+    fn check_order(&self, points: &Points) -> Result<(), Refused> {
+        let first_ns = points.first_ns();
+        match (self.seq, points.seq) {
+            (Some(last), Some(seq)) if seq == last => Err(Refused::Duplicate),
+            (Some(last), Some(seq)) if seq < last => Err(Refused::OutOfOrder),
+            _ if first_ns < self.first_ns => Err(Refused::OutOfOrder),
+            _ if points.is_single() && first_ns == self.first_ns => Err(Refused::Duplicate),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long after their times its points are followed, ns; chunks are not delayed.
+    fn delay_ns(&mut self, points: &Points, now_ns: i64, smooth: bool) -> i64 {
+        if !points.is_single() {
+            return 0;
+        }
+        self.pace.arrived(now_ns - points.first_ns());
+        self.pace.delay_ns(points.first_ns(), self.sender.every_ns, smooth)
+    }
+
+    fn note(&mut self, points: &Points) {
+        self.seq = points.seq.or(self.seq);
+        (self.first_ns, self.newest_ns) = (points.first_ns(), points.last_ns());
+        if points.is_single() {
+            self.pace.took(points.first_ns());
+        }
+    }
+}

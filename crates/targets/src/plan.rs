@@ -1,0 +1,85 @@
+//! What passes between the loop and those who send: curves one way, how it stands the other.
+
+use crate::curve::Curve;
+use crate::message::Stage;
+
+/// All curves as of the newest message. Two messages within a tick lose nothing.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Of which start of the controller; 0: none.
+    pub epoch: u32,
+    /// Counts messages.
+    pub generation: u64,
+    /// For each joint; fewer where nothing was said yet.
+    pub curves: Vec<Curve>,
+    /// When the newest point is due.
+    pub end_ns: i64,
+    /// Until when silence is meant.
+    pub hold_until_ns: i64,
+    /// Somebody is to go on.
+    pub is_expected: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        let (end_ns, hold_until_ns) = (i64::MIN, i64::MIN);
+        Self { epoch: 0, generation: 0, curves: Vec::new(), end_ns, hold_until_ns, is_expected: false }
+    }
+}
+
+impl Clone for Plan {
+    fn clone(&self) -> Self {
+        Self { curves: self.curves.clone(), ..*self }
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        let mut curves = std::mem::take(&mut self.curves);
+        curves.clone_from(&other.curves);
+        *self = Self { curves, ..*other };
+    }
+}
+
+/// How it stands, as of the last tick.
+#[derive(Debug, Default, PartialEq)]
+pub struct Status {
+    /// How often the controller was started; 0: not yet.
+    pub epoch: u32,
+    /// The tick.
+    pub tick: u64,
+    /// When its state was complete, ns.
+    pub now_ns: i64,
+    /// Where the targets stand.
+    pub stage: Stage,
+    /// How long ago the newest point was due, ns; below 0: so long until then; 0 before the first.
+    pub age_ns: i64,
+    /// Ticks that were held over.
+    pub held_over: u64,
+    /// How long targets were late at the most, ns, before they went on or it stood for good.
+    pub longest_ns: i64,
+    /// How often it came to stand for want of targets.
+    pub waits: u64,
+    /// How often a curve was replaced and the difference became an offset, of any joint.
+    pub anchored: u64,
+    /// For each joint, rad: how far it is led beside its targets.
+    pub offset: Vec<f64>,
+    /// For each joint, ticks in which it was at the limit of its acceleration.
+    pub limited: Vec<u64>,
+    /// For each joint what was measured: position, rad; velocity, rad/s; torque, N·m.
+    pub measured: Vec<[f64; 3]>,
+}
+
+impl Clone for Status {
+    fn clone(&self) -> Self {
+        let Self { offset, limited, measured, .. } = self;
+        Self { offset: offset.clone(), limited: limited.clone(), measured: measured.clone(), ..*self }
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        let (mut offset, mut limited) = (std::mem::take(&mut self.offset), std::mem::take(&mut self.limited));
+        let mut measured = std::mem::take(&mut self.measured);
+        offset.clone_from(&other.offset);
+        limited.clone_from(&other.limited);
+        measured.clone_from(&other.measured);
+        *self = Self { offset, limited, measured, ..*other };
+    }
+}

@@ -1,0 +1,272 @@
+//! What becomes of every message, odd ones above all.
+
+use crate::robot::{MS, Robot};
+use khz_targets::{Points, Refused, Sender, Stage, TargetsConfig};
+
+fn robot() -> Robot {
+    Robot::new(&TargetsConfig::default(), 4000.0)
+}
+
+fn numbered(robot: &Robot, seq: u64, points: &[(i64, f64)]) -> Points {
+    Points { seq: Some(seq), ..robot.points(points) }
+}
+
+#[test]
+fn a_target_is_reached_and_the_joint_stands_there() {
+    let mut robot = robot();
+    assert_eq!(robot.status().stage, Stage::Idle);
+    robot.send("policy", &[(0, 0.3)]).unwrap();
+    robot.ticks(1500);
+    assert!((robot.position(1) - 0.3).abs() < 1e-9, "{:?}", robot.command(1));
+    assert_eq!(robot.status().offset, [0.0; 3]);
+}
+
+#[test]
+fn numbers_that_do_not_grow_and_older_plans_are_dropped_and_counted() {
+    let mut robot = robot();
+    let policy = Sender::new("policy");
+    robot.send_as(&policy, &numbered(&robot, 7, &[(0, 0.1), (100, 0.2)])).unwrap();
+    robot.ticks(10);
+    let again = robot.send_as(&policy, &numbered(&robot, 7, &[(0, 0.1), (100, 0.2)]));
+    assert_eq!(again, Err(Refused::Duplicate));
+    let older = robot.send_as(&policy, &numbered(&robot, 6, &[(0, 0.1), (100, 0.2)]));
+    assert_eq!(older, Err(Refused::OutOfOrder));
+    let plan_before = robot.send_as(&policy, &numbered(&robot, 8, &[(-11, 0.1), (100, 0.2)]));
+    assert_eq!(plan_before, Err(Refused::OutOfOrder));
+    assert_eq!(
+        [robot.refused("policy", &Refused::Duplicate), robot.refused("policy", &Refused::OutOfOrder)],
+        [1, 2]
+    );
+}
+
+#[test]
+fn a_program_that_was_started_again_counts_from_one() {
+    let mut robot = robot();
+    let policy = Sender::new("policy");
+    robot.send_as(&policy, &numbered(&robot, 900, &[(0, 0.1)])).unwrap();
+    robot.ticks(100);
+    assert_eq!(robot.send_as(&policy, &numbered(&robot, 1, &[(0, 0.1)])), Err(Refused::OutOfOrder));
+    robot.desk.gone("policy");
+    assert_eq!(robot.send_as(&policy, &numbered(&robot, 1, &[(0, 0.1)])), Ok(()));
+    robot.ticks(600);
+    assert_eq!(robot.send_as(&policy, &numbered(&robot, 1, &[(0, 0.2)])), Ok(()));
+}
+
+#[test]
+fn what_is_no_message_is_refused_whole() {
+    let mut robot = robot();
+    let good = robot.points(&[(0, 0.5), (10, 0.5)]);
+    let with = |change: fn(&mut Points)| {
+        let mut points = good.clone();
+        change(&mut points);
+        points
+    };
+    let bad = [
+        with(|points| points.position[1][2] = f64::NAN),
+        with(|points| points.velocity = vec![vec![0.0; 3], vec![0.0, f64::INFINITY, 0.0]]),
+        with(|points| points.joints = ["shoulder", "elbow", "tail"].map(str::to_owned).into()),
+        with(|points| points.joints = ["shoulder", "elbow", "shoulder"].map(str::to_owned).into()),
+        with(|points| points.at_ns[1] = points.at_ns[0]),
+        with(|points| points.position[0].truncate(2)),
+        with(|points| points.torque = vec![vec![0.0; 3]]),
+        with(|points| (points.at_ns.clear(), points.position.clear()).0),
+        Points::new((0..257).map(|ms| robot.state.now_ns + ms * MS).collect(), vec![vec![0.5; 3]; 257]),
+    ];
+    for points in &bad {
+        let answer = robot.send_as(&Sender::new("policy"), points);
+        assert!(matches!(answer, Err(Refused::Invalid(_))), "{answer:?}");
+    }
+    robot.ticks(300);
+    assert_eq!([0, 1, 2].map(|joint| robot.position(joint)), [0.0; 3]);
+    assert_eq!(robot.refused("policy", &Refused::Invalid(String::new())), bad.len() as u64);
+}
+
+#[test]
+fn what_is_beyond_a_limit_is_at_it_and_counted() {
+    let mut robot = robot();
+    let mut points = robot.points(&[(0, 7.0), (500, 7.0)]);
+    points.velocity = vec![vec![2.0; 3], vec![100.0; 3]];
+    points.torque = vec![vec![-50.0; 3]; 2];
+    points.kp_scale = vec![vec![1.5; 3]; 2];
+    robot.send_as(&Sender::new("policy"), &points).unwrap();
+    robot.ticks(3000);
+    let command = robot.command(0);
+    assert!((command.position - 3.0).abs() < 1e-9, "{command:?}");
+    assert_eq!((command.torque, command.kp_scale), (-10.0, 1.0));
+    assert_eq!(robot.desk.standing().accounts[0].counts.clamped, 6);
+}
+
+#[test]
+fn points_of_the_past_are_the_start_of_the_curve_or_a_target_or_late() {
+    let mut robot = robot();
+    robot.ticks(300);
+    robot.send("policy", &[(-200, 9.0), (-100, 0.1), (100, 0.3)]).unwrap();
+    robot.ticks(1);
+    assert!((robot.status().offset[0] + 0.2).abs() < 0.02, "{:?}", robot.status());
+    robot.ticks(1500);
+    assert!((robot.position(0) - 0.34).abs() < 0.01, "{}", robot.position(0));
+    // Newer than all that came, and nevertheless over.
+    robot.send("policy", &[(-250, 0.4), (-200, 0.4)]).unwrap();
+    robot.ticks(1500);
+    assert!((robot.position(0) - 0.4).abs() < 1e-9, "{}", robot.position(0));
+    let mut robot = self::robot();
+    robot.ticks(300);
+    robot.send("policy", &[(-20, 0.1), (50, 0.2)]).unwrap();
+    robot.ticks(100);
+    assert_eq!(robot.send("policy", &[(-110, 0.1), (-60, 0.5)]), Err(Refused::Late));
+}
+
+#[test]
+fn what_begins_too_far_ahead_is_refused() {
+    let robot = robot();
+    assert_eq!(robot.send("policy", &[(5001, 0.1), (5100, 0.1)]), Err(Refused::Future));
+    assert_eq!(robot.send("policy", &[(4999, 0.1), (9000, 0.1)]), Ok(()));
+}
+
+#[test]
+fn joints_that_are_not_named_stay_on_their_own_curve() {
+    let mut robot = robot();
+    robot.send("policy", &[(0, 0.0), (400, 0.4)]).unwrap();
+    robot.ticks(200);
+    let elbow = Points {
+        joints: vec!["elbow".to_owned()],
+        ..Points::new(vec![robot.state.now_ns, robot.state.now_ns + 300 * MS], vec![vec![0.2], vec![-0.2]])
+    };
+    robot.send_as(&Sender::new("policy"), &elbow).unwrap();
+    robot.ticks(1000);
+    assert!(robot.position(0) > 0.39 && robot.position(2) > 0.39 && robot.position(1) < -0.19);
+}
+
+#[test]
+fn one_program_at_a_time_and_a_stronger_one_takes_over() {
+    let mut robot = robot();
+    let sender = |name, priority, takes| Sender { priority, takes, ..Sender::new(name) };
+    robot.send("policy", &[(0, 0.1), (100, 0.1)]).unwrap();
+    let held = Err(Refused::Held("policy".to_owned()));
+    let points = robot.points(&[(0, -0.1), (100, -0.1)]);
+    assert_eq!(robot.send_as(&sender("other", 5, false), &points), held);
+    assert_eq!(robot.send_as(&sender("weak", 4, true), &points), held);
+    assert_eq!(robot.send_as(&sender("other", 5, true), &points), Ok(()));
+    assert_eq!(robot.send_as(&sender("view", 9, false), &points), Ok(()));
+    assert_eq!(robot.send("policy", &[(0, 0.1)]), Err(Refused::Held("view".to_owned())));
+    // 100 ms of points, 80 of hold-over, 300 of lease.
+    robot.ticks(480);
+    assert_eq!(robot.send("policy", &[(0, 0.1)]), Err(Refused::Held("view".to_owned())));
+    robot.ticks(1);
+    assert_eq!(robot.send("policy", &[(0, 0.1)]), Ok(()));
+    assert!(robot.desk.standing().accounts.iter().all(|account| account.holds == (account.name == "policy")));
+}
+
+#[test]
+fn a_chunk_that_is_still_to_come_leaves_the_old_curve_alone_until_then() {
+    let both = || {
+        let mut robot = robot();
+        robot.send("policy", &[(0, 0.0), (100, 0.1), (200, 0.2), (300, 0.1)]).unwrap();
+        robot.ticks(100);
+        robot
+    };
+    let (mut alone, mut followed) = (both(), both());
+    followed.send("policy", &[(150, -0.5), (250, -0.5)]).unwrap();
+    for _ in 0..135 {
+        alone.tick_after(0);
+        followed.tick_after(0);
+        assert!((alone.position(0) - followed.position(0)).abs() < 1e-12);
+    }
+    followed.ticks(2000);
+    assert!((followed.position(0) + 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn silence_is_held_over_then_waited_out_and_then_reported() {
+    let mut robot = robot();
+    robot.send("policy", &[(0, 0.0), (100, 0.1)]).unwrap();
+    let mut stages = vec![Stage::Idle];
+    for _ in 0..1300 {
+        robot.tick_after(0);
+        let stage = robot.status().stage;
+        if stages.last() != Some(&stage) {
+            stages.push(stage);
+        }
+        assert_eq!(robot.feed.silent_ns(robot.state.now_ns + MS).is_some(), stage == Stage::Silent);
+    }
+    assert_eq!(stages, [Stage::Idle, Stage::OnTime, Stage::HeldOver, Stage::Waiting, Stage::Silent]);
+    assert_eq!((robot.status().held_over, robot.status().waits), (80, 1));
+    assert_eq!(robot.command(0).velocity, 0.0);
+}
+
+#[test]
+fn silence_that_is_meant_is_none_until_it_is_over_or_somebody_sends() {
+    let mut robot = robot();
+    robot.send("policy", &[(0, 0.1)]).unwrap();
+    robot.desk.hold("somebody else", 30_000 * MS, robot.state.now_ns);
+    robot.desk.hold("policy", 30_000 * MS, robot.state.now_ns);
+    robot.ticks(29_000);
+    assert_eq!((robot.status().stage, robot.feed.silent_ns(robot.state.now_ns)), (Stage::Waiting, None));
+    robot.ticks(2100);
+    assert_eq!((robot.status().stage, robot.status().waits), (Stage::Silent, 0));
+    robot.send("policy", &[(0, 0.2)]).unwrap();
+    robot.ticks(1);
+    assert_eq!((robot.status().stage, robot.feed.silent_ns(robot.state.now_ns)), (Stage::OnTime, None));
+}
+
+#[test]
+fn a_program_that_is_gone_is_missed_and_one_that_has_released_the_robot_is_not() {
+    for (is_gone, last) in [(true, Stage::Silent), (false, Stage::Idle)] {
+        let mut robot = robot();
+        robot.send("policy", &[(0, 0.1), (50, 0.1)]).unwrap();
+        robot.desk.hold("policy", 60_000 * MS, robot.state.now_ns);
+        if is_gone {
+            robot.desk.gone("policy");
+        } else {
+            robot.desk.release("policy");
+        }
+        robot.ticks(20);
+        assert_eq!(robot.status().stage, Stage::OnTime, "no reaction to that");
+        robot.ticks(1300);
+        assert_eq!(robot.status().stage, last);
+        robot.send("other", &[(0, 0.1)]).unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_taken_before_a_start_nor_kept_over_one() {
+    let mut robot = Robot::at_rest(&TargetsConfig::default(), 4000.0);
+    assert_eq!(robot.send("policy", &[(0, 0.5)]), Err(Refused::NotActive));
+    robot.start();
+    robot.ticks(10);
+    robot.send("policy", &[(0, 0.5), (3000, 0.5)]).unwrap();
+    robot.ticks(50);
+    robot.start();
+    let at = robot.position(0);
+    robot.ticks(500);
+    assert!((robot.position(0) - at).abs() < 0.05 && robot.status().stage == Stage::Idle);
+    robot.send("other", &[(0, at)]).unwrap();
+}
+
+#[test]
+fn more_than_500_messages_in_a_second_are_a_flood() {
+    let mut robot = robot();
+    for ms in 0..600 {
+        let answer = robot.send("policy", &[(0, 0.1)]);
+        assert_eq!(answer, if ms < 500 { Ok(()) } else { Err(Refused::Flood) }, "message {ms}");
+        robot.ticks(1);
+    }
+    assert_eq!(robot.refused("policy", &Refused::Flood), 100);
+}
+
+#[test]
+fn gains_and_torques_fade() {
+    let mut robot = robot();
+    let mut points = robot.points(&[(0, 0.0), (1000, 0.0)]);
+    points.kp_scale = vec![vec![0.2; 3]; 2];
+    points.torque = vec![vec![5.0; 3]; 2];
+    robot.send_as(&Sender::new("policy"), &points).unwrap();
+    let mut last = (1.0_f64, 0.0_f64);
+    for _ in 0..100 {
+        robot.tick_after(0);
+        let command = robot.command(0);
+        assert!((command.kp_scale - last.0).abs() <= 0.0201 && (command.torque - last.1).abs() <= 0.2001);
+        last = (command.kp_scale, command.torque);
+    }
+    assert!((last.0 - 0.2).abs() < 1e-9 && (last.1 - 5.0).abs() < 1e-9);
+}
