@@ -19,6 +19,13 @@ use khz_settings::nanoseconds;
 /// Gains change by no more than 1, and torques by no more than their limit, within this time, s.
 const FADE_S: f64 = 0.05;
 
+/// Commands stay so far within the limits of position, rad: the supervisor's guard lets no command lead to a limit that it cannot be
+/// rounded to, nor a velocity that reaches it within two periods.
+const INSET: f64 = 1e-3;
+
+/// And so much below those of velocity, as a share: rounding would be beyond.
+const BELOW: f64 = 1e-9;
+
 /// Follows the targets of programs beside the loop: `[controller]` with `name = "targets"`.
 ///
 /// Before the first target, and for joints that nobody sends targets for, it holds what it was started with.
@@ -41,6 +48,8 @@ pub struct Targets {
 
 struct Joint {
     axis: Axis,
+    /// Least and greatest position, rad.
+    limits: [f64; 2],
     /// The piece that it follows; `None`: it holds.
     piece: Option<u32>,
     torque: f64,
@@ -85,7 +94,8 @@ impl Controller for Targets {
         self.shown = Some(shown);
         let named = self.joints.iter().zip(&robot.joints).map(|(joint, info)| JointTargets {
             name: info.name.clone(),
-            range: *joint.axis.range(),
+            velocity: joint.axis.range().velocity,
+            position: joint.limits,
             torque: joint.most_torque,
             lead_ns: (joint.axis.delay() * robot.period_ns as f64) as i64,
         });
@@ -118,7 +128,7 @@ impl Controller for Targets {
         for (at, (joint, command)) in self.joints.iter_mut().zip(commands).enumerate() {
             let curve = plan.curves.get(at).filter(|_| is_current);
             let (asked, is_anew) = joint.step(curve, self.shape, now_ns, jump, dt);
-            *command = ServoCommand::Position(asked);
+            *command = ServoCommand::Position(joint.not_leading_out(asked, state.servos[at].position));
             self.status.anchored += u64::from(is_anew);
             self.status.offset[at] = joint.axis.offset();
             self.status.limited[at] += u64::from(joint.axis.is_limited());
@@ -189,10 +199,14 @@ impl Joint {
                 format!("`limits.jerk` of `{name}` needs a mean of {ticks} ticks, and {MOST} are the most");
             return Err(ControlError(text.into()));
         }
-        let position = limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
-        let axis = Axis::new(Range { velocity, acceleration, position }, ticks);
+        let limits_of_position = limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+        let [low, high] = limits_of_position;
+        let inset = (INSET + 2.0 * acceleration * dt * dt).min((high - low) / 4.0);
+        let range =
+            Range { velocity: velocity * (1.0 - BELOW), acceleration, position: [low + inset, high - inset] };
+        let axis = Axis::new(range, ticks);
         let most_torque = limits.torque.unwrap_or(f64::INFINITY);
-        Ok(Self { axis, piece: None, torque: 0.0, most_torque, gains: [1.0; 2] })
+        Ok(Self { axis, limits: limits_of_position, piece: None, torque: 0.0, most_torque, gains: [1.0; 2] })
     }
 
     fn begin(&mut self, at: Motion, dt: f64) {
@@ -226,8 +240,17 @@ impl Joint {
         (self.command(out), anew.is_some())
     }
 
+    /// A joint that is beyond a limit, by its weight or its swing, is not sent on.
+    fn not_leading_out(&self, command: PositionCommand, measured: f64) -> PositionCommand {
+        let [low, high] = self.limits;
+        let least = if measured <= low { 0.0 } else { f64::NEG_INFINITY };
+        let most = if measured >= high { 0.0 } else { f64::INFINITY };
+        PositionCommand { velocity: command.velocity.max(least).min(most), ..command }
+    }
+
     fn command(&self, Motion { position, velocity }: Motion) -> PositionCommand {
         let [kp_scale, kd_scale] = self.gains;
+        let velocity = velocity.clamp(-self.axis.range().velocity, self.axis.range().velocity);
         PositionCommand {
             velocity,
             torque: self.torque,

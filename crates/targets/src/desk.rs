@@ -3,15 +3,16 @@
 //! # Realtime contract
 //! What is here runs on the threads of those who send, which wait for one another. The loop reads the newest [`Plan`] without waiting.
 
+use crate::Motion;
 use crate::axis::Share;
 use crate::curve::{Curve, Knot, Shape, find_velocities};
 use crate::message::{Points, Refused, Sender};
 use crate::pace::{Pace, SETTLED_NS};
 use crate::plan::{Plan, Status};
 use crate::settings::TargetsConfig;
-use crate::{Motion, Range};
 use khz_loop::console::Console;
 use khz_loop::supervisor::Phase;
+use khz_loop::timing::Clock;
 use khz_rt::{Reader, Writer};
 use khz_settings::nanoseconds;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,10 @@ const REMEMBERED_NS: i64 = 400_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct JointTargets {
     pub name: String,
-    pub range: Range,
+    /// Greatest speed, rad/s.
+    pub velocity: f64,
+    /// Least and greatest position, rad.
+    pub position: [f64; 2],
     /// Greatest torque, N·m.
     pub torque: f64,
     /// How long its command comes behind its reference, ns: chunks are followed so much ahead.
@@ -41,6 +45,7 @@ pub(crate) struct Inner {
     pub joints: Vec<JointTargets>,
     pub status: Option<Reader<Status>>,
     console: Option<Arc<Console>>,
+    clock: Clock,
     plan: Plan,
     loop_end: Writer<Plan>,
     pieces: u32,
@@ -107,6 +112,7 @@ impl Desk {
             joints: Vec::new(),
             status: None,
             console: None,
+            clock: Clock::Real,
             plan,
             loop_end,
             pieces: 0,
@@ -120,9 +126,19 @@ impl Desk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on points are taken only while this robot is active.
-    pub fn attend(&self, console: Arc<Console>) {
-        self.lock().console = Some(console);
+    /// From now on points are taken only while this robot is active, and it is as late as on this clock.
+    pub fn attend(&self, console: Arc<Console>, clock: Clock) {
+        let mut inner = self.lock();
+        (inner.console, inner.clock) = (Some(console), clock);
+    }
+
+    /// Now, ns, by the robot's clock: that of the last tick in virtual time.
+    pub fn now_ns(&self) -> i64 {
+        let mut inner = self.lock();
+        match (inner.clock, &mut inner.status) {
+            (Clock::Virtual, Some(status)) => status.read().now_ns,
+            _ => khz_rt::now_ns(),
+        }
     }
 
     /// Points of `sender` that arrived at `now_ns`, by the robot's clock. Waits for others who send.
@@ -418,7 +434,7 @@ impl JointTargets {
         before: Option<&Knot>,
     ) -> (Knot, bool) {
         let of = |values: &[Vec<f64>]| values.get(row).map(|row| row[column]);
-        let Range { velocity: fastest, position: [low, high], .. } = self.range;
+        let (fastest, [low, high]) = (self.velocity, self.position);
         let position = points.position[row][column];
         let within = position.max(low).min(high);
         let velocity = of(&points.velocity);

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod axis;
+mod clock;
 pub mod controller;
 pub mod curve;
 pub mod desk;
@@ -33,7 +34,10 @@ pub mod mean;
 pub mod message;
 mod pace;
 mod plan;
+mod program;
 pub mod settings;
+pub mod socket;
+pub mod wire;
 
 pub use axis::{Axis, Share};
 pub use controller::Targets;
@@ -43,6 +47,7 @@ pub use limiter::{Limiter, Range};
 pub use mean::Mean;
 pub use message::{Points, Refused, Sender, Stage};
 pub use plan::Status;
+pub use program::Program;
 pub use settings::{Interpolation, TargetsConfig};
 
 /// A position, and how fast it changes.

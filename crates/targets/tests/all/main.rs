@@ -5,4 +5,5 @@
 mod limits;
 mod robot;
 mod semantics;
+mod socket;
 mod streams;

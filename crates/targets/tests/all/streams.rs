@@ -88,10 +88,7 @@ fn with_both_neighbours_known_even_little_jerk_limiting_is_smooth() {
     let rides = [true, false].map(|is_smooth| {
         ride(&TargetsConfig { smooth: is_smooth, ..smooth.clone() }, 20_000.0, 1000.0 / 30.0, |_| 0)
     });
-    assert!(
-        rides[0].rms_a < 1.1 * rms_a && rides[0].rms_a < 0.8 * rides[1].rms_a,
-        "{rides:?}, hand {rms_a}"
-    );
+    assert!(rides[0].rms_a < 1.1 * rms_a && rides[0].rms_a < 0.8 * rides[1].rms_a, "{rides:?}, hand {rms_a}");
 }
 
 /// One target 15, 65 or 300 ms late, and with it all that it keeps waiting.

@@ -1,0 +1,219 @@
+//! `[targets] from`: messages of other programs, by a Unix socket or UDP, one JSON object each ([`crate::wire`]).
+//!
+//! A Unix socket is `SOCK_SEQPACKET`, so that a program that ends is noticed, and only of this user. UDP is answered to where a message came from.
+
+use crate::desk::Desk;
+use crate::wire::Peer;
+use khz_loop::waited::{PATIENCE_NS, Waited};
+use khz_rt::now_ns;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, recv, send, socket_with,
+};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// The longest message that is read.
+const MOST_BYTES: usize = 64 << 10;
+/// Messages of one sender per look.
+const READS: usize = 64;
+/// Programs at once, or addresses that are remembered.
+const MOST_PEERS: usize = 32;
+
+/// Why messages cannot be received.
+#[derive(Debug, thiserror::Error)]
+#[error("[targets] from = \"{from}\": {error}")]
+pub struct SocketError {
+    from: String,
+    error: io::Error,
+}
+
+/// Receives messages on its own thread until dropped.
+pub struct Receiver {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    /// The socket's file, which goes with it.
+    path: Option<PathBuf>,
+}
+
+impl Receiver {
+    /// Listens where the robot file says: `unix:PATH` or `udp:ADDRESS:PORT`.
+    ///
+    /// # Errors
+    /// If it cannot be listened to.
+    pub fn start(from: &str, desk: Desk) -> Result<Self, SocketError> {
+        let failed = |error| SocketError { from: from.to_owned(), error };
+        Self::listen(from, desk).map_err(failed)
+    }
+
+    fn listen(from: &str, desk: Desk) -> io::Result<Self> {
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&over);
+        let (work, path): (Box<dyn FnOnce() + Send>, _) = if let Some(path) = from.strip_prefix("unix:") {
+            let mut ear = UnixEar {
+                listener: listen_at(Path::new(path))?,
+                programs: Vec::new(),
+                desk,
+                waited: Waited::new(),
+            };
+            (Box::new(move || ear.listen(&ended)), Some(PathBuf::from(path)))
+        } else {
+            let no_address =
+                || io::Error::new(io::ErrorKind::InvalidInput, "write `unix:PATH` or `udp:ADDRESS:PORT`");
+            let socket = UdpSocket::bind(from.strip_prefix("udp:").ok_or_else(no_address)?)?;
+            socket.set_nonblocking(true)?;
+            // What comes from now on did not wait before the robot was there.
+            while socket.recv_from(&mut [0]).is_ok() {}
+            let mut ear = UdpEar { socket, peers: BTreeMap::new(), desk, waited: Waited::new() };
+            (Box::new(move || ear.listen(&ended)), None)
+        };
+        let thread = thread::Builder::new().name("khz-targets".to_owned()).spawn(work)?;
+        Ok(Self { over, thread: Some(thread), path })
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // It does not panic.
+        self.thread.take().map(JoinHandle::join);
+        self.path.take().map(fs::remove_file);
+    }
+}
+
+/// A socket that only this user reaches. One that nobody listens at any more is replaced.
+fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+    let socket = || {
+        socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )
+    };
+    let address = SocketAddrUnix::new(path)?;
+    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        match connect(socket()?, &address) {
+            Err(rustix::io::Errno::CONNREFUSED) => fs::remove_file(path)?,
+            _ => return Err(io::Error::new(io::ErrorKind::AddrInUse, "another robot listens there")),
+        }
+    }
+    let listener = socket()?;
+    bind(&listener, &address)?;
+    // Before anyone can connect.
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    listen(&listener, 8)?;
+    Ok(listener)
+}
+
+struct UnixEar {
+    listener: OwnedFd,
+    programs: Vec<(OwnedFd, Peer)>,
+    desk: Desk,
+    waited: Waited,
+}
+
+impl UnixEar {
+    fn listen(&mut self, over: &AtomicBool) {
+        let mut bytes = vec![0; MOST_BYTES];
+        self.waited.found_nothing(now_ns());
+        while !over.load(Ordering::Relaxed) {
+            self.wait();
+            let looked_ns = now_ns();
+            self.accept();
+            let (desk, waited) = (&self.desk, &self.waited);
+            self.programs.retain_mut(|(socket, peer)| hear(socket, peer, desk, waited, &mut bytes));
+            self.waited.found_nothing(looked_ns);
+        }
+    }
+
+    fn wait(&self) {
+        let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE_NS };
+        let sources = std::iter::once(self.listener.as_fd())
+            .chain(self.programs.iter().map(|(socket, _)| socket.as_fd()));
+        let mut sources: Vec<PollFd<'_>> =
+            sources.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)).collect();
+        // Interrupted or not, it looks.
+        let _ = poll(&mut sources, Some(&patience));
+    }
+
+    fn accept(&mut self) {
+        while let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            // One too many is hung up on.
+            if self.programs.len() < MOST_PEERS {
+                self.programs.push((socket, Peer::new(true)));
+            }
+        }
+    }
+}
+
+/// Takes what waits there; whether the program is still there.
+fn hear(socket: &OwnedFd, peer: &mut Peer, desk: &Desk, waited: &Waited, bytes: &mut [u8]) -> bool {
+    for _ in 0..READS {
+        match recv(socket, &mut *bytes, RecvFlags::DONTWAIT) {
+            Ok((1.., len)) if len > 0 => {
+                let now_ns = now_ns();
+                let answer = answer(peer, desk, &bytes[..len.min(bytes.len())], waited, now_ns);
+                // Whoever does not read it is none the worse.
+                let _ = send(socket, answer.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
+            Ok(_) | Err(_) => {
+                peer.names().for_each(|name| desk.gone(name));
+                return false;
+            }
+        }
+    }
+    true
+}
+
+fn answer(peer: &mut Peer, desk: &Desk, bytes: &[u8], waited: &Waited, now_ns: i64) -> String {
+    let arrived_ns = now_ns.saturating_sub(waited.at_most_ns(now_ns));
+    let mut answer = peer.answer(desk, bytes, arrived_ns);
+    answer["now"] = json!(khz_rt::now_ns() / 1000);
+    answer.to_string()
+}
+
+struct UdpEar {
+    socket: UdpSocket,
+    peers: BTreeMap<SocketAddr, Peer>,
+    desk: Desk,
+    waited: Waited,
+}
+
+impl UdpEar {
+    fn listen(&mut self, over: &AtomicBool) {
+        let mut bytes = vec![0; MOST_BYTES];
+        self.waited.found_nothing(now_ns());
+        while !over.load(Ordering::Relaxed) {
+            khz_loop::waited::wait(&self.socket, PATIENCE_NS);
+            self.look(&mut bytes);
+        }
+    }
+
+    fn look(&mut self, bytes: &mut [u8]) {
+        for _ in 0..MOST_PEERS * READS {
+            let looked_ns = now_ns();
+            let Ok((len, from)) = self.socket.recv_from(bytes) else {
+                return self.waited.found_nothing(looked_ns);
+            };
+            if self.peers.len() >= MOST_PEERS && !self.peers.contains_key(&from) {
+                // Their clocks are learned again.
+                self.peers.clear();
+            }
+            let peer = self.peers.entry(from).or_insert_with(|| Peer::new(false));
+            let answer = answer(peer, &self.desk, &bytes[..len], &self.waited, now_ns());
+            let _ = self.socket.send_to(answer.as_bytes(), from);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Messages as JSON: what programs in any language send to `[targets] from`.
+//!
+//! ```json
+//! {"from":"policy","seq":17,"t":48211000,"heard":[48200500,48210900],"joints":["elbow"],"at":[48211000,48244333],"position":[[0.30],[0.31]]}
+//! {"from":"policy","hold_s":30}
+//! {"from":"policy","release":true}
+//! ```
+//! Times are µs. `velocity`, `torque`, `kp_scale` and `kd_scale` are rows as `position` has them; one point without `at` is meant for now, and
+//! its row may stand alone. `priority`, `take`, `rate_hz` say more of who sends; `"state":true` asks for what was measured, and
+//! `"status":true` for how all who send have fared.
+
+use crate::clock::ClockMap;
+use crate::desk::{Account, Desk, Standing};
+use crate::message::{Points, Refused, Sender};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Times of a clock that is known worse than this are none, ns.
+const CLEAR_NS: i64 = 20_000_000;
+/// Names of one connection whose clocks are remembered.
+const MOST_CLOCKS: usize = 16;
+
+/// Whoever sends on one connection, or from one address.
+pub struct Peer {
+    /// Its times are those of the robot's clock.
+    shares_clock: bool,
+    /// By their names.
+    clocks: BTreeMap<String, ClockMap>,
+}
+
+impl Peer {
+    /// Whether its times are those of the robot's clock.
+    pub fn new(shares_clock: bool) -> Self {
+        Self { shares_clock, clocks: BTreeMap::new() }
+    }
+
+    /// Those who have sent.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.clocks.keys().map(String::as_str)
+    }
+
+    /// Takes a message that arrived at `arrived_ns`; the answer is sent at once.
+    pub fn answer(&mut self, desk: &Desk, bytes: &[u8], arrived_ns: i64) -> Value {
+        let message = match serde_json::from_slice(bytes) {
+            Ok(Value::Object(message)) => message,
+            Ok(_) => return refused(None, &Refused::Invalid("a message is a JSON object".to_owned())),
+            Err(error) => return refused(None, &Refused::Invalid(format!("this is no JSON: {error}"))),
+        };
+        let seq = message.get("seq").and_then(Value::as_u64);
+        let outcome = sender(&message).map_err(Refused::Invalid).and_then(|sender| {
+            let outcome = self.take(desk, &sender, &message, arrived_ns);
+            outcome
+                .inspect_err(|(why, is_counted)| {
+                    if !is_counted {
+                        desk.refuse(&sender, why);
+                    }
+                })
+                .map_err(|(why, _)| why)
+        });
+        match outcome {
+            Ok(()) => with_seq(taken(desk, &message), seq),
+            Err(why) => refused(seq, &why),
+        }
+    }
+
+    /// With the reason of a refusal, whether the desk has counted it.
+    fn take(
+        &mut self,
+        desk: &Desk,
+        sender: &Sender,
+        message: &Map<String, Value>,
+        arrived_ns: i64,
+    ) -> Result<(), (Refused, bool)> {
+        let invalid = |why: String| (Refused::Invalid(why), false);
+        if !self.clocks.contains_key(&sender.name) {
+            if self.clocks.len() == MOST_CLOCKS {
+                return Err(invalid(format!("more than {MOST_CLOCKS} names on one connection")));
+            }
+            self.clocks.insert(sender.name.clone(), ClockMap::default());
+        }
+        if message.get("release") == Some(&Value::Bool(true)) {
+            desk.release(&sender.name);
+            return Ok(());
+        }
+        if let Some(hold) = message.get("hold_s") {
+            let seconds = hold.as_f64().filter(|seconds| *seconds >= 0.0);
+            let seconds =
+                seconds.ok_or_else(|| invalid("`hold_s` must be a number of seconds".to_owned()))?;
+            desk.hold(&sender.name, (seconds.min(1e9) * 1e9) as i64, arrived_ns);
+            return Ok(());
+        }
+        if !message.contains_key("position") {
+            // It asks how the robot stands.
+            return Ok(());
+        }
+        let (at_ns, is_chunk) = self.times(&sender.name, message, arrived_ns).map_err(|why| (why, false))?;
+        let points = points(message, at_ns, is_chunk).map_err(invalid)?;
+        desk.send(sender, &points, arrived_ns).map_err(|why| (why, true))
+    }
+
+    /// When each point is to be reached, by the robot's clock.
+    fn times(
+        &mut self,
+        name: &str,
+        message: &Map<String, Value>,
+        arrived_ns: i64,
+    ) -> Result<(Vec<i64>, bool), Refused> {
+        let invalid = |key: &str| Refused::Invalid(format!("`{key}` must be whole µs"));
+        let time = |value: &Value| value.as_i64().and_then(|us| us.checked_mul(1000));
+        let sent = message.get("t").map(|t| time(t).ok_or_else(|| invalid("t"))).transpose()?;
+        let at = match message.get("at").map(|at| at.as_array().ok_or_else(|| invalid("at"))).transpose()? {
+            Some(at) => Some(
+                at.iter().map(|at| time(at).ok_or_else(|| invalid("at"))).collect::<Result<Vec<_>, _>>()?,
+            ),
+            None => None,
+        };
+        let is_chunk = at.as_ref().is_some_and(|at| at.len() > 1);
+        let offset_ns = self.offset_ns(name, message, sent, is_chunk, at.is_some(), arrived_ns)?;
+        let now_ns = sent.map_or(arrived_ns, |sent_ns| sent_ns.saturating_add(offset_ns).min(arrived_ns));
+        let at_ns = at.map_or_else(
+            || vec![now_ns],
+            |at| at.into_iter().map(|at_ns| at_ns.saturating_add(offset_ns)).collect(),
+        );
+        Ok((at_ns, is_chunk))
+    }
+
+    /// What is to be added to its times. Without what it heard they count from the arrival.
+    fn offset_ns(
+        &mut self,
+        name: &str,
+        message: &Map<String, Value>,
+        sent: Option<i64>,
+        is_chunk: bool,
+        has_times: bool,
+        arrived_ns: i64,
+    ) -> Result<i64, Refused> {
+        if self.shares_clock {
+            return Ok(0);
+        }
+        let Some(sent_ns) = sent else { return if has_times { Err(Refused::Clock) } else { Ok(0) } };
+        let by_arrival = arrived_ns.saturating_sub(sent_ns);
+        let Some(clock) = self.clocks.get_mut(name) else { return Ok(by_arrival) };
+        clock.arrived(sent_ns, arrived_ns);
+        let Some(heard) = message.get("heard") else { return Ok(by_arrival) };
+        let times = heard.as_array().and_then(|pair| match &pair[..] {
+            [robot, heard] => robot.as_i64()?.checked_mul(1000).zip(heard.as_i64()?.checked_mul(1000)),
+            _ => None,
+        });
+        let (robot_ns, heard_ns) =
+            times.ok_or_else(|| Refused::Invalid("`heard` must be two times in µs".to_owned()))?;
+        clock.heard(robot_ns, heard_ns, arrived_ns);
+        match clock.offset_ns(arrived_ns) {
+            Some((offset_ns, bound_ns)) if bound_ns <= CLEAR_NS => Ok(offset_ns),
+            _ if is_chunk => Err(Refused::Clock),
+            _ => Ok(by_arrival),
+        }
+    }
+}
+
+fn sender(message: &Map<String, Value>) -> Result<Sender, String> {
+    let name =
+        message.get("from").and_then(Value::as_str).filter(|name| !name.is_empty() && name.len() <= 64);
+    let mut sender = Sender::new(name.ok_or("`from` must be the name of who sends, of at most 64 bytes")?);
+    if let Some(priority) = message.get("priority") {
+        let priority = priority.as_u64().and_then(|priority| u8::try_from(priority).ok());
+        sender.priority = priority.filter(|priority| *priority <= 9).ok_or("`priority` must be 0 to 9")?;
+    }
+    sender.takes = message.get("take") == Some(&Value::Bool(true));
+    if let Some(rate) = message.get("rate_hz") {
+        let hz =
+            rate.as_f64().filter(|hz| (0.1..=1000.0).contains(hz)).ok_or("`rate_hz` must be 0.1 to 1000")?;
+        sender.every_ns = Some((1e9 / hz) as i64);
+    }
+    Ok(sender)
+}
+
+fn points(message: &Map<String, Value>, at_ns: Vec<i64>, is_chunk: bool) -> Result<Points, String> {
+    const KEYS: [&str; 16] = [
+        "from", "seq", "t", "heard", "joints", "at", "position", "velocity", "torque", "kp_scale",
+        "kd_scale", "priority", "take", "rate_hz", "state", "status",
+    ];
+    if let Some(key) = message.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(format!("there is no key `{key}`"));
+    }
+    let seq = message.get("seq").map(|seq| seq.as_u64().ok_or("`seq` must be a whole number")).transpose()?;
+    let name = |name: &Value| name.as_str().map(str::to_owned).ok_or("`joints` must be names".to_owned());
+    let joints = match message.get("joints") {
+        None => Vec::new(),
+        Some(joints) => {
+            let joints =
+                joints.as_array().filter(|joints| !joints.is_empty()).ok_or("`joints` must be names")?;
+            joints.iter().map(name).collect::<Result<_, _>>()?
+        }
+    };
+    let rows = |key: &str| message.get(key).map_or(Ok(Vec::new()), |value| rows(key, value, is_chunk));
+    Ok(Points {
+        seq,
+        joints,
+        at_ns,
+        position: rows("position")?,
+        velocity: rows("velocity")?,
+        torque: rows("torque")?,
+        kp_scale: rows("kp_scale")?,
+        kd_scale: rows("kd_scale")?,
+    })
+}
+
+/// A row for each point, or the one row of a single point.
+fn rows(key: &str, value: &Value, is_chunk: bool) -> Result<Vec<Vec<f64>>, String> {
+    let wrong = || format!("`{key}` must be a row of numbers for each point");
+    let numbers = |row: &Value| -> Option<Vec<f64>> { row.as_array()?.iter().map(Value::as_f64).collect() };
+    let alone = (!is_chunk).then(|| numbers(value)).flatten();
+    match alone {
+        Some(row) => Ok(vec![row]),
+        None => {
+            value.as_array().ok_or_else(wrong)?.iter().map(|row| numbers(row).ok_or_else(wrong)).collect()
+        }
+    }
+}
+
+fn refused(seq: Option<u64>, why: &Refused) -> Value {
+    let mut answer = json!({ "refused": why.to_string() });
+    match why {
+        Refused::Held(by) => answer["by"] = json!(by),
+        Refused::Invalid(text) => answer["why"] = json!(text),
+        _ => {}
+    }
+    with_seq(answer, seq)
+}
+
+fn taken(desk: &Desk, message: &Map<String, Value>) -> Value {
+    let standing = desk.standing();
+    let status = &standing.status;
+    let mut answer = json!({ "tick": status.tick, "stage": status.stage.word() });
+    let asks = |key| message.get(key) == Some(&Value::Bool(true));
+    if asks("state") {
+        let of =
+            |value: usize| -> Vec<f64> { status.measured.iter().map(|measured| measured[value]).collect() };
+        answer["state"] = json!({
+            "joints": desk.joints(), "position": of(0), "velocity": of(1), "torque": of(2), "at": status.now_ns / 1000,
+        });
+    }
+    if asks("status") {
+        answer["status"] = told(&standing, &desk.joints());
+    }
+    answer
+}
+
+/// How it stands, as JSON; times are in seconds.
+pub fn told(Standing { status, accounts }: &Standing, joints: &[String]) -> Value {
+    let seconds = |ns: i64| ns as f64 * 1e-9;
+    let by_joint = |values: &[f64]| -> BTreeMap<&str, f64> {
+        joints.iter().map(String::as_str).zip(values.iter().copied()).collect()
+    };
+    let account = |account: &Account| {
+        let counts = &account.counts;
+        let refused = Refused::WORDS.iter().zip(counts.refused).filter(|(_, count)| *count > 0);
+        let [p50, p99, most] = account.lateness_ns.map(seconds);
+        let told = json!({
+            "holds": account.holds, "taken": counts.taken, "clamped": counts.clamped,
+            "refused": refused.collect::<BTreeMap<_, _>>(),
+            "cadence_s": account.cadence_ns.map(seconds),
+            "lateness_s": { "p50": p50, "p99": p99, "max": most },
+        });
+        (account.name.clone(), told)
+    };
+    json!({
+        "stage": status.stage.word(), "age_s": seconds(status.age_ns), "held_over_ticks": status.held_over,
+        "longest_late_s": seconds(status.longest_ns), "waits": status.waits, "anchored": status.anchored,
+        "offset": by_joint(&status.offset), "limited_ticks": status.limited,
+        "programs": accounts.iter().map(account).collect::<BTreeMap<_, _>>(),
+    })
+}
+
+fn with_seq(mut answer: Value, seq: Option<u64>) -> Value {
+    if let Some(seq) = seq {
+        answer["seq"] = json!(seq);
+    }
+    answer
+}
