@@ -37,5 +37,6 @@ pub use khz_loop::{Doing, Fault, PositionCommand, ServoCommand, ServoState};
 pub use khz_measure::run::RunSummary;
 pub use khz_robot::{desk, recorder as record, viewer};
 pub use khz_run::record::Tick as LiveTick;
+pub use khz_targets as targets;
 pub use robot::{Error, Finished, Overrides, ReportPage, Robot, Run};
 pub use signals::{ending_signals, stop_on_signal};

@@ -18,6 +18,7 @@ use khz_robot::recorder::RecorderBuilder;
 use khz_robot::session::{Outcome, Session, SessionError};
 use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_run::record::Tick;
+use khz_targets as targets;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -412,6 +413,26 @@ impl Run {
     /// For programs that steer: inputs by [`Steering::steer`], every 50 ms.
     pub fn steering(&self) -> Steering {
         self.launch.steering().clone()
+    }
+
+    /// For programs that send targets, with the controller `targets` of the robot file, each under a name; `None`: the robot has another
+    /// controller.
+    ///
+    /// ```no_run
+    /// use kilohertz::targets::Sender;
+    ///
+    /// let run = kilohertz::Robot::load("robots/arm_targets.toml")?.start()?;
+    /// let policy = run.targets(Sender::new("policy")).ok_or("not that controller")?;
+    /// policy.point(&[0.1, 0.2, 0.0])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn targets(&self, sender: targets::Sender) -> Option<targets::Program> {
+        self.launch.targets().map(|desk| targets::Program::new(desk.clone(), sender))
+    }
+
+    /// Where all targets arrive; `None` as of [`Run::targets`].
+    pub fn targets_desk(&self) -> Option<targets::Desk> {
+        self.launch.targets().cloned()
     }
 
     /// What starts its ticks, by which clock, and from how much over the usual on they are late.

@@ -4,6 +4,7 @@ use crate::console::Console;
 use crate::controller::{Beside, ControlError, Controller};
 use crate::cycle::{Cycle, CycleResult, Paced};
 use crate::door;
+use crate::feed::Feed;
 use crate::operator::Heartbeat;
 use crate::parameters::{Intake, Taken};
 use crate::ready::{self, NotReady};
@@ -131,6 +132,8 @@ pub struct Machine {
     was_active: bool,
     /// The operator, if one is expected.
     heartbeat: Option<Heartbeat>,
+    /// What the controller is fed with from outside, if that is to be watched.
+    feed: Option<Feed>,
     /// Changes of the controller's parameters.
     intake: Option<Intake>,
     /// Inputs of a person who steers.
@@ -175,6 +178,7 @@ impl Machine {
             beside: None,
             was_active: false,
             heartbeat: None,
+            feed: None,
             intake: None,
             receiver: None,
             console: None,
@@ -333,6 +337,7 @@ impl Machine {
             control_ns: self.control_ns,
             control_waited_ns: self.control_waited_ns,
             heartbeat_age_ns: self.heartbeat.as_ref().map(|heartbeat| heartbeat.age_ns(timing.collected_ns)),
+            targets_silent_ns: self.feed.as_ref().and_then(|feed| feed.silent_ns(timing.collected_ns)),
         };
         self.supervisor.observe(&self.state, &seen);
     }
@@ -468,6 +473,11 @@ impl Machine {
     /// From now on the operator's heartbeats are required, as the supervisor's settings say.
     pub fn expect(&mut self, operator: Heartbeat) {
         self.heartbeat = Some(operator);
+    }
+
+    /// From now on silence of what feeds the controller is a trigger.
+    pub fn watch_feed(&mut self, feed: Feed) {
+        self.feed = Some(feed);
     }
 
     /// From now on changes of the controller's parameters are taken.

@@ -332,6 +332,7 @@ fn choose(config: &mut RobotConfig, kind: Option<ControllerKind>) {
         ControllerKind::Sine => ControllerConfig::Sine(SineParameters::default()),
         ControllerKind::StandAndSquat => ControllerConfig::StandAndSquat(StandAndSquatParameters::default()),
         ControllerKind::Walk => ControllerConfig::Walk(WalkParameters::default()),
+        ControllerKind::Targets => ControllerConfig::Targets,
     };
     config.parameters.clear();
 }

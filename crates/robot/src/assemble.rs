@@ -2,7 +2,7 @@
 
 use khz_controllers::{Hold, Sine, StandAndSquat, Walk};
 use khz_emu::{EmulatedLink, WireKind, World};
-use khz_file::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig};
+use khz_file::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig, TargetsConfig};
 use khz_file::links::{Around, LinkConfig, LinkKind};
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, Replier, Role};
@@ -12,6 +12,7 @@ use khz_loop::state::RobotState;
 use khz_loop::supervisor::{Cause, Joint, Supervisor};
 use khz_loop::tick::Machine;
 use khz_servo::{Family, family};
+use khz_targets::{Desk, Targets};
 
 /// Why the machine could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -95,14 +96,20 @@ pub fn state(config: &RobotConfig) -> RobotState {
     RobotState::unknown(config.servos.len(), config.imu.is_some(), config.timing.period_ns())
 }
 
-/// The controller a robot file names.
+/// The controller a robot file names. That of `targets` has nobody who sends any; see [`targets`].
 pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
     match config {
         ControllerConfig::Hold(parameters) => Box::new(Hold::new(*parameters)),
         ControllerConfig::Sine(parameters) => Box::new(Sine::new(*parameters)),
         ControllerConfig::StandAndSquat(parameters) => Box::new(StandAndSquat::new(*parameters)),
         ControllerConfig::Walk(parameters) => Box::new(Walk::new(*parameters)),
+        ControllerConfig::Targets => Box::new(Targets::new(&TargetsConfig::default()).0),
     }
+}
+
+/// The controller of a robot that follows targets, and the end of those who send them.
+pub fn targets(config: &RobotConfig) -> (Targets, Desk) {
+    Targets::new(&config.targets)
 }
 
 /// A bus's place: its link and its channel there.

@@ -4,11 +4,18 @@ use crate::live::Channel;
 use crate::recorder::Recorder;
 use crate::records::RunLog;
 use crate::session::{Outcome, SessionError};
+use khz_file::RobotConfig;
+use khz_loop::console::Console;
+use khz_loop::feed::Feed;
 use khz_loop::operator::{Heartbeat, Listener};
 use khz_loop::run::Observer;
 use khz_loop::steer::{Receiver, Steering, SteeringReceiver};
 use khz_loop::tick::Machine;
+use khz_loop::timing::Clock;
 use khz_loop::watchdogs::Watchdogs;
+use khz_targets::Desk;
+use khz_targets::socket::SocketError;
+use std::sync::Arc;
 
 /// Those who are told of every tick.
 pub(crate) type Observers = Vec<Box<dyn Observer + Send>>;
@@ -97,6 +104,31 @@ impl Companion for Steered {
         if let Ok(outcome) = end {
             outcome.live.teleop = self.steering.counts();
         }
+    }
+}
+
+/// What programs that send targets need.
+pub(crate) struct Aimed {
+    pub desk: Desk,
+    pub feed: Feed,
+    /// Of other programs; held for its thread.
+    pub receiver: Option<khz_targets::socket::Receiver>,
+}
+
+impl Aimed {
+    /// Takes targets while the robot of `console` is active, also from where its file says.
+    pub fn listen(mut self, config: &RobotConfig, console: &Arc<Console>) -> Result<Self, SocketError> {
+        self.desk.attend(Arc::clone(console), config.timing.clock);
+        let from = config.targets.from.as_ref().filter(|_| config.timing.clock == Clock::Real);
+        let start = |from: &String| khz_targets::socket::Receiver::start(from, self.desk.clone());
+        self.receiver = from.map(start).transpose()?;
+        Ok(self)
+    }
+}
+
+impl Companion for Aimed {
+    fn attach(&mut self, machine: &mut Machine, _: &mut Observers) {
+        machine.watch_feed(self.feed.clone());
     }
 }
 

@@ -1,12 +1,12 @@
 //! A robot file run as it says: machine, recorder and loop together.
 
 use crate::assemble::{self, AssembleError, Links};
-use crate::companions::{Companion, Companions, Recording, Steered};
+use crate::companions::{Aimed, Companion, Companions, Recording, Steered};
 use crate::live::{Channel, Wiring};
 use crate::recorder::{RecorderBuilder, RecorderError};
 use crate::records::{RunLog, parameters_record, parameters_schema, robot_record, robot_schema};
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
-use khz_file::config::{self, RobotConfig};
+use khz_file::config::{self, ControllerKind, RobotConfig};
 use khz_file::draft;
 use khz_loop::console::Console;
 use khz_loop::controller::{ControlError, Controller, Pipelined};
@@ -18,6 +18,8 @@ use khz_loop::tick::Machine;
 use khz_loop::timing::{Clock, LoopConfig};
 use khz_loop::watchdogs::{WatchdogError, Watchdogs};
 use khz_rt::{Passport, Setup};
+use khz_targets::Desk;
+use khz_targets::socket::SocketError;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +40,9 @@ pub enum LaunchError {
     /// A watchdog cannot be fed.
     #[error(transparent)]
     Watchdog(#[from] WatchdogError),
+    /// Targets cannot be received.
+    #[error(transparent)]
+    Targets(#[from] SocketError),
     /// The operator cannot be heard.
     #[error(transparent)]
     Operator(#[from] OperatorError),
@@ -108,6 +113,7 @@ pub struct Launch {
     parameters: LiveParameters,
     console: Arc<Console>,
     steering: Steering,
+    desk: Option<Desk>,
     not_drawn: Option<String>,
 }
 
@@ -133,12 +139,15 @@ impl Launch {
             Some(open) => open(config),
             None => assemble::open_links(config, |world| Box::new(world)),
         }?;
+        let (controller, aimed) = aimed(config, controller);
         let (mut machine, list) = machine(config, controller, links)?;
         let operator = Listener::start(&config.supervisor)?;
         let steered = steered(config)?;
         let steering = steered.steering.clone();
         let console = Arc::new(Console::new(config.timing.clock));
         machine.attend(Arc::clone(&console));
+        let aimed = aimed.map(|aimed| aimed.listen(config, &console)).transpose()?;
+        let desk = aimed.as_ref().map(|aimed| aimed.desk.clone());
         let (intake, parameters) = Intake::new(list, config.timing.clock);
         machine.tune(intake);
         let view = live.as_ref().map(OwnedFd::try_clone).transpose().map_err(LaunchError::Live)?;
@@ -153,9 +162,10 @@ impl Launch {
         let (recording, not_drawn) = record(builder, config, text, parameters.list(), view, &console)?;
         // The last to begin and the first to end: it is fed only while the loop ticks.
         let watchdogs = watchdogs(config)?;
-        let beside: [Box<dyn Companion>; 5] = [
+        let beside: [Box<dyn Companion>; 6] = [
             Box::new(operator),
             Box::new(steered),
+            Box::new(aimed),
             Box::new(channel),
             Box::new(recording),
             Box::new(watchdogs),
@@ -163,7 +173,12 @@ impl Launch {
         let (companions, mut observers) = Companions::attach(beside.into(), &mut machine);
         observers.extend(others);
         let session = Session::start(machine, observers, settings(config, duration_ns), stop)?;
-        Ok(Self { session, companions, parameters, console, steering, not_drawn })
+        Ok(Self { session, companions, parameters, console, steering, desk, not_drawn })
+    }
+
+    /// For programs that send targets; `None`: the controller follows none.
+    pub fn targets(&self) -> Option<&Desk> {
+        self.desk.as_ref()
     }
 
     /// The controller's parameters, to be looked at and changed while it runs.
@@ -261,6 +276,19 @@ fn steered(config: &RobotConfig) -> Result<Steered, LaunchError> {
     let from = config.teleop.from.as_ref().filter(|_| config.timing.clock == Clock::Real);
     let receiver = from.map(|from| Receiver::start(from, steering.clone())).transpose()?;
     Ok(Steered { loop_end: Some(loop_end), steering, expected, receiver })
+}
+
+/// The controller, and what its targets need if it follows those of `[targets]`.
+fn aimed(
+    config: &RobotConfig,
+    controller: Option<Box<dyn Controller>>,
+) -> (Option<Box<dyn Controller>>, Option<Aimed>) {
+    if controller.is_some() || config.controller.kind() != ControllerKind::Targets {
+        return (controller, None);
+    }
+    let (targets, desk) = assemble::targets(config);
+    let aimed = Aimed { desk, feed: targets.feed(), receiver: None };
+    (Some(Box::new(targets)), Some(aimed))
 }
 
 fn watchdogs(config: &RobotConfig) -> Result<Option<Watchdogs>, WatchdogError> {

@@ -487,7 +487,19 @@ fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
     match &robot.controller {
         ControllerConfig::StandAndSquat(legs) => check_stand_and_squat(robot, legs, reader),
         ControllerConfig::Walk(legs) => check_walk(robot, legs, reader),
+        ControllerConfig::Targets => check_targets(robot, reader),
         ControllerConfig::Hold(_) | ControllerConfig::Sine(_) => {}
+    }
+}
+
+/// What moves as others say is limited.
+fn check_targets(robot: &RobotConfig, reader: &mut Reader) {
+    let unlimited = robot.servos.iter().find(|servo| servo.limits.velocity.is_none());
+    if let (Some(servo), Some(span)) = (unlimited, reader.span("controller.name")) {
+        let problem = Problem::error("controller.name", "`targets` needs `limits.velocity` of every servo")
+            .at(span, format!("`{}` has none", servo.name))
+            .help("write `limits = { velocity = … }` below `[servo_defaults]` or each `[[servo]]`");
+        reader.problems.push(problem);
     }
 }
 

@@ -63,6 +63,7 @@ pub use khz_record::{Compression, LogConfig};
 pub use khz_rt::{Overrun, Policy, Wake};
 pub use khz_run::verdict::RobotFile;
 pub use khz_settings::{ConfigError, Key, Problem, Word};
+pub use khz_targets::{Interpolation, TargetsConfig};
 pub use reference::reference;
 pub use schema::schema;
 pub use servo::*;
@@ -96,6 +97,8 @@ pub struct RobotConfig {
     pub parameters: ParametersConfig,
     /// `[teleop]`.
     pub teleop: TeleopConfig,
+    /// `[targets]`.
+    pub targets: TargetsConfig,
     /// `[supervisor]`.
     pub supervisor: SupervisorSettings,
     /// `[watchdog]`.
@@ -125,6 +128,7 @@ impl Default for RobotConfig {
             controller: ControllerConfig::default(),
             parameters: ParametersConfig::new(),
             teleop: TeleopConfig::default(),
+            targets: TargetsConfig::default(),
             supervisor: SupervisorSettings::default(),
             watchdog: WatchdogSettings::default(),
             log: LogConfig::default(),
@@ -290,6 +294,7 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         "controller",
         "parameters",
         "teleop",
+        "targets",
         "supervisor",
         "watchdog",
         "log",
@@ -308,6 +313,7 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         controller: read_controller(root, reader),
         parameters: read_parameters(root, reader),
         teleop: reader.table(root, "teleop"),
+        targets: reader.table(root, "targets"),
         supervisor: reader.table(root, "supervisor"),
         watchdog: reader.table(root, "watchdog"),
         log: reader.table(root, "log"),

@@ -33,6 +33,7 @@ const AFTER_FAMILIES: &[Documented] = &[
     ),
     ("`[controller]` with `name = \"walk\"`", WalkParameters::ABOUT, WalkParameters::KEYS),
     ("`[parameters]`", ParameterSettings::ABOUT, ParameterSettings::KEYS),
+    ("`[targets]`", TargetsConfig::ABOUT, TargetsConfig::KEYS),
     ("`[teleop]`", TeleopConfig::ABOUT, TeleopConfig::KEYS),
     ("`[supervisor]`", SupervisorSettings::ABOUT, SupervisorSettings::KEYS),
     ("`[supervisor.reactions]`", Reactions::ABOUT, Reactions::KEYS),

@@ -22,6 +22,7 @@ pub fn schema() -> Value {
             "pi3hat": section(Pi3hatConfig::ABOUT, Pi3hatConfig::KEYS),
             "controller": { "oneOf": controllers() },
             "parameters": { "type": "object", "additionalProperties": { "anyOf": parameters() } },
+            "targets": section(TargetsConfig::ABOUT, TargetsConfig::KEYS),
             "teleop": section(TeleopConfig::ABOUT, TeleopConfig::KEYS),
             "supervisor": section(SupervisorSettings::ABOUT, SupervisorSettings::KEYS),
             "watchdog": section(WatchdogSettings::ABOUT, WatchdogSettings::KEYS),

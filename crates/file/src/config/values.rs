@@ -21,6 +21,7 @@ impl RobotConfig {
             "controller": self.controller.values(),
             "parameters": self.parameters,
             "teleop": self.teleop,
+            "targets": self.targets,
             "supervisor": self.supervisor,
             "watchdog": self.watchdog,
             "log": self.log,
@@ -104,6 +105,7 @@ impl ControllerConfig {
             Self::Sine(parameters) => json!(parameters),
             Self::StandAndSquat(parameters) => json!(parameters),
             Self::Walk(parameters) => json!(parameters),
+            Self::Targets => json!({}),
         };
         with(keys, "name", self.kind())
     }

@@ -135,6 +135,8 @@ words! {
         StandAndSquat = "stand_and_squat",
         /// A quadruped stands up and walks as an operator wants (`[teleop]`). Legs are groups of three servos: hip, thigh, knee.
         Walk = "walk",
+        /// Follow the targets of programs beside the loop, smoothly and within limits (`[targets]`).
+        Targets = "targets",
     }
 }
 
@@ -149,6 +151,8 @@ pub enum ControllerConfig {
     StandAndSquat(StandAndSquatParameters),
     /// Stand up and walk.
     Walk(WalkParameters),
+    /// Follow targets, as `[targets]` says.
+    Targets,
 }
 
 section! {
@@ -167,6 +171,7 @@ impl ControllerKind {
             Self::Sine => SineParameters::KEYS,
             Self::StandAndSquat => StandAndSquatParameters::KEYS,
             Self::Walk => WalkParameters::KEYS,
+            Self::Targets => &[],
         }
     }
 
@@ -179,6 +184,7 @@ impl ControllerKind {
                 ControllerConfig::StandAndSquat(StandAndSquatParameters::default().over(table, PATH, reader))
             }
             Self::Walk => ControllerConfig::Walk(WalkParameters::default().over(table, PATH, reader)),
+            Self::Targets => ControllerConfig::Targets,
         }
     }
 }
@@ -191,6 +197,7 @@ impl ControllerConfig {
             Self::Sine(_) => ControllerKind::Sine,
             Self::StandAndSquat(_) => ControllerKind::StandAndSquat,
             Self::Walk(_) => ControllerKind::Walk,
+            Self::Targets => ControllerKind::Targets,
         }
     }
 }

@@ -30,6 +30,11 @@ pub enum Cause {
         /// How long ago it was last received.
         age_ns: i64,
     },
+    /// Who sends the controller's targets has stopped.
+    TargetsSilent {
+        /// How long ago the newest was due.
+        age_ns: i64,
+    },
     /// It waits for an operator to arm it; see [`Supervisor::lack`](super::Supervisor::lack).
     NotArmed,
     /// A servo reports a fault.
@@ -302,11 +307,13 @@ pub enum Trigger {
     Position,
     /// A joint faster than its limit.
     Velocity,
+    /// No targets for the controller.
+    Targets,
 }
 
 impl Trigger {
     /// How many there are.
-    pub const COUNT: usize = Self::Velocity as usize + 1;
+    pub const COUNT: usize = Self::Targets as usize + 1;
 
     /// What the configuration says to do about it.
     pub const fn reaction(self, reactions: &Reactions) -> Reaction {
@@ -326,6 +333,7 @@ impl Trigger {
             Self::Temperature => reactions.temperature,
             Self::Position => reactions.position,
             Self::Velocity => reactions.velocity,
+            Self::Targets => reactions.targets,
         }
     }
 }
@@ -336,6 +344,7 @@ impl Cause {
         Some(match self {
             Self::OperatorStop => Trigger::Operator,
             Self::HeartbeatLost { .. } => Trigger::Heartbeat,
+            Self::TargetsSilent { .. } => Trigger::Targets,
             Self::ServoFault { .. }
             | Self::ServoTimedOut { .. }
             | Self::ServoReset { .. }
@@ -451,6 +460,7 @@ impl fmt::Display for Cause {
             Self::NotArmed => f.write_str("it waits for an operator to arm it"),
             Self::HeartbeatLost { age_ns: i64::MAX } => f.write_str("no heartbeat from the operator yet"),
             Self::HeartbeatLost { age_ns } => write!(f, "no operator heartbeat for {:.1} ms", ms(age_ns)),
+            Self::TargetsSilent { age_ns } => write!(f, "no targets for {:.1} ms", ms(age_ns)),
             Self::ServoFault { fault, .. } => write!(f, "servo fault {} ({})", fault.code, fault.text),
             Self::ServoTimedOut { .. } => f.write_str("the servo's own watchdog expired"),
             Self::ServoReset { .. } => f.write_str("the servo restarted"),

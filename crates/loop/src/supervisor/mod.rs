@@ -83,6 +83,8 @@ pub struct Observation {
     pub control_waited_ns: i64,
     /// How long ago the last heartbeat arrived, if one is expected.
     pub heartbeat_age_ns: Option<i64>,
+    /// How long the controller's targets have been silent, if that is longer than is borne.
+    pub targets_silent_ns: Option<i64>,
 }
 
 /// What never changes. `Debug` leaves it out, so that it shows what makes one state different from another.

@@ -177,6 +177,8 @@ section! {
         velocity: Reaction = Reaction::Damp, "";
         /// The link of a bus failed or refused frames in `missed_replies` ticks in a row.
         bus_down: Reaction = Reaction::Damp, "";
+        /// No targets for longer than `silent_s` of `[targets]`. With `warn` every joint goes on holding its position.
+        targets: Reaction = Reaction::Damp, "";
     }
 }
 

@@ -606,6 +606,9 @@ impl Watch {
         {
             find(Cause::HeartbeatLost { age_ns });
         }
+        if let Some(age_ns) = seen.targets_silent_ns {
+            find(Cause::TargetsSilent { age_ns });
+        }
     }
 
     /// What is older than `limit_ns` because the loop was held up, and not because its device is silent.

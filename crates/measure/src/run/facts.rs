@@ -329,7 +329,7 @@ fn remedy(cause: &str) -> Option<&'static str> {
     const FAILED: &str = "see what it printed";
     const COMMAND: &str = "see the commands in the report, and correct the controller";
     const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
-    const REMEDIES: [(&str, &str); 41] = [
+    const REMEDIES: [(&str, &str); 42] = [
         ("may still be on", CUT_POWER),
         ("the servo is still on", CUT_POWER),
         ("position jumped", SERVO),
@@ -345,6 +345,10 @@ fn remedy(cause: &str) -> Option<&'static str> {
         ("overran", DOCTOR),
         ("overruns in a row", DOCTOR),
         ("heartbeat", "check the operator's connection"),
+        (
+            "no targets",
+            "look why the program stopped sending; `hold` tells the robot that it will be silent for a while",
+        ),
         ("answers more than it is asked", SCAN),
         ("servo fault", SERVO),
         (WATCHDOG, SERVO),

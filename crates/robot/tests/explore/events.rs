@@ -22,6 +22,7 @@ pub enum Event {
     Intruded,
     Stop(Cause),
     OperatorSilent,
+    TargetsSilent,
     Imu(ImuEvent),
     Arm,
     Controller(Cause),
@@ -111,6 +112,7 @@ impl Event {
             Self::Stop(Cause::OperatorStop),
             Self::Stop(Cause::TimeOver),
             Self::OperatorSilent,
+            Self::TargetsSilent,
             Self::Imu(ImuEvent::Silent),
             Self::Imu(ImuEvent::Nan),
             Self::Imu(ImuEvent::Tilted),
@@ -217,6 +219,7 @@ impl Tick {
                 (self.seen.cycle.answered_twice, self.seen.cycle.intruded) = (Some(0), Some(0));
             }
             Event::Stop(cause) => self.seen.stop = Some(cause),
+            Event::TargetsSilent => self.seen.targets_silent_ns = Some(1),
             Event::OperatorSilent => {
                 self.seen.heartbeat_age_ns = settings.heartbeat_ns().map(|limit_ns| limit_ns + 1);
             }

@@ -501,6 +501,7 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
             Event::LinkDown if reached(memory.down, settings.missed_replies) => Trigger::BusDown,
             Event::Intruded => Trigger::MissedReplies,
             Event::OperatorSilent => Trigger::Heartbeat,
+            Event::TargetsSilent => Trigger::Targets,
             Event::Imu(ImuEvent::Tilted) => Trigger::Tilt,
             Event::Imu(ImuEvent::Silent) if explained(step) => return None,
             Event::Imu(_) if !forgiven => Trigger::Imu,

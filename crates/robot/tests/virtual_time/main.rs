@@ -16,6 +16,7 @@ mod recover;
 mod rmd;
 mod set_by_hand;
 mod statistics;
+mod targets;
 mod walk;
 
 /// Some count what they allocate, on their own threads.
