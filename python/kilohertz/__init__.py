@@ -38,7 +38,7 @@ from .connection import Connection, Found, Servo
 from .log import Log, Record, open_log
 from .replays import replay
 from .results import Distribution, Result, ResultError, Table, open_result
-from .robot import Doing, Live, LiveParameters, Mode, Robot, Summary, parameters
+from .robot import Doing, Live, LiveParameters, Mode, Robot, Summary, Targets, parameters
 from .templates import template, templates
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ __all__ = [
     "State",
     "Summary",
     "Table",
+    "Targets",
     "Teleop",
     "__version__",
     "open_log",

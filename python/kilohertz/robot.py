@@ -13,17 +13,19 @@ import signal
 import sys
 import sysconfig
 import threading
+import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._native import Command, Module, Parameter, RobotError, State
+from ._native import Command, KilohertzError, Module, Parameter, RobotError, State
 from ._notebook import progress, table
 from .connection import Connection, _index
 from .results import Distribution, Table, distributions
@@ -415,11 +417,14 @@ class Robot:
         record: bool = True,
         report: bool = True,
         view: bool | str = False,
+        wait: float | None = None,
     ) -> Live:
         """Starts the robot with Python beside the loop, which holds every joint until the first command.
 
         After the first command each must follow within `age_limit` seconds, or the robot is brought down gently.
-        Use the result in a `with` statement; at its end the robot is brought down. `view` as in `run`.
+        With the controller `targets` in its file, targets follow by `Live.targets`, and nothing is limited but by `[targets]`.
+        With `wait` it returns when the robot is under control and every joint has a state; RobotError if that takes longer, in
+        seconds. Use the result in a `with` statement; at its end the robot is brought down. `view` as in `run`.
         """
         _signals.begin()
         try:
@@ -427,10 +432,13 @@ class Robot:
                 age_limit=age_limit, duration=duration, log=_path(log), record=record, view=_view(view)
             )
             _tell_view(run)
-            return Live(run, self.servos, report)
+            live = Live(run, self.servos, report)
         except BaseException:
             _signals.end()
             raise
+        if wait is not None:
+            live._await(wait)
+        return live
 
     def connect(self) -> Connection:
         """Opens the buses without a loop, for scans, single commands and raw frames."""
@@ -510,12 +518,21 @@ class Live:
         over: float = 0.0,
     ) -> None:
         """Hands the loop a command: one from `command()`, or one made of the given values. Positions go to their
-        targets in a straight line within `over` seconds."""
+        targets in a straight line within `over` seconds. RobotError says why a robot is down that takes none any more."""
+        self._check_up()
         command = command if command is not None else self.command()
         for name, value in (("position", position), ("velocity", velocity), ("torque", torque)):
             if value is not None:
                 setattr(command, name, value)
         self._native.send(command, over)
+
+    def targets(
+        self, name: str, *, rate_hz: float | None = None, priority: int = 5, take: bool = False
+    ) -> Targets:
+        """Sends targets to a robot with the controller `targets`, under this name. `rate_hz` says how often single targets
+        come; otherwise that is learned. A program of higher `priority` (0 to 9), or of the same with `take`, takes the robot
+        from another one."""
+        return Targets(self, name, rate_hz, priority, take)
 
     def inject(self, kind: str, servo: str | None = None, value: float = 1.0) -> None:
         """Puts a fault into the emulated devices; see `Connection.inject`."""
@@ -546,6 +563,26 @@ class Live:
                     _signals.end()
         return self._summary
 
+    def _check_up(self) -> None:
+        """Raises why the robot is down, or comes down."""
+        if self.over or self._native.phase in ("damping", "stopped", "fault"):
+            raise RobotError(f"the robot is down: {self.wait()['end']}")
+
+    def _await(self, seconds: float) -> None:
+        """Until the robot is under control and every joint has a state."""
+        until = time.monotonic() + seconds
+        try:
+            while self._native.phase != "active" or not np.isfinite(self.state().position).all():
+                self._check_up()
+                if time.monotonic() > until:
+                    raise RobotError(f"the robot is not under control after {seconds} s: it is {self._native.phase}")
+                time.sleep(0.002)
+        except BaseException:
+            if self._summary is None:
+                with suppress(RobotError):
+                    self.stop()
+            raise
+
     def __repr__(self) -> str:
         return f"<Live: {', '.join(self.servos)}, {'down' if self.over else 'running'}>"
 
@@ -563,6 +600,101 @@ class Live:
             # What is under way says more than what became of the robot.
             if error is None:
                 raise
+
+
+class Targets:
+    """Sends targets of one program: see `Live.targets`. The loop keeps the motion smooth and within the limits of its robot file.
+
+    `send` and `chunk` return None if the targets are taken, otherwise why not: `"late"`, `"held"` (another program has the
+    robot), `"duplicate"`, `"out_of_order"`, `"future"` or `"flood"`."""
+
+    def __init__(self, live: Live, name: str, rate_hz: float | None, priority: int, take: bool) -> None:
+        self._live = live
+        self._who: dict[str, Any] = {"from": name, "priority": priority, "take": take}
+        if rate_hz is not None:
+            self._who["rate_hz"] = rate_hz
+
+    def send(
+        self,
+        position: npt.ArrayLike | Mapping[str, float],
+        *,
+        velocity: npt.ArrayLike | Mapping[str, float] | None = None,
+        torque: npt.ArrayLike | Mapping[str, float] | None = None,
+        at: float | None = None,
+    ) -> str | None:
+        """A target for every joint, or for some by their names, rad. `at` is the time of `time.monotonic()` it is meant for; without it,
+        now."""
+        values = {"position": position, "velocity": velocity, "torque": torque}
+        given = {key: value for key, value in values.items() if value is not None}
+        message: dict[str, Any] = {"at": [_microseconds_of(time.monotonic() if at is None else at)]}
+        if isinstance(position, Mapping):
+            message["joints"] = list(position)
+            named = {key: dict(cast(Mapping[str, float], value)) for key, value in given.items()}
+            message |= {key: [[float(value[name]) for name in position]] for key, value in named.items()}
+        else:
+            message |= {key: [_rows(cast(npt.ArrayLike, value))] for key, value in given.items()}
+        return self._say(message)
+
+    def chunk(
+        self,
+        positions: npt.ArrayLike,
+        *,
+        start: float,
+        dt: float,
+        names: Sequence[str] | None = None,
+        velocity: npt.ArrayLike | None = None,
+        torque: npt.ArrayLike | None = None,
+    ) -> str | None:
+        """Up to 256 targets, a row each, the first for `start` of `time.monotonic()`, one every `dt` seconds. They replace what was
+        to come after the first."""
+        rows = _rows(positions)
+        message: dict[str, Any] = {
+            "at": [_microseconds_of(start + number * dt) for number in range(len(rows))],
+            "position": rows,
+        }
+        message |= {key: _rows(value) for key, value in (("velocity", velocity), ("torque", torque)) if value is not None}
+        if names is not None:
+            message["joints"] = list(names)
+        return self._say(message)
+
+    def hold(self, seconds: float) -> None:
+        """Nothing will come for so long, and that is no silence."""
+        self._say({"hold_s": seconds})
+
+    def release(self) -> None:
+        """This program is done: the robot stands, others may have it, and nothing more is expected."""
+        self._say({"release": True})
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """How the robot stands, and what became of the targets of everybody who sends any."""
+        answer = self._answer({"status": True})
+        status: dict[str, Any] = answer["status"]
+        return status
+
+    def _say(self, message: dict[str, Any]) -> str | None:
+        answer = self._answer(message)
+        why: str | None = answer.get("refused")
+        if why == "invalid":
+            raise ValueError(answer["why"])
+        if why == "not_active":
+            self._live._check_up()
+            raise KilohertzError("the robot is not under control yet: `start(wait=10)` waits until it is")
+        return why
+
+    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        # ValueError for what is no number, which JSON cannot say.
+        text = json.dumps(self._who | message, allow_nan=False)
+        answer: dict[str, Any] = json.loads(self._live._native.target(text))
+        return answer
+
+
+def _rows(values: npt.ArrayLike) -> Any:
+    return np.asarray(values, dtype=float).tolist()
+
+
+def _microseconds_of(seconds: float) -> int:
+    return round(seconds * 1e6)
 
 
 def _bring_down(native: _native.Run) -> None:

@@ -2,6 +2,7 @@
 
 use khz_loop::controller::RobotInfo;
 use khz_loop::parameters::Parameter;
+use khz_loop::run::{Observer, Tick};
 use khz_loop::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
 use khz_rt::now_ns;
 
@@ -33,7 +34,26 @@ pub struct Beside {
 /// Python's end.
 pub struct Operator {
     pub states: khz_rt::Reader<RobotState>,
-    pub orders: khz_rt::Writer<Order>,
+    /// `None`: the robot follows targets.
+    pub orders: Option<khz_rt::Writer<Order>>,
+}
+
+/// Shows Python the state of a robot whose own controller runs.
+pub struct Window(khz_rt::Writer<RobotState>);
+
+impl Window {
+    /// The two ends, for a robot whose state looks like `state`.
+    pub fn new(state: &RobotState) -> (Self, Operator) {
+        let (states_in, states) = khz_rt::newest(state);
+        (Self(states_in), Operator { states, orders: None })
+    }
+}
+
+impl Observer for Window {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        self.0.value().copy_from(tick.machine.state());
+        self.0.publish();
+    }
 }
 
 impl Beside {
@@ -53,7 +73,7 @@ impl Beside {
             seen_ns: 0,
             parameters: Vec::new(),
         };
-        (beside, Operator { states: state_out, orders: order_in })
+        (beside, Operator { states: state_out, orders: Some(order_in) })
     }
 
     fn publish(&mut self, state: &RobotState) {

@@ -1,6 +1,6 @@
 //! A robot, and a run of it.
 
-use crate::beside::{Beside, Operator};
+use crate::beside::{Beside, Operator, Window};
 use crate::connection::Connection;
 use crate::control::{self, Shared};
 use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, StartError};
@@ -11,7 +11,7 @@ use crate::state::{Command, State};
 use crate::stepper::{self, Stepper};
 use crate::times::nanoseconds;
 use khz_file::RobotConfig;
-use khz_file::config::{self, QUADRUPED};
+use khz_file::config::{self, ControllerKind, QUADRUPED};
 use khz_loop::Controller;
 use khz_loop::console::Console;
 use khz_loop::parameters::LiveParameters;
@@ -23,6 +23,8 @@ use khz_robot::viewer;
 use khz_rt::now_ns;
 use kilohertz::live::Watcher;
 use kilohertz::output::OutputError;
+use kilohertz::targets::Desk;
+use kilohertz::targets::wire::Peer;
 use kilohertz::{Overrides, ReportPage};
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -161,7 +163,7 @@ impl Robot {
         let patience_ns = nanoseconds("patience", patience)?;
         let clock = virtual_time.then_some(Clock::Virtual);
         let overrides = Overrides { no_log: !record, log, clock, seed, ..Overrides::default() };
-        let parts = Parts { shared, operator: None, patience_ns, duration, view };
+        let parts = Parts { shared, operator: None, window: None, patience_ns, duration, view };
         self.launch(py, controller, parts, overrides)
     }
 
@@ -184,9 +186,17 @@ impl Robot {
         view: Option<View>,
     ) -> PyResult<Run> {
         let state = khz_robot::assemble::state(&self.config);
-        let (beside, operator) = Beside::new(&state, nanoseconds("age_limit", age_limit)?);
-        let parts = Parts { shared: None, operator: Some(operator), patience_ns: i64::MAX, duration, view };
+        let age_limit_ns = nanoseconds("age_limit", age_limit)?;
+        let mut parts =
+            Parts { shared: None, operator: None, window: None, patience_ns: i64::MAX, duration, view };
         let overrides = Overrides { no_log: !record, log, ..Overrides::default() };
+        if self.config.controller.kind() == ControllerKind::Targets {
+            let (window, operator) = Window::new(&state);
+            (parts.window, parts.operator) = (Some(window), Some(operator));
+            return self.launch(py, None, parts, overrides);
+        }
+        let (beside, operator) = Beside::new(&state, age_limit_ns);
+        parts.operator = Some(operator);
         self.launch(py, Some(Box::new(beside)), parts, overrides)
     }
 }
@@ -195,6 +205,7 @@ impl Robot {
 struct Parts {
     shared: Option<Arc<Shared>>,
     operator: Option<Operator>,
+    window: Option<Window>,
     patience_ns: i64,
     duration: Option<f64>,
     view: Option<View>,
@@ -241,6 +252,7 @@ impl Robot {
         let options = robot.options();
         (options.controller, options.links) = (controller, Some(links));
         options.duration_ns = parts.duration.map(|duration| nanoseconds("duration", duration)).transpose()?;
+        robot = parts.window.into_iter().fold(robot, kilohertz::Robot::observer);
         if let Some(wanted) = parts.view {
             robot = robot.view(view(wanted)?);
         }
@@ -254,6 +266,7 @@ impl Robot {
             view: run.view().map(str::to_owned),
             parameters: run.parameters(),
             console: run.console(),
+            targets: run.targets_desk().map(|desk| Mutex::new((desk, Peer::new(true)))),
             stop: run.stop_flag(),
             run: Mutex::new(Some(Box::new(run))),
             faults: Mutex::new(faults),
@@ -322,6 +335,8 @@ pub struct Run {
     patience_ns: i64,
     parameters: LiveParameters,
     console: Arc<Console>,
+    /// Where targets arrive, and who sends them from here.
+    targets: Option<Mutex<(Desk, Peer)>>,
     stop: Arc<AtomicBool>,
     process: u32,
 }
@@ -439,11 +454,32 @@ impl Run {
         let over_ns = nanoseconds("over", over)?;
         let operator = self.operator()?;
         let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
-        let order = operator.orders.value();
+        let text = "this robot follows targets: send them by `live.targets(name)`";
+        let orders = operator.orders.as_mut().ok_or_else(|| KilohertzError::new_err(text))?;
+        let order = orders.value();
         command.read(py, &mut order.commands)?;
         (order.at_ns, order.over_ns) = (now_ns(), over_ns);
-        operator.orders.publish();
+        orders.publish();
         Ok(())
+    }
+
+    /// A message of `[targets] from` and its answer, both JSON.
+    fn target(&self, py: Python<'_>, message: &str) -> PyResult<String> {
+        self.own_process()?;
+        let text = "this robot does not follow targets: write `name = \"targets\"` below `[controller]`";
+        let targets = self.targets.as_ref().ok_or_else(|| KilohertzError::new_err(text))?;
+        // Others who send may keep it waiting.
+        Ok(py.detach(|| {
+            let mut targets = targets.lock().unwrap_or_else(PoisonError::into_inner);
+            let (desk, peer) = &mut *targets;
+            peer.answer(desk, message.as_bytes(), now_ns()).to_string()
+        }))
+    }
+
+    /// The phase after the last tick.
+    #[getter]
+    fn phase(&self) -> &'static str {
+        self.console.seen().1.name()
     }
 }
 
