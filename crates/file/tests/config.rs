@@ -128,6 +128,9 @@ fn more_links_than_a_cycle_has_bits_for_are_refused() {
 fn a_file_that_is_not_there_says_so() {
     let error = RobotConfig::load("no/such/robot.toml").unwrap_err().to_string();
     assert!(error.contains("cannot read `no/such/robot.toml`"), "{error}");
+    // Of a serial port nothing may come for ever.
+    let device = khz_file::config::read_text(std::path::Path::new("/dev/null")).unwrap_err().to_string();
+    assert!(device.contains("it is a device, not a robot file"), "{device}");
 }
 
 #[test]

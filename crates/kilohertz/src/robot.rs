@@ -2,7 +2,7 @@
 
 use crate::output::{self, OutputError};
 use crate::{live, signals};
-use khz_file::config::{ConfigError, QUADRUPED, RobotConfig};
+use khz_file::config::{ConfigError, QUADRUPED, RobotConfig, read_file};
 use khz_loop::console::Console;
 use khz_loop::controller::{ControlError, Controller};
 use khz_loop::parameters::{LiveParameters, Parameter, ParameterError};
@@ -123,8 +123,7 @@ impl Robot {
     /// The file cannot be read, or something in it is wrong: every problem with its line and what to write instead.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let text =
-            std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        let text = read_file(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         let config = RobotConfig::of_file(&text, &path.display().to_string())?;
         Ok(Self::read(config, text))
     }

@@ -104,6 +104,11 @@ pub trait ByHand {
         0.0
     }
 
+    /// What is set by hand stays without power, and a run sets no watchdog at its start but expects the one that was set.
+    fn keeps_what_is_set(&self) -> bool {
+        false
+    }
+
     /// Gives a servo another id. The last request goes to the new one.
     ///
     /// # Errors

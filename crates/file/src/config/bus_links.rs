@@ -15,9 +15,10 @@ pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
         let needs_fd = robot.servos.iter().find(|servo| servo.bus == i && servo.speaks_fd());
         if let (Some(why), Some(servo)) = (bus.link.bus().classic_only(), needs_fd) {
             let title = format!("`{}` speaks CAN-FD, and this bus does not", servo.name);
-            let problem = Problem::error(place, title)
-                .at(span, why)
-                .help("write `data_bit_rate = 5000000` if adapter and servos speak CAN-FD");
+            let problem = Problem::error(place, title).at(span, why).help(match bus.link.is_emulated() {
+                true => "write `wire = \"can_fd\"`, or let the servo speak classic CAN",
+                false => "write `data_bit_rate = 5000000` if adapter and servos speak CAN-FD",
+            });
             reader.problems.push(problem);
         }
     }

@@ -72,6 +72,8 @@ pub use whole::*;
 
 pub(crate) use checks::identifier;
 use khz_settings::{KeyPlace, Reader};
+use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -269,11 +271,18 @@ impl RobotConfig {
 /// The file cannot be read, or is no text.
 pub fn read_text(path: &Path) -> Result<String, ConfigError> {
     let name = path.display().to_string();
-    match std::fs::read(path).map(String::from_utf8) {
-        Ok(Ok(text)) => Ok(text),
-        Ok(Err(_)) => Err(unreadable(&name, "it is not text in UTF-8")),
-        Err(error) => Err(unreadable(&name, &error.to_string())),
+    read_file(path).map_err(|error| unreadable(&name, &error.to_string()))
+}
+
+/// As [`read_text`], for those with an error of their own.
+///
+/// # Errors
+/// The file cannot be read, is no text, or is a device: a serial port would be waited for without end.
+pub fn read_file(path: &Path) -> io::Result<String> {
+    if std::fs::metadata(path)?.file_type().is_char_device() {
+        return Err(io::Error::other("it is a device, not a robot file"));
     }
+    String::from_utf8(std::fs::read(path)?).map_err(|_| io::Error::other("it is not text in UTF-8"))
 }
 
 fn unreadable(name: &str, why: &str) -> ConfigError {

@@ -173,6 +173,10 @@ impl ByHand for Settings {
         Ok(vec![self.is_off(id), said])
     }
 
+    fn keeps_what_is_set(&self) -> bool {
+        true
+    }
+
     fn store(&self, _: u8) -> Result<Vec<Ask>, String> {
         Err("an RMD keeps what is set by itself: leave `--store` out".to_owned())
     }

@@ -42,8 +42,8 @@ pub struct IdArgs {
 
 /// Set how long a servo waits for a frame before it acts by itself.
 ///
-/// `khz run` sets the watchdogs of its servos at every start (`watchdog_s`); this is for other programs. The servo's output must be
-/// off. What it will do is shown first and done after a yes; success is what the servo says afterwards.
+/// `khz run` sets the watchdogs of most servos at every start (`watchdog_s`), and then this is for other programs; RMD motors need it
+/// once, and keep it. The servo's output must be off. What it will do is shown first and done after a yes; success is what the servo says afterwards.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus set-watchdog robot.toml knee 100ms
@@ -98,7 +98,7 @@ struct Target {
     #[arg(long)]
     bus: Option<NonZeroUsize>,
     /// The family of the servos, on links that no robot file describes
-    #[arg(long, value_name = "moteus|damiao|robstride")]
+    #[arg(long, value_name = "moteus|damiao|robstride|rmd")]
     family: Option<FamilyName>,
     /// Make the servo keep its settings when it loses its power
     #[arg(long)]
@@ -209,17 +209,21 @@ fn announcement(desk: &Desk, servo: &Seat, setting: Setting, store: bool, before
             } else {
                 "it never acts by itself: without a program or a cable it follows its last command for ever.\n".to_owned()
             };
-            text += "  `khz run` sets its own (`watchdog_s`) at every start.\n";
+            text += if family.keeps_what_is_set() {
+                "  `khz run` cannot change it: the robot file's `watchdog_s` has to be the same.\n"
+            } else {
+                "  `khz run` sets its own (`watchdog_s`) at every start.\n"
+            };
         }
         Setting::Register(number, value) => {
             let now = before.registers.get(&number).map_or("unknown".to_owned(), f64::to_string);
             text += &format!("its {} becomes {value}; now it is {now}.\n", family.called(number));
         }
     }
-    text += if store {
-        "  With --store it keeps this and all its other settings without power.\n"
-    } else {
-        "  Without --store it may forget this when it loses power.\n"
+    text += match store {
+        true => "  With --store it keeps this and all its other settings without power.\n",
+        false if family.keeps_what_is_set() => "  It keeps this without power.\n",
+        false => "  Without --store it may forget this when it loses power.\n",
     };
     text
 }

@@ -78,8 +78,11 @@ fn check_link(robot: &RobotConfig, i: usize, servo: &ServoConfig, mit: &Mit, rea
         && let Some(span) = written(i, "limits.torque", reader)
     {
         let problem = Problem::error(place("limits.torque"), "this limit could not be enforced")
-            .at(span, format!("no greatest torque travels to a {family} servo"))
-            .help(format!("remove it; {}", mit.torque_limit));
+            .at(span, format!("the commands of {family} servos carry no greatest torque"))
+            .help(format!(
+                "move it to the servos of other families, if it is for them; {}",
+                mit.torque_limit
+            ));
         reader.problems.push(problem);
     }
 }
