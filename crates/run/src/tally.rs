@@ -435,11 +435,15 @@ impl Tally {
     }
 
     /// The one of so many servos that missed most replies without excuse, under control or outside, by its place, and how many. None
-    /// if that is chance, as [`stands_out`] has it.
+    /// if that is chance, as [`stands_out`] has it, of all servos or of the two that missed most.
     pub fn worst_servo(&self, controlled: bool, servos: usize) -> Option<(usize, u64)> {
         let missed_by = self.missed_of(controlled);
         let (servo, most) = missed_by.iter().copied().enumerate().max_by_key(|(_, missed)| *missed)?;
-        stands_out(most, missed_by.iter().sum(), 1.0 / servos.max(1) as f64).then_some((servo, most))
+        let others = missed_by.iter().enumerate().filter(|(other, _)| *other != servo);
+        let second = others.map(|(_, missed)| *missed).max().unwrap_or(0);
+        let is_worst = stands_out(most, most + second, 0.5)
+            && stands_out(most, missed_by.iter().sum(), 1.0 / servos.max(1) as f64);
+        is_worst.then_some((servo, most))
     }
 
     /// The worst late ticks, by number; [`LateTick::part`] is an index of [`PARTS`]. Allocates.
@@ -632,6 +636,13 @@ mod tests {
         let [outside, controlled] = &tally.missed_by;
         assert_eq!((tally.worst_servo(true, 2), controlled.as_slice()), (Some((1, 75)), &[24, 75][..]));
         assert_eq!((tally.worst_servo(false, 2), outside.as_slice()), (Some((0, 401)), &[401][..]));
+        // Two of twelve that share what was missed: neither is the one.
+        let mut tied = Tally::new(100_000);
+        (0..200).for_each(|number| {
+            tied.count(&Tick { missed: 1, controlled: false, ..usual(number) }, PACE);
+            tied.missed_by(number as usize % 2);
+        });
+        assert_eq!((tied.worst_servo(false, 12), tied.missed_of(false)), (None, &[100, 100][..]));
     }
 
     /// One per cent of all frames lost: the verdict named a servo, by nine replies of 16.

@@ -102,6 +102,8 @@ pub struct Facts {
     pub too_short: bool,
     /// The beginning of the run is not known: it may have been under control then.
     pub begins_late: bool,
+    /// Ticks within the run are not known: what follows them is not counted as controlled.
+    pub has_gaps: bool,
     /// What was warned of, as sentences.
     pub warnings: Vec<String>,
     /// What of the run is not known, as sentences: whatever else is said is said without it.
@@ -117,7 +119,12 @@ impl Facts {
         let Counts { controlled, outside } = counts;
         let (all, lost) = (counts.all(), controlled.lost_periods(pace));
         Self {
-            target_hz: if pace.period_ns > 0 { 1e9 / pace.period_ns as f64 } else { rate_hz },
+            // A period is whole nanoseconds: of 300 Hz that is 300.000030000003.
+            target_hz: if pace.period_ns > 0 {
+                (1e12 / pace.period_ns as f64).round() / 1e3
+            } else {
+                rate_hz
+            },
             rate_hz,
             sensor_paced: pace.by_sensor,
             periods: controlled.ticks + lost,

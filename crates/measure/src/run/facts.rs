@@ -222,7 +222,12 @@ pub(super) fn warned(events: &[EventSummary], late: &[LateGroup], period_ns: i64
     let event = all.find(|event| event.cause.starts_with(RECOVERED)).unwrap_or(first);
     let stall = stall_of(late, period_ns, event.tick).filter(|_| event.cause.starts_with(HELD_UP));
     let told = stall.map_or_else(|| event.tell(), |ns| format!("{HELD_UP} {}", duration(ns as f64)));
-    Some(format!("Warned of: {told}."))
+    let more = match events.iter().filter(|event| event.trouble && !event.is_change()).count() {
+        0 | 1 => String::new(),
+        2 => " (and 1 more warning)".to_owned(),
+        all => format!(" (and {} more warnings)", all - 1),
+    };
+    Some(format!("Warned of: {told}{more}."))
 }
 
 /// How long a stall was that was warned of in this tick, if it is one of those named beside their causes.

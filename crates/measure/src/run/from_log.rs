@@ -11,7 +11,7 @@ use khz_file::RobotConfig;
 use khz_file::config::{QUADRUPED, RobotFile};
 use khz_loop::supervisor::Phase;
 use khz_loop::timing::Clock;
-use khz_page::{Distribution, Figure, Measured, Verdict, counted, grouped};
+use khz_page::{Distribution, Figure, Measured, Verdict, counted};
 use khz_rt::{Histogram, Passport};
 use khz_run::figures::Time;
 use khz_run::record;
@@ -452,13 +452,14 @@ impl Replay {
         }
         let unrecorded = self.tally.counter.unrecorded;
         if unrecorded > 0 {
-            self.missing.push(format!("{} ticks are not in the log.", grouped(unrecorded)));
+            let are = if unrecorded == 1 { "is" } else { "are" };
+            self.missing.push(format!("{} {are} not in the log.", counted(unrecorded, "tick")));
         }
         match (&self.config, self.text.is_empty()) {
             (Some(_), _) => {}
-            (None, true) => self
-                .missing
-                .push("The robot file is not in the log: its limits and buses are unknown.".into()),
+            (None, true) => self.missing.push(
+                "The robot file is not in the log: its rate, clock, limits and buses are unknown.".into(),
+            ),
             (None, false) => {
                 self.missing.push("This version does not understand the robot file in the log.".into())
             }
@@ -523,6 +524,7 @@ impl Replay {
             warnings: warned.into_iter().collect(),
             unknown: self.missing.clone(),
             begins_late,
+            has_gaps: self.tally.counter.unrecorded > 0,
             ..facts(&known, &Unlogged { duplicates, untold, downs, ..Unlogged::default() })
         }
     }

@@ -136,7 +136,8 @@ pub(super) fn remedy(end: &str) -> Option<&'static str> {
 
 /// The servos that never replied, each with its bus.
 fn silent(servos: &[ServoSummary]) -> Vec<(&str, &str)> {
-    let silent = servos.iter().filter(|servo| servo.sent > 0 && servo.replied == 0 && servo.late == 0);
+    let silent =
+        servos.iter().filter(|servo| servo.sent + servo.missed > 0 && servo.replied == 0 && servo.late == 0);
     silent.map(|servo| (&*servo.name, &*servo.bus)).collect()
 }
 

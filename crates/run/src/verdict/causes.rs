@@ -94,7 +94,7 @@ pub(super) fn late_outside(facts: &Facts) -> u64 {
 pub(super) fn is_broken_by_late_replies(facts: &Facts) -> bool {
     let needs_twice = facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > 2 * left_ns);
     match facts.broken.as_ref().and_then(|broken| broken.remedy) {
-        Some(SCAN) => are_late_not_lost(facts) || needs_twice,
+        Some(SCAN) => (are_late_not_lost(facts) || needs_twice) && facts.duplicates <= facts.late_replies,
         Some(BUDGET) => true,
         _ => false,
     }

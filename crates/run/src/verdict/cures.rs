@@ -55,8 +55,9 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
         None if is_late => Some(DOCTOR.into()),
         None => {
             let quality = || quality_remedy(facts).map(str::to_owned);
-            let others = || outside_remedy(facts).or_else(|| set_up(facts).map(|_| DOCTOR.to_owned()));
-            bus_remedy(facts).or_else(quality).or_else(others)
+            let others = || quality().or_else(|| set_up(facts).map(|_| DOCTOR.to_owned()));
+            // In the order in which they are said.
+            bus_remedy(facts).or_else(|| outside_remedy(facts)).or_else(others)
         }
     }
 }

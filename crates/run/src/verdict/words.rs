@@ -52,7 +52,11 @@ pub(super) fn outside(facts: &Facts) -> Option<String> {
         (late, format!("{} late", were(late, "reply", "replies"))),
     ];
     let told: Vec<String> = occurred(found).collect();
-    (!told.is_empty()).then(|| format!("{} during start-up or while coming down.", told.join(", ")))
+    let when = match facts.begins_late || facts.has_gaps {
+        true => "during start-up, while coming down, or just after ticks that are not in the log",
+        false => "during start-up or while coming down",
+    };
+    (!told.is_empty()).then(|| format!("{} {when}.", told.join(", ")))
 }
 
 pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
@@ -212,7 +216,10 @@ pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
     // Those of start-up and of coming down are reported with them.
     let late_replies = beyond(facts, late_under_control(facts), missed(facts).late);
     let late = were(late_replies, "reply", "replies");
-    let duplicates = were(facts.duplicates, "reply", "replies");
+    let duplicates = match facts.duplicates {
+        1 => "1 reply was a duplicate".to_owned(),
+        replies => format!("{} replies were duplicates", grouped(replies)),
+    };
     let unexpected = were(facts.unexpected_frames, "frame", "frames");
     let imu = were(facts.imu_missed, "IMU reading", "IMU readings");
     let unpaced = were(facts.without_frame, "tick", "ticks");
@@ -222,7 +229,7 @@ pub(super) fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
     let wire = wire.into_iter().map(|fault| capitalized(&fault) + ".");
     let others = occurred([
         (late_replies, format!("{late} late: to the query of an earlier tick.")),
-        (facts.duplicates, format!("{duplicates} duplicates: two servos may have the same id.")),
+        (facts.duplicates, format!("{duplicates}: two servos may have the same id.")),
         (
             facts.late_or_duplicates,
             format!(
