@@ -58,7 +58,6 @@ pub struct Setup {
 pub struct Motor {
     setup: Setup,
     node: u8,
-    /// Of its encoder; lost without power.
     is_on: bool,
     errors: u32,
     disarmed_by: u32,
@@ -97,7 +96,7 @@ impl Family for Setup {
 impl Lies for Setup {
     /// What it does it says by itself, behind the back of a liar.
     fn suits(&self, injection: Injection) -> bool {
-        mit::suits(injection) && !matches!(injection, Injection::Lie(Some(Lie::Mode(_) | Lie::StaysOn)))
+        mit::suits(injection) && !matches!(injection, Injection::Lie(Some(Lie::Mode(_))))
     }
 
     fn other_modes(&self) -> &'static [u8] {
@@ -167,7 +166,7 @@ impl Motor {
         let JointState { position, velocity } = common.measured;
         let whole = ((position * self.turns() + self.zero) * COUNTS).floor() + 0.5;
         match (self.has_estimate, self.setup.line) {
-            _ if common.injected.lying => [f32::INFINITY; 2],
+            _ if common.injected.lying => [f32::MAX; 2],
             (true, _) => [(whole / COUNTS) as f32, (velocity * self.turns()) as f32],
             (false, Line::V05) => [0.0; 2],
             (false, Line::V06) => [f32::NAN; 2],

@@ -180,6 +180,7 @@ impl Exchange {
         };
         Self {
             name: format!("servo {id}"),
+            besides: self.besides.clone(),
             command: addressed(&self.command, to),
             reply: addressed(&self.reply, to.answered_by(id)),
             ..*self

@@ -83,7 +83,7 @@ impl TickPlan {
                 let Some(exchange) = line.exchanges.get(round) else { continue };
                 // Half-duplex queries after the first are handed over in the host's gap.
                 if round == 0 || !line.is_half_duplex() {
-                    let ns = self.hand_over_ns(line, exchange);
+                    let ns = self.hand_over_ns(line, exchange) * (1 + exchange.besides.len() as i64);
                     now =
                         timeline.add(HOST, SpanKind::Host, &format!("hand over {}", exchange.name), now, ns);
                 }
@@ -206,36 +206,46 @@ impl TickPlan {
             .exchanges
             .iter()
             .zip(handed)
-            .map(|(exchange, &ready)| {
+            .flat_map(|(exchange, &ready)| {
                 let ready = timeline.add(wire, SpanKind::Transit, "adapter", ready, line.adapter_ns);
-                (ready, exchange)
+                let frames = exchange.besides.iter().chain(std::iter::once(&exchange.command));
+                frames.enumerate().map(move |(number, frame)| Sent {
+                    ready,
+                    exchange,
+                    frame,
+                    is_answered: number == exchange.besides.len(),
+                })
             })
             .collect();
         let mut replies: Vec<(Moment, &Exchange)> = Vec::new();
         let (mut free, mut arrived) = (Moment::default(), Vec::new());
         while !(queue.is_empty() && replies.is_empty()) {
-            let waiting = queue.front().into_iter().chain(&replies).map(|(ready, _)| *ready);
+            let waiting = queue.front().map(|sent| sent.ready).into_iter();
+            let waiting = waiting.chain(replies.iter().map(|(ready, _)| *ready));
             let Some(first) = waiting.min_by_key(|ready| ready.ns) else { break };
             let command = queue.front().copied();
-            let (ready, exchange, kind, frame) = match winner(command, &replies, first.ns.max(free.ns)) {
-                Some(index) => {
-                    let (ready, exchange) = replies.remove(index);
-                    (ready, exchange, SpanKind::Reply, &exchange.reply)
-                }
-                None => {
-                    let Some((ready, exchange)) = queue.pop_front() else { break };
-                    (ready, exchange, SpanKind::Command, &exchange.command)
-                }
-            };
+            let (ready, exchange, kind, frame, is_answered) =
+                match winner(command, &replies, first.ns.max(free.ns)) {
+                    Some(index) => {
+                        let (ready, exchange) = replies.remove(index);
+                        (ready, exchange, SpanKind::Reply, &exchange.reply, false)
+                    }
+                    None => {
+                        let Some(Sent { ready, exchange, frame, is_answered }) = queue.pop_front() else {
+                            break;
+                        };
+                        (ready, exchange, SpanKind::Command, frame, is_answered)
+                    }
+                };
             let cost = medium.cost(frame);
             let end = timeline.add(wire, kind, &detail(exchange, cost), ready.max(free), cost.frame_ns);
             free = Moment { ns: end.ns + cost.occupied_ns - cost.frame_ns, span: end.span };
-            if kind == SpanKind::Command {
+            if is_answered {
                 let row = format!("{wire} devices");
                 let ns = self.turnaround_ns(line, exchange);
                 let ready = timeline.add(&row, SpanKind::Turnaround, &exchange.name, end, ns);
                 replies.push((ready, exchange));
-            } else {
+            } else if kind == SpanKind::Reply {
                 let end = timeline.add(wire, SpanKind::Transit, "adapter", end, line.adapter_ns);
                 arrived.push((end, exchange));
             }
@@ -337,14 +347,19 @@ impl TickPlan {
     }
 }
 
+/// A frame of the host that waits for the wire.
+#[derive(Clone, Copy)]
+struct Sent<'a> {
+    ready: Moment,
+    exchange: &'a Exchange,
+    frame: &'a Frame,
+    is_answered: bool,
+}
+
 /// Who wins a wire that is free at this time: one of the replies, or the command.
-fn winner(
-    command: Option<(Moment, &Exchange)>,
-    replies: &[(Moment, &Exchange)],
-    at_ns: i64,
-) -> Option<usize> {
-    let command = command.filter(|(ready, _)| ready.ns <= at_ns);
-    let command_rank = command.map(|(_, exchange)| arbitration_rank(&exchange.command));
+fn winner(command: Option<Sent<'_>>, replies: &[(Moment, &Exchange)], at_ns: i64) -> Option<usize> {
+    let command = command.filter(|sent| sent.ready.ns <= at_ns);
+    let command_rank = command.map(|sent| arbitration_rank(sent.frame));
     let ready = replies.iter().enumerate().filter(|(_, (ready, _))| ready.ns <= at_ns);
     let ranks = ready.map(|(index, (_, exchange))| (arbitration_rank(&exchange.reply), index));
     let (rank, index) = ranks.min()?;

@@ -73,6 +73,8 @@ pub struct Line {
 pub struct Exchange {
     /// The servo.
     pub name: String,
+    /// What goes before it and is not answered.
+    pub besides: Vec<Frame>,
     /// Command and query.
     pub command: Frame,
     /// Its reply.
@@ -163,13 +165,15 @@ impl TickPlan {
             let exchanges = robot.servos_on(index).enumerate().map(|(number, (_, servo))| {
                 let family = servo.family();
                 let settings = family.settings();
-                let [command, reply] = settings.exchange(servo.id, occasion(number, servos));
+                let occasion = occasion(number, servos);
+                let [command, reply] = settings.exchange(servo.id, occasion);
                 let (command, reply) = match inputs.payload {
                     Some((sent, back)) => (resized(&command, sent), resized(&reply, back)),
                     None => (command, reply),
                 };
                 Exchange {
                     name: servo.name.clone(),
+                    besides: settings.besides(servo.id, occasion),
                     command,
                     reply,
                     delay_ns: settings.reply_delay_ns(),

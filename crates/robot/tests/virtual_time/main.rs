@@ -11,6 +11,7 @@ mod limits;
 mod links;
 mod machine;
 mod mit;
+mod odrive;
 mod pi3hat;
 mod recover;
 mod rmd;

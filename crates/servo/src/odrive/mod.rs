@@ -274,7 +274,7 @@ pub struct Driver {
     stale: u8,
     commands: u32,
     asked: u32,
-    sent_ns: i64,
+    sent_ns: Option<i64>,
     /// When the newest heartbeat was heard, as far as that is known.
     beat_ns: Option<i64>,
     /// It had no estimate when it was asked last.
@@ -303,7 +303,7 @@ impl Driver {
             stale: 0,
             commands: u32::from(plan.id),
             asked: 0,
-            sent_ns: 0,
+            sent_ns: None,
             beat_ns: None,
             is_lost: false,
         }
@@ -383,6 +383,7 @@ impl Driver {
             // Nobody knows what it does.
             return self.switch_off();
         }
+        (self.stale, self.output) = (STALE_BEATS, Output::Starting);
         let is_damping = self.gains == self.damping().map(Some);
         if let Some(which) = self.set_up.iter().position(|sent| !sent) {
             return self.set_up(which);
@@ -393,8 +394,7 @@ impl Driver {
         let point = self.settings.set_point(self.position, 0.0, 0.0);
         self.tell(command::INPUT_POS, point.to_bytes());
         self.tell(command::AXIS_STATE, words([state::CLOSED_LOOP.into(), 0]));
-        (self.is_driven, self.was_driven, self.stale) = (true, true, STALE_BEATS);
-        self.output = Output::Starting;
+        (self.is_driven, self.was_driven) = (true, true);
     }
 
     fn switch_off(&mut self) {
@@ -418,7 +418,7 @@ impl Driver {
             return Heard::Done { output: self.output, fault, newest: true };
         };
         (self.is_lost, self.position) = (false, position);
-        if self.is_driven && self.beat_ns.is_none_or(|beat_ns| self.sent_ns - beat_ns > GAP_NS) {
+        if self.is_driven && self.is_mute() {
             return Heard::Fault(MUTE);
         }
         let drive = &self.settings.drive;
@@ -435,7 +435,8 @@ impl Driver {
 
     fn heartbeat(&mut self, beat: Heartbeat) -> Heard {
         let has_error = beat.has_error(self.settings.line());
-        let before_ns = self.beat_ns.replace(self.sent_ns);
+        let is_late = self.is_mute();
+        self.beat_ns = self.sent_ns;
         self.beat = beat;
         let is_stale = self.stale > 0 && beat.state != state::CLOSED_LOOP && !has_error;
         self.stale = if is_stale { self.stale - 1 } else { 0 };
@@ -446,7 +447,7 @@ impl Driver {
             state::CLOSED_LOOP if !has_error => Output::On,
             _ => Output::Astray,
         };
-        if before_ns.is_some_and(|before_ns| self.sent_ns - before_ns > GAP_NS) {
+        if is_late {
             self.forget();
             return Heard::Fault(SILENT);
         }
@@ -455,6 +456,11 @@ impl Driver {
             fault if has_error && self.is_driven => Heard::Fault(fault),
             _ => Heard::Aside,
         }
+    }
+
+    /// The last heartbeat was too long ago.
+    fn is_mute(&self) -> bool {
+        self.beat_ns.zip(self.sent_ns).is_some_and(|(beat_ns, sent_ns)| sent_ns - beat_ns > GAP_NS)
     }
 
     /// Nobody knows what it is set to.
@@ -545,7 +551,7 @@ impl mit::Protocol for Driver {
     }
 
     fn sent(&mut self, now_ns: i64) {
-        self.sent_ns = now_ns;
+        self.sent_ns = Some(now_ns);
     }
 
     fn made_ready(&mut self, _: u32) {
