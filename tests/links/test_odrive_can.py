@@ -1,0 +1,123 @@
+"""odrive-can, unmodified, drives emulated ODrives over python-can and an emulated slcan adapter: remote frames and all."""
+
+import asyncio
+import pathlib
+import time
+from collections.abc import Awaitable, Callable, Iterator
+
+import can
+import pytest
+from emulated import served
+from odrive_can import ODriveCAN
+
+# It shuts its bus down once more when it is forgotten, after the terminal is gone.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+LEGS = """
+[bus.main]
+link = "slcan"
+path = "/dev/null"
+nominal_bit_rate = 1_000_000
+
+[servo_defaults]
+bus = "main"
+family = "odrive"
+watchdog_s = 20
+odrive = { firmware = "0.6", torque_constant = 0.1, current_limit = 20, unwatched = true }
+limits = { position = [-3, 3], velocity = 50 }
+joint = { inertia = 0.002, viscous = 0.01 }
+
+[[servo]]
+name = "hip"
+id = 1
+joint = { start = 0.5 }
+
+[[servo]]
+name = "knee"
+id = 2
+"""
+
+
+@pytest.fixture
+def terminal(khz: str, tmp_path: pathlib.Path) -> Iterator[str]:
+    # The DBC file of the program.
+    with served(khz, tmp_path, LEGS) as path:
+        yield path
+
+
+def with_drive(path: str, do: Callable[[ODriveCAN], Awaitable[None]], axis: int = 1) -> None:
+    """Does something with a drive that has been heard."""
+
+    async def whole() -> None:
+        bus = can.Bus(interface="slcan", channel=path, bitrate=1_000_000, sleep_after_open=0.05)
+        drive = ODriveCAN(axis_id=axis, can_bus=bus)
+        await asyncio.wait_for(drive.start(), 60)
+        try:
+            await do(drive)
+        finally:
+            drive.stop()
+
+    asyncio.run(whole())
+
+
+async def patiently(ask: Callable[[], Awaitable[dict[str, float]]]) -> dict[str, float]:
+    """It waits for 0.5 s, which a busy machine may need."""
+    for _ in range(20):
+        try:
+            return await ask()
+        except TimeoutError:
+            continue
+    return await ask()
+
+
+async def until(said: Callable[[], Awaitable[bool]], what: str) -> None:
+    end = time.monotonic() + 60
+    while not await said():
+        assert time.monotonic() < end, what
+        await asyncio.sleep(0.01)
+
+
+def test_it_is_heard_and_answers_what_it_is_asked(terminal: str) -> None:
+    async def do(drive: ODriveCAN) -> None:
+        drive.check_alive()
+        drive.check_errors()
+        assert drive.axis_state == "IDLE"
+        estimates = await patiently(drive.get_encoder_estimates)
+        assert abs(estimates["Pos_Estimate"] - 0.5 / 6.283185) < 0.001 and abs(estimates["Vel_Estimate"]) < 0.001
+        supply = await patiently(drive.get_bus_voltage_current)
+        assert abs(supply["Bus_Voltage"] - 24) < 0.1
+        currents = await patiently(drive.get_iq)
+        assert currents["Iq_Measured"] == 0
+
+    with_drive(terminal, do)
+
+
+def test_it_moves_a_motor_and_lets_it_go(terminal: str) -> None:
+    async def do(drive: ODriveCAN) -> None:
+        drive.clear_errors()
+        drive.set_limits(10.0, 20.0)
+        drive.set_pos_gain(10.0)
+        drive.set_vel_gains(0.3, 0.0)
+        drive.set_controller_mode("POSITION_CONTROL", "PASSTHROUGH")
+        drive.set_input_pos(0.0)
+        await drive.set_axis_state("CLOSED_LOOP_CONTROL")
+
+        async def is_there() -> bool:
+            drive.set_input_pos(0.3)
+            told = await patiently(drive.get_encoder_estimates)
+            return abs(told["Pos_Estimate"] - 0.3) < 0.01 and abs(told["Vel_Estimate"]) < 0.05
+
+        await until(is_there, "it is not where it was told to go")
+        await drive.set_axis_state("IDLE")
+        assert drive.axis_state == "IDLE"
+
+    with_drive(terminal, do)
+
+
+def test_it_moves_none_beside_it(terminal: str) -> None:
+    async def do(drive: ODriveCAN) -> None:
+        told = await patiently(drive.get_encoder_estimates)
+        assert abs(told["Pos_Estimate"]) < 0.001
+        assert drive.axis_state == "IDLE"
+
+    with_drive(terminal, do, axis=2)
