@@ -42,6 +42,11 @@ const CUBEMARS: Stand = Stand {
     ..DAMIAO
 };
 
+const ODRIVE: Stand = Stand {
+    servo: "family = \"odrive\"\nodrive = { firmware = \"0.6\", torque_constant = 0.1, kp = 30, kd = 1 }\n",
+    ..DAMIAO
+};
+
 const RMD: Stand = Stand {
     servo: "family = \"rmd\"\nrmd = { model = \"X8\", protocol = \"V4.4\", kp = 30, kd = 1 }\n",
     ..DAMIAO
@@ -111,7 +116,7 @@ impl Stand {
 
 #[test]
 fn an_honest_servo_of_every_family_is_driven() {
-    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS, RMD] {
+    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS, RMD, ODRIVE] {
         stand.bears("slow=100");
     }
 }
@@ -121,7 +126,7 @@ fn a_servo_that_answers_twice_is_found() {
     for stand in [FDCANUSB, UDP] {
         stand.finds("twice", "two replies to one query");
     }
-    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS, RMD] {
+    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS, RMD, ODRIVE] {
         stand.finds("twice", "answers more than it is asked");
     }
 }
@@ -131,7 +136,7 @@ fn a_servo_whose_values_are_no_numbers_is_found() {
     for stand in [FDCANUSB, UDP] {
         stand.finds("lying", "not a number");
     }
-    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS, RMD] {
+    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS, RMD, ODRIVE] {
         stand.finds("lying", "beyond what its replies carry");
     }
 }
@@ -150,7 +155,7 @@ fn a_servo_in_another_mode_than_commanded_is_found() {
 
 #[test]
 fn a_servo_that_stays_on_ends_in_no_success() {
-    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, RMD] {
+    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, RMD, ODRIVE] {
         // Seen on, or not heard: a machine that is busy may miss the replies.
         stand.finds("stays_on", "cut its power");
     }
@@ -158,7 +163,7 @@ fn a_servo_that_stays_on_ends_in_no_success() {
 
 #[test]
 fn a_position_that_jumps_is_found() {
-    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS, RMD] {
+    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS, RMD, ODRIVE] {
         stand.finds("jump=0.6", "jumped");
     }
 }

@@ -140,6 +140,7 @@ const WITHIN_TURN: f64 = 3.0;
 const OPENARM: &str = include_str!("../robots/openarm_like.toml");
 const ROBSTRIDE: &str = include_str!("../robots/quadruped_robstride.toml");
 const RMD: &str = include_str!("../robots/arm_rmd.toml");
+const ODRIVE: &str = include_str!("../robots/legs_odrive.toml");
 const MIXED: &str = include_str!("../robots/mixed.toml");
 
 /// Two CubeMars servos on classic CAN: no watchdog, and replies that say nothing of what they answer.
@@ -201,6 +202,7 @@ impl Fleet {
             Member::new(&read(MIXED, "mixed.toml"), 1, false),
             Member::new(&read(UNWATCHED, "cubemars"), 1, false),
             Member::new(&read(RMD, "arm_rmd.toml"), 1, false),
+            Member::new(&read(ODRIVE, "legs_odrive.toml"), 1, false),
         ];
         Self { members }
     }

@@ -161,6 +161,7 @@ mod tests {
             ("damiao", "model = \"4310\""),
             ("robstride", "model = \"RS02\""),
             ("cubemars", "model = \"AK80-9\", unwatched = true"),
+            ("odrive", "firmware = \"0.6\", torque_constant = 0.1"),
             ("rmd", "model = \"X8\", protocol = \"V4.4\", reply_delay_us = 100"),
         ] {
             let text = format!(

@@ -22,7 +22,7 @@ use std::f64::consts::TAU;
 /// Winding losses at its greatest torque, W.
 const HEAT_AT_MOST: f64 = 50.0;
 /// Below and above these it fails, V.
-const SUPPLY: (f64, f64) = (10.0, 59.0);
+const SUPPLY: (f64, f64) = (10.5, 59.0);
 /// Counts of its encoder in a turn of the motor.
 const COUNTS: f64 = 8192.0;
 /// So much beyond its velocity limit it switches off.
@@ -68,6 +68,8 @@ pub struct Motor {
     /// Set by hand, and given back by nothing but a restart: turns of the motor.
     zero: f64,
     has_estimate: bool,
+    /// It has been on: where it is it has known since it was switched on first, as after homing.
+    has_started: bool,
     deaf_s: f64,
     restarts: bool,
     now_ns: i64,
@@ -148,6 +150,7 @@ impl Motor {
             limits,
             zero: 0.0,
             has_estimate: true,
+            has_started: false,
             deaf_s: 0.0,
             restarts: false,
             now_ns: 0,
@@ -389,13 +392,14 @@ impl mit::Motor for Motor {
         self.is_on = false;
     }
 
-    /// Of where it is it knows the place within a turn of the motor. What was not kept is as it was.
+    /// Of where it is it knows the place within a turn of the motor, but when it is switched on first. What was not kept is as it was.
     fn restart(&mut self, common: &mut Common) {
         let turns = self.turns();
-        common.offset = -(common.joint.position * turns).round() / turns;
+        let lost = if self.has_started { (common.joint.position * turns).round() / turns } else { 0.0 };
+        common.offset = -lost;
         common.measured = JointState { position: common.joint.position + common.offset, ..common.joint };
         let (setup, node, now_ns, due_ns) = (self.setup, self.node, self.now_ns, self.due_ns);
-        *self = Self { now_ns, due_ns, deaf_s: RESTART_S, ..Self::new(node, setup) };
+        *self = Self { now_ns, due_ns, has_started: true, deaf_s: RESTART_S, ..Self::new(node, setup) };
     }
 
     fn pass(&mut self, dt_s: f64) {

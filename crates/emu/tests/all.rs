@@ -12,6 +12,7 @@ mod firmware;
 mod injections;
 mod modes;
 mod motion;
+mod odrive;
 mod registers;
 mod rmd;
 mod robstride;

@@ -174,21 +174,22 @@ impl FamilySettings for Settings {
         self.drive.targets(limits, mounting)
     }
 
-    fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2] {
-        let asked = match occasion {
-            Occasion::AfterLoss | Occasion::SwitchingOn => command::BUS,
-            Occasion::Stopped | Occasion::Following => command::ESTIMATES,
-        };
+    fn exchange(&self, id: u8, _: Occasion) -> [Frame; 2] {
+        let asked = command::ESTIMATES;
         [odrive::ask(id, asked), odrive::frame(id, asked, &floats([0.25, -1.5]))]
     }
 
     fn besides(&self, id: u8, occasion: Occasion) -> Vec<Frame> {
         let told = |command, payload: [u8; 8]| odrive::frame(id, command, &payload);
         let idle = told(command::AXIS_STATE, words([state::IDLE.into(), 0]));
+        let point = told(command::INPUT_POS, self.set_point(0.3, 0.1, 0.1).to_bytes());
         match occasion {
-            Occasion::Stopped => vec![idle, told(command::LIMITS, self.limits())],
-            Occasion::AfterLoss | Occasion::SwitchingOn => Vec::new(),
-            Occasion::Following => vec![told(command::INPUT_POS, self.set_point(0.3, 0.1, 0.1).to_bytes())],
+            Occasion::Stopped => vec![idle],
+            Occasion::Following => vec![point],
+            // Its gains are told again.
+            Occasion::AfterLoss | Occasion::SwitchingOn => {
+                vec![told(command::VEL_GAINS, floats([0.03, 0.0])), point]
+            }
         }
     }
 
@@ -260,6 +261,8 @@ pub struct Driver {
     /// Which messages were handed over since it may have started anew.
     set_up: [bool; SETS_UP],
     next: usize,
+    /// How often in a row it was told to be off while it was.
+    stops: u32,
     /// The gains it was told last, if that is known.
     gains: [Option<f32>; 2],
     /// Where it was last, rad at the joint.
@@ -272,6 +275,8 @@ pub struct Driver {
     was_driven: bool,
     /// Heartbeats that may be older than the command to switch on.
     stale: u8,
+    /// The same for the command to switch off.
+    leaving: u8,
     commands: u32,
     asked: u32,
     sent_ns: Option<i64>,
@@ -293,6 +298,7 @@ impl Driver {
             tells: [None; 3],
             set_up: [false; SETS_UP],
             next: 0,
+            stops: 0,
             gains: [None; 2],
             position: 0.0,
             torque: 0.0,
@@ -301,6 +307,7 @@ impl Driver {
             is_driven: false,
             was_driven: false,
             stale: 0,
+            leaving: 0,
             commands: u32::from(plan.id),
             asked: 0,
             sent_ns: None,
@@ -333,7 +340,9 @@ impl Driver {
     }
 
     fn damping(&self) -> [f32; 2] {
-        self.settings.cascade([0.0, self.settings.drive.damping])
+        // As a command's codes have it, to the last bit.
+        let drive = &self.settings.drive;
+        self.settings.cascade([0.0, drive.kd().decode(drive.kd().encode(drive.damping))])
     }
 
     /// The gain to be changed first: what is between the two is not stiffer than both.
@@ -362,8 +371,11 @@ impl Driver {
         let position = if gains[0] > 0.0 { position } else { self.position };
         self.change_gains(self.settings.cascade(gains));
         let point = self.settings.set_point(position, velocity, torque);
+        let changed = self.parts > 0;
         self.tell(command::INPUT_POS, point.to_bytes());
-        self.ask_aside();
+        if !changed {
+            self.ask_aside();
+        }
     }
 
     /// Every now and then, torque or errors.
@@ -377,7 +389,7 @@ impl Driver {
         }
     }
 
-    /// Behind all that sets it up, and the present position.
+    /// Behind all that sets it up, and the present position, which the damping before has told.
     fn switch_on(&mut self) {
         if self.beat_ns.is_none() {
             // Nobody knows what it does.
@@ -391,20 +403,28 @@ impl Driver {
         if !is_damping {
             return self.change_gains(self.damping());
         }
-        let point = self.settings.set_point(self.position, 0.0, 0.0);
-        self.tell(command::INPUT_POS, point.to_bytes());
         self.tell(command::AXIS_STATE, words([state::CLOSED_LOOP.into(), 0]));
         (self.is_driven, self.was_driven) = (true, true);
     }
 
+    /// Off; one that says that it is off is set up and cleared in turns with that, so that a bus carries no more than else.
     fn switch_off(&mut self) {
-        self.tell(command::AXIS_STATE, words([state::IDLE.into(), 0]));
-        self.is_driven = false;
-        if !self.was_driven && self.is_timed_out() {
-            self.say(odrive::frame(self.id, command::CLEAR_ERRORS, &[0]), None);
+        if std::mem::take(&mut self.is_driven) && self.output == Output::On {
+            // Neither on nor off until a heartbeat of after this says so.
+            (self.leaving, self.output) = (STALE_BEATS, Output::Starting);
         }
-        self.set_up(self.next);
-        self.next = (self.next + 1) % SETS_UP;
+        let is_off = self.beat_ns.is_some() && self.beat.state == state::IDLE;
+        self.stops = if is_off { self.stops.wrapping_add(1) } else { 0 };
+        match self.stops % 4 {
+            1 | 3 => {
+                self.set_up(self.next);
+                self.next = (self.next + 1) % SETS_UP;
+            }
+            2 if !self.was_driven && self.is_timed_out() => {
+                self.say(odrive::frame(self.id, command::CLEAR_ERRORS, &[0]), None);
+            }
+            _ => self.tell(command::AXIS_STATE, words([state::IDLE.into(), 0])),
+        }
     }
 
     /// What its watchdog leaves is all that is wrong with it.
@@ -418,6 +438,10 @@ impl Driver {
             return Heard::Done { output: self.output, fault, newest: true };
         };
         (self.is_lost, self.position) = (false, position);
+        if self.beat_ns.is_none() {
+            // Nobody knows what it does.
+            return Heard::Done { output: self.output, fault: Fault::NONE, newest: true };
+        }
         if self.is_driven && self.is_mute() {
             return Heard::Fault(MUTE);
         }
@@ -440,10 +464,14 @@ impl Driver {
         self.beat = beat;
         let is_stale = self.stale > 0 && beat.state != state::CLOSED_LOOP && !has_error;
         self.stale = if is_stale { self.stale - 1 } else { 0 };
+        let is_leaving =
+            self.leaving > 0 && !self.is_driven && beat.state == state::CLOSED_LOOP && !has_error;
+        self.leaving = if is_leaving { self.leaving - 1 } else { 0 };
         self.output = match beat.state {
             state::IDLE | 0 if has_error => Output::Faulted,
             state::IDLE | 0 if is_stale => Output::Starting,
             state::IDLE | 0 => Output::Off,
+            state::CLOSED_LOOP if is_leaving => Output::Starting,
             state::CLOSED_LOOP if !has_error => Output::On,
             _ => Output::Astray,
         };

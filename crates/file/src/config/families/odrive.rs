@@ -16,7 +16,6 @@ const FACTS: Facts = Facts {
     own_keys: &["odrive"],
     tables: &[("`odrive` of a servo", OdriveSettings::ABOUT, OdriveSettings::KEYS)],
     factory_bit_rate: Some(250_000),
-    within_turn: true,
     ..mit::FACTS
 };
 
