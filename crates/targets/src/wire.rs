@@ -115,7 +115,7 @@ impl Peer {
             None => None,
         };
         let is_chunk = at.as_ref().is_some_and(|at| at.len() > 1);
-        let offset_ns = self.offset_ns(name, message, sent, is_chunk, at.is_some(), arrived_ns)?;
+        let offset_ns = self.offset_ns(name, message, sent, arrived_ns)?;
         let now_ns = sent.map_or(arrived_ns, |sent_ns| sent_ns.saturating_add(offset_ns).min(arrived_ns));
         let at_ns = at.map_or_else(
             || vec![now_ns],
@@ -124,25 +124,22 @@ impl Peer {
         Ok((at_ns, is_chunk))
     }
 
-    /// What is to be added to its times. Without what it heard they count from the arrival.
+    /// What is to be added to its times. One on another computer proves by what it heard how old they are; whoever cannot, is too old.
     fn offset_ns(
         &mut self,
         name: &str,
         message: &Map<String, Value>,
         sent: Option<i64>,
-        is_chunk: bool,
-        has_times: bool,
         arrived_ns: i64,
     ) -> Result<i64, Refused> {
         if self.shares_clock {
             return Ok(0);
         }
-        let Some(sent_ns) = sent else { return if has_times { Err(Refused::Clock) } else { Ok(0) } };
-        let by_arrival = arrived_ns.saturating_sub(sent_ns);
-        let Some(clock) = self.clocks.get_mut(name) else { return Ok(by_arrival) };
+        let (Some(sent_ns), Some(clock)) = (sent, self.clocks.get_mut(name)) else {
+            return Err(Refused::Clock);
+        };
         clock.arrived(sent_ns, arrived_ns);
-        let Some(heard) = message.get("heard") else { return Ok(by_arrival) };
-        let times = heard.as_array().and_then(|pair| match &pair[..] {
+        let times = message.get("heard").ok_or(Refused::Clock)?.as_array().and_then(|pair| match &pair[..] {
             [robot, heard] => robot.as_i64()?.checked_mul(1000).zip(heard.as_i64()?.checked_mul(1000)),
             _ => None,
         });
@@ -151,8 +148,7 @@ impl Peer {
         clock.heard(robot_ns, heard_ns, arrived_ns);
         match clock.offset_ns(arrived_ns) {
             Some((offset_ns, bound_ns)) if bound_ns <= CLEAR_NS => Ok(offset_ns),
-            _ if is_chunk => Err(Refused::Clock),
-            _ => Ok(by_arrival),
+            _ => Err(Refused::Clock),
         }
     }
 }

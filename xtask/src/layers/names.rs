@@ -120,7 +120,7 @@ const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
         who: &["crates/targets"],
         but: &[],
-        what: &["khz_link", "khz_file", "khz_robot", "khz_emu", "khz_record", "std::time"],
+        what: &["khz_link", "khz_file", "khz_robot", "khz_emu", "khz_record", "std::time::Instant"],
         why: "what makes a motion knows no link and no robot file, and is told the time",
     },
     Forbidden {
