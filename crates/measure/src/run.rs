@@ -336,7 +336,7 @@ impl RunSummary {
             log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
             log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
             sinks: recording.as_ref().map_or_else(Vec::new, |recording| recording.sinks.clone()),
-            live: outcome.live,
+            live: outcome.live.clone(),
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             log_files: recording.as_ref().map_or_else(Vec::new, |recording| recording.paths.clone()),
             report: None,

@@ -130,6 +130,13 @@ impl Companion for Aimed {
     fn attach(&mut self, machine: &mut Machine, _: &mut Observers) {
         machine.watch_feed(self.feed.clone());
     }
+
+    fn finish(self: Box<Self>, end: &mut End) {
+        drop(self.receiver);
+        if let Ok(outcome) = end {
+            outcome.live.targets = Some(self.desk.standing());
+        }
+    }
 }
 
 impl Companion for Channel {

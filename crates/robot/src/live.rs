@@ -42,12 +42,15 @@ pub struct LiveCounts {
 }
 
 /// What people asked of a robot while it ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct LiveSummary {
     /// Requests of the live view.
     pub view: LiveCounts,
     /// Inputs of those who steered.
     pub teleop: InputCounts,
+    /// Targets of programs, of a robot that follows them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub targets: Option<khz_targets::Standing>,
 }
 
 /// What requests are about.

@@ -95,10 +95,12 @@ pub struct Account {
 }
 
 /// How it stands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// The loop's own account.
     pub status: Status,
+    /// The names of the joints, in the order of the robot file.
+    pub joints: Vec<String>,
     /// Everybody who has sent.
     pub accounts: Vec<Account>,
 }
@@ -204,12 +206,17 @@ impl Desk {
             holds: holder == Some(at),
         };
         let accounts = inner.producers.iter().enumerate().map(account).collect();
-        Standing { status, accounts }
+        let joints = inner.joints.iter().map(|joint| joint.name.clone()).collect();
+        Standing { status, joints, accounts }
     }
+}
 
-    /// The names of the joints, in the order of the robot file.
-    pub fn joints(&self) -> Vec<String> {
-        self.lock().joints.iter().map(|joint| joint.name.clone()).collect()
+impl Standing {
+    /// Targets that were not taken, by the reason; none that was not seen.
+    pub fn refused(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let count = |place: usize| self.accounts.iter().map(|account| account.counts.refused[place]).sum();
+        let all = Refused::WORDS.iter().enumerate().map(move |(place, word)| (*word, count(place)));
+        all.filter(|(_, count)| *count > 0)
     }
 }
 

@@ -12,6 +12,7 @@
 use crate::clock::ClockMap;
 use crate::desk::{Account, Desk, Standing};
 use crate::message::{Points, Refused, Sender};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -233,17 +234,23 @@ fn taken(desk: &Desk, message: &Map<String, Value>) -> Value {
         let of =
             |value: usize| -> Vec<f64> { status.measured.iter().map(|measured| measured[value]).collect() };
         answer["state"] = json!({
-            "joints": desk.joints(), "position": of(0), "velocity": of(1), "torque": of(2), "at": status.now_ns / 1000,
+            "joints": standing.joints, "position": of(0), "velocity": of(1), "torque": of(2), "at": status.now_ns / 1000,
         });
     }
     if asks("status") {
-        answer["status"] = told(&standing, &desk.joints());
+        answer["status"] = json!(standing);
     }
     answer
 }
 
-/// How it stands, as JSON; times are in seconds.
-pub fn told(Standing { status, accounts }: &Standing, joints: &[String]) -> Value {
+/// Times are in seconds.
+impl Serialize for Standing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        told(self).serialize(serializer)
+    }
+}
+
+fn told(Standing { status, joints, accounts }: &Standing) -> Value {
     let seconds = |ns: i64| ns as f64 * 1e-9;
     let by_joint = |values: &[f64]| -> BTreeMap<&str, f64> {
         joints.iter().map(String::as_str).zip(values.iter().copied()).collect()

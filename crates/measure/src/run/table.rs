@@ -8,6 +8,7 @@ use khz_robot::live::LiveSummary;
 use khz_robot::recorder::SinkSummary;
 use khz_rt::{Grade, Summary};
 use khz_run::figures::{Count, LOST_PERIODS, Of};
+use khz_targets::Standing;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -68,6 +69,7 @@ fn problems(summary: &RunSummary) -> Vec<String> {
     lines.extend(summary.events.iter().filter(warned).map(|event| happened("warning:", event)));
     lines.extend(summary.sinks.iter().skip(1).filter_map(about_sink));
     lines.extend(unheard(&summary.live));
+    lines.extend(summary.live.targets.iter().filter_map(untimely));
     lines
 }
 
@@ -213,6 +215,7 @@ fn ending(summary: &RunSummary) -> Vec<String> {
     // The log is the first and has its line.
     lines.extend(summary.sinks.iter().skip(1).filter_map(about_sink));
     lines.extend(unheard(&summary.live));
+    lines.extend(summary.live.targets.iter().filter_map(untimely));
     lines.extend(report(summary));
     lines
 }
@@ -257,7 +260,7 @@ fn about_sink(sink: &SinkSummary) -> Option<String> {
 }
 
 /// What people asked in vain.
-fn unheard(LiveSummary { view, teleop }: &LiveSummary) -> Option<String> {
+fn unheard(LiveSummary { view, teleop, .. }: &LiveSummary) -> Option<String> {
     let counts = [
         (view.dropped, "requests dropped"),
         (view.replies_lost, "replies lost"),
@@ -271,6 +274,18 @@ fn unheard(LiveSummary { view, teleop }: &LiveSummary) -> Option<String> {
         .map(|(count, what)| format!("{} {what}", grouped(*count)))
         .collect();
     (!told.is_empty()).then(|| format!("{:<15} {}", "live requests", told.join(", ")))
+}
+
+/// What was late or refused of the targets of programs.
+fn untimely(targets: &Standing) -> Option<String> {
+    let Standing { status, .. } = targets;
+    let late = (status.waits > 0).then(|| {
+        let [waits, ticks] = [counted(status.waits, "time"), counted(status.held_over, "tick")];
+        format!("up to {} late: carried over for {ticks}, waited {waits}", time(status.longest_ns))
+    });
+    let refused = targets.refused().map(|(why, count)| format!("{} refused: {why}", grouped(count)));
+    let told: Vec<String> = late.into_iter().chain(refused).collect();
+    (!told.is_empty()).then(|| format!("{:<15} {}", "targets", told.join(", ")))
 }
 
 fn row(name: &str, s: &Summary) -> String {
@@ -317,6 +332,15 @@ mod tests {
         assert_eq!(lines(0), None);
         assert_eq!(lines(1).as_deref(), Some("warning: 0"));
         assert_eq!(lines(1_204).as_deref(), Some("warning: 0 (and 1,203 more)"));
+    }
+
+    #[test]
+    fn targets_are_told_of_when_something_was_late_or_refused() {
+        let (mut standing, none) = (Standing::default(), untimely(&Standing::default()));
+        (standing.status.waits, standing.status.held_over, standing.status.longest_ns) = (1, 80, 211_000_000);
+        let told = untimely(&standing).unwrap_or_default();
+        assert_eq!(none, None);
+        assert!(told.contains("up to 211") && told.contains("80 ticks, waited 1 time"), "{told}");
     }
 
     #[test]
