@@ -133,7 +133,8 @@ impl Usual {
                 low.into_iter().fold(f64::NEG_INFINITY, f64::max),
                 high.into_iter().fold(f64::INFINITY, f64::min),
             ],
-            velocity: bounds.velocity.min(carries.velocity),
+            // An infinite one is none, also where there is no limit and nothing is sent.
+            velocity: bounds.velocity.min(carries.velocity).min(f64::MAX),
         }
     }
 }
@@ -529,6 +530,13 @@ mod tests {
         );
         assert!(!stays(hold(0.125), Last::default()) && !stays(hold(0.75), sent(0.0)));
         assert!(!stays(PositionCommand { torque: 1.0, ..hold(0.0) }, sent(0.0)));
+        let free =
+            Joint { carries: Carries { velocity: f64::INFINITY, ..Carries::EVERYTHING }, ..Joint::UNLIMITED };
+        let fast = |velocity| {
+            let asked = PositionCommand { velocity, ..hold(0.125) };
+            stays_of(&free, &asked, &servo(0.0, 0.1), &mut sent(0.0))
+        };
+        assert!(fast(1e300) && !fast(f64::INFINITY) && !fast(f64::NEG_INFINITY));
         // On the way back to what can be sent, at the greatest speed.
         let joint = Joint { target: [-0.75, 0.25], ..joint() };
         let asked = PositionCommand { velocity: 0.0, ..hold(0.5) };
