@@ -119,7 +119,8 @@ impl Histogram {
         let (sum, squares) = if count == 1 { (first, first * first) } else { series(first, last, count) };
         // 2³² times, each as long as can be said, still fit as often.
         self.sum += sum;
-        self.sum_of_squares = self.sum_of_squares.saturating_add(squares);
+        // No square is negative: what does not fit is too much.
+        self.sum_of_squares = self.sum_of_squares.checked_add(squares).unwrap_or(i128::MAX);
         self.min = self.min.min(first_ns);
         if last_ns > self.max {
             (self.max, self.max_at) = (last_ns, at);

@@ -12,8 +12,10 @@ pub struct Lane {
     pub link: usize,
     channel: u8,
     half_duplex: bool,
-    /// Its servos, by family.
+    /// Its servos, by family, …
     families: Vec<Box<dyn Servos>>,
+    /// … and by turn.
+    numbers: Box<[usize]>,
     /// Turns in the order they are taken.
     order: Vec<Turn>,
     /// The same before some of them were put first for this cycle; see [`Lane::put_reading_first`].
@@ -37,21 +39,27 @@ pub struct Lane {
 struct Turn {
     family: usize,
     turn: usize,
+    /// Where its servos are among those of the bus.
+    from: usize,
+    to: usize,
 }
 
 impl Lane {
     pub fn new(link: usize, channel: u8, half_duplex: bool, families: Vec<Box<dyn Servos>>) -> Self {
-        let turns_of = |family: usize, servos: &dyn Servos| {
-            let turn = move |turn| Turn { family, turn };
-            (0..servos.turns()).map(turn)
-        };
-        let order: Vec<_> =
-            families.iter().enumerate().flat_map(|(at, servos)| turns_of(at, &**servos)).collect();
+        let (mut order, mut numbers) = (Vec::new(), Vec::new());
+        for (family, servos) in families.iter().enumerate() {
+            for turn in 0..servos.turns() {
+                let from = numbers.len();
+                numbers.extend_from_slice(servos.servos(turn));
+                order.push(Turn { family, turn, from, to: numbers.len() });
+            }
+        }
         Self {
             link,
             channel,
             half_duplex,
             families,
+            numbers: numbers.into(),
             usual: order.clone(),
             is_reordered: false,
             order,
@@ -70,7 +78,7 @@ impl Lane {
     }
 
     fn servos(&self, turn: Turn) -> &[usize] {
-        self.families[turn.family].servos(turn.turn)
+        &self.numbers[turn.from..turn.to]
     }
 
     pub fn made_ready(&mut self, mark: u32) {
@@ -101,7 +109,7 @@ impl Lane {
         self.is_reordered = true;
         let mut first = 0;
         for place in 0..self.order.len() {
-            let Turn { family, turn } = self.order[place];
+            let Turn { family, turn, .. } = self.order[place];
             if self.families[family].is_reading(turn) {
                 self.order[first..=place].rotate_right(1);
                 first += 1;
@@ -133,7 +141,7 @@ impl Lane {
             let servos = &mut *self.families[turn.family];
             let Some(request) = servos.request(turn.turn, self.part) else {
                 // A turn in which nothing is asked.
-                keep_quiet(servos.servos(turn.turn), devices, result);
+                keep_quiet(&self.numbers[turn.from..turn.to], devices, result);
                 (self.taken, self.part) = (self.taken + 1, 0);
                 continue;
             };
@@ -159,12 +167,13 @@ impl Lane {
         let servos = &mut *self.families[turn.family];
         servos.sent(turn.turn, self.part, now_ns);
         self.part += 1;
+        let numbers = &self.numbers[turn.from..turn.to];
         if self.part >= servos.parts(turn.turn) {
-            servos.servos(turn.turn).iter().for_each(|&servo| devices[servo].asked());
+            numbers.iter().for_each(|&servo| devices[servo].asked());
             (self.taken, self.part) = (self.taken + 1, 0);
         }
         if self.half_duplex && replies > 0 {
-            let timeouts = servos.servos(turn.turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
+            let timeouts = numbers.iter().map(|&servo| devices[servo].reply_timeout_ns());
             self.until_ns = now_ns + timeouts.max().unwrap_or(0);
             (self.outstanding, self.is_old) = (Some(turn), false);
         }
