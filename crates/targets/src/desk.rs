@@ -1,7 +1,7 @@
 //! Where points of all programs arrive: checked, put in order, and handed to the loop as whole curves.
 //!
 //! # Realtime contract
-//! What is here runs on the threads of those who send, which wait for one another. The loop reads the newest [`Plan`] without waiting.
+//! What is here runs on the threads of those who send, which wait for one another. The loop reads the newest curves without waiting.
 
 use crate::Motion;
 use crate::axis::Share;
