@@ -110,7 +110,6 @@ fn every_family_on_every_wire_that_carries_it() {
         ("robstride", "robstride = { model = \"RS02\" }", &[fd, slow]),
         ("robstride", "robstride = { model = \"CyberGear\" }", &[fd]),
         ("cubemars", "cubemars = { model = \"AK80-9\", unwatched = true }", &[fd, slow]),
-        ("odrive", "odrive = { firmware = \"0.6\", torque_constant = 0.1 }", &[fd, slow]),
         ("rmd", "rmd = { model = \"X8\", protocol = \"V4.4\", reply_delay_us = 800 }", &[fd, slow]),
     ];
     for (family, keys, wires) in families {

@@ -395,6 +395,11 @@ impl Scenario {
         }
     }
 
+    /// This servo restarts, which takes some longer than a drill lasts.
+    pub fn restarts(&self, servo: usize) -> bool {
+        self.faults().any(|fault| matches!(fault, Fault::Reboot(of) | Fault::OtherTurn(of, _) if of == servo))
+    }
+
     /// A servo whose encoder stands still is driven wherever it goes, and so is one that lies about it or does not obey.
     pub fn is_stuck(&self, servo: usize) -> bool {
         self.faults().any(|fault| fault.unhinges() == Some(servo))

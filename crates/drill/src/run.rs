@@ -472,8 +472,12 @@ impl Run<'_> {
             return Ok(());
         }
         let servos = self.cast.file.servos.iter().zip(&self.rig.machine.state().servos);
-        for (starved, (servo, state)) in self.starved.iter_mut().zip(servos) {
-            *starved = if servo.bus != flooded && !state.fresh { *starved + 1 } else { 0 };
+        for (at, (starved, (servo, state))) in self.starved.iter_mut().zip(servos).enumerate() {
+            *starved = if servo.bus != flooded && !state.fresh && !self.scenario.restarts(at) {
+                *starved + 1
+            } else {
+                0
+            };
         }
         // During start-up and while the robot restarts, no servo replies.
         if self.starved.contains(&STARVED_TICKS) && self.tick > self.span.from {

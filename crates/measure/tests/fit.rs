@@ -243,7 +243,6 @@ fn what_is_predicted_to_fit_comes_under_control() {
         "family = \"robstride\"\nrobstride = { model = \"RS02\" }",
         "family = \"cubemars\"\ncubemars = { model = \"AK80-9\", unwatched = true, kp = 30, kd = 1 }",
         "family = \"damiao\"\ndamiao = { model = \"4310\" }",
-        "family = \"odrive\"\nodrive = { firmware = \"0.5\", torque_constant = 0.1 }",
         "family = \"rmd\"\nrmd = { model = \"X8\", protocol = \"V4.4\", reply_delay_us = 100 }",
     ] {
         for (servos, rate_hz) in
