@@ -82,7 +82,13 @@ fn round_trips(args: &Args, texts: &[String]) -> Result<ExitCode> {
 }
 
 fn text(file: &Path) -> Result<String> {
-    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    String::from_utf8(bytes).map_err(|_| {
+        anyhow!(
+            "{} is no result of a measurement; `khz log diff` compares the logs of two runs",
+            file.display()
+        )
+    })
 }
 
 /// All runs of all files; where there are several files, each run is named for its own.

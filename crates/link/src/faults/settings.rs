@@ -41,7 +41,7 @@ words! {
 section! {
     /// One entry of `events`.
     FaultEvent {
-        /// When the fault begins, counted from the start of the run.
+        /// When the fault begins, counted from the first tick of the loop: start-up is before control.
         at_s: f64, "s", 0.0 => 1e9;
         /// How long the fault lasts; without the key, to the end of the run.
         for_s: Option<f64> = None, "s", 0.0 => 1e9;

@@ -21,8 +21,8 @@ pub const VERSION: u32 = 2;
 /// The definitions of `docs/metrics.md`.
 pub const DEFINITIONS: u32 = 2;
 
-const OF_A_RUN: &str = "is the result of khz run, which writes its page itself; compared are results of `khz jitter --save` and \
-                        `khz rtt send --save`";
+const OF_A_RUN: &str = "is the result of `khz run`, which has a report of its own; `khz log diff` compares the logs of two runs, and this \
+                        command results of `khz jitter --save` and `khz rtt send --save`";
 
 /// A file of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
