@@ -74,7 +74,7 @@ impl Drop for Process {
     }
 }
 
-/// An end that was asked for. On a busy machine a servo of another process may not say often enough in the last six ticks that it is off,
+/// An end that was asked for. On a busy machine a servo of another process may not say often enough in the last ten ticks that it is off,
 /// and then the robot says that.
 fn is_orderly(status: ExitStatus, said: &str, why: &str) {
     // A terminal has lines.

@@ -581,8 +581,8 @@ impl Run<'_> {
     /// Servos that no frame may have reached in the end.
     fn unreachable(&self) -> Vec<usize> {
         let robot = &self.cast.file;
-        // Stop is sent for 50 ms, and in six ticks at the least; that all of them are lost is one case in a million.
-        let stops = (0.05 * robot.timing.rate_hz).max(6.0);
+        // Stop is sent for 50 ms, and in ten ticks at the least; that all of them are lost is one case in a million.
+        let stops = (0.05 * robot.timing.rate_hz).max(10.0);
         let bearable = 1e-6_f64.powf(1.0 / stops);
         let cut_off = |fault: Fault| match fault {
             Fault::BusDead(bus) => Some(bus),

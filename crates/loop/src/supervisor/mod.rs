@@ -53,9 +53,9 @@ use std::ops::Deref;
 use watch::{Findings, Watch};
 
 /// Stop is sent for this long, and in so many ticks, before the robot counts as settled, unless every servo says earlier that
-/// it is off: some may be lost.
+/// it is off: some may be lost, and an RMD says so in two replies of four only, from the fifth on.
 const SETTLE_NS: i64 = 50_000_000;
-const SETTLE_TICKS: i64 = 6;
+const SETTLE_TICKS: i64 = 10;
 
 fn settle_ns(state: &RobotState) -> i64 {
     SETTLE_NS.max(SETTLE_TICKS * state.period_ns)

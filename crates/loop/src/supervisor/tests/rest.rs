@@ -53,15 +53,15 @@ fn ticks_until_settled(period_ns: i64) -> usize {
 }
 
 #[test]
-fn stop_is_sent_for_fifty_milliseconds_and_in_six_ticks_to_servos_that_stay_on() {
+fn stop_is_sent_for_fifty_milliseconds_and_in_ten_ticks_to_servos_that_stay_on() {
     // And a tick for each of two that has to be named.
     assert_eq!(ticks_until_settled(PERIOD_NS), 50 + 2);
-    assert_eq!(ticks_until_settled(50 * PERIOD_NS), 6 + 2);
+    assert_eq!(ticks_until_settled(50 * PERIOD_NS), 10 + 2);
 }
 
 /// A stall of 50 ms ended it after the first tick, and a servo that had not been asked again was named as one that may be on.
 #[test]
-fn a_stall_at_rest_takes_none_of_the_six_ticks_in_which_stop_is_sent() {
+fn a_stall_at_rest_takes_none_of_the_ten_ticks_in_which_stop_is_sent() {
     let mut bench = Bench::active(|_| {});
     bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
     while !bench.supervisor.phase().is_over() {
