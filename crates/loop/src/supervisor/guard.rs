@@ -4,7 +4,7 @@ use super::joint::Joint;
 use super::reach::{self, Allowed, Grip, Rules, Usual};
 use super::{Cause, Fixed, OutOfLimits, SupervisorSettings};
 use crate::state::RobotState;
-use khz_servo::{PositionCommand, ServoCommand, ServoState};
+use khz_servo::{Doing, PositionCommand, ServoCommand, ServoState};
 
 /// A servo that was silent for longer, and for more than a tick, may have lost its power and be back on another turn: it is
 /// damped until it replies.
@@ -74,6 +74,7 @@ impl Guard {
         let tick = Tick {
             rules: Rules::of(settings, state),
             heard_since_ns: state.now_ns.saturating_sub(RESTART_NS.max(state.period_ns * 3 / 2)),
+            answered_since_ns: state.now_ns.saturating_sub(RESTART_NS.max(state.period_ns * 5 / 2)),
             settings,
             derate,
         };
@@ -100,6 +101,8 @@ struct Tick<'a> {
     rules: Rules,
     /// A servo that was not heard since then may be on another turn.
     heard_since_ns: i64,
+    /// Nor may one that answers, but told its state last before then: it is asked for something else in its place.
+    answered_since_ns: i64,
     settings: &'a SupervisorSettings,
     derate: f64,
 }
@@ -122,12 +125,14 @@ impl Tick<'_> {
         if !is_sound(asked) {
             return (false, Some(Cause::CommandNotFinite { servo: at }));
         }
-        let is_heard = servo.at_ns >= self.heard_since_ns;
+        let is_heard = self.has_heard(servo);
         let most = asked.max_torque;
         let allowed = if is_heard { reach::limit(joint, asked, servo, before, &self.rules) } else { None };
         let Some(Allowed { command: limited, target, changed, beyond, unbraked }) = allowed else {
-            // A joint whose position nobody knows can be braked, but not driven.
-            *command = ServoCommand::Damp;
+            // A joint whose position nobody knows can be braked, but not driven. One that is off and is to damp would not be switched on
+            // any more.
+            let is_unheard_and_off = !is_heard && servo.fresh && servo.doing == Doing::Off;
+            *command = if is_unheard_and_off { ServoCommand::Stop } else { ServoCommand::Damp };
             // A servo that is not heard is told as such; no limit changed what is asked of it.
             return (is_heard, None);
         };
@@ -140,6 +145,13 @@ impl Tick<'_> {
             |(quantity, value, most)| Cause::CommandNotSendable { servo: at, quantity, value, most };
         asked.max_torque = self.most_torque(joint, most, servo);
         (changed, found.or(lack.map(cannot_be_sent)))
+    }
+
+    /// Its position is of now. A servo that answers something else in this tick has not restarted meanwhile: after a miss it is asked for
+    /// what shows that.
+    #[inline]
+    fn has_heard(&self, servo: &ServoState) -> bool {
+        servo.at_ns >= if servo.fresh { self.answered_since_ns } else { self.heard_since_ns }
     }
 
     /// The greatest torque to send. NaN: no limit, also if the controller's is beyond what its format carries.
@@ -185,7 +197,7 @@ mod tests {
     use super::*;
     use crate::supervisor::joint::{Bounds, Limits};
     use khz_servo::moteus::{self, CommandFormat, Format};
-    use khz_servo::{Doing, Family, Mounting, Quantity, ServoState};
+    use khz_servo::{Family, Mounting, Quantity, ServoState};
     use khz_wire::{Class, Resolution};
     use std::f64::consts::TAU;
 
@@ -402,6 +414,25 @@ mod tests {
             let damped = bench.try_check(PositionCommand::hold(0.0)).0 == ServoCommand::Damp;
             assert_eq!(damped, expected, "{silent_ms} ms");
         }
+    }
+
+    /// It tells a mark, or its status, in place of its state: at low rates that is longer ago than a restart takes.
+    #[test]
+    fn a_servo_that_answers_in_every_tick_is_driven_and_one_that_is_off_is_never_damped_for_it() {
+        let check = |doing, fresh, silent_ms: i64| {
+            let mut bench = Bench::new(BOUNDS);
+            bench.state.period_ns = 16 * PERIOD_NS;
+            bench.state.now_ns = silent_ms * 1_000_000;
+            (bench.state.servos[0].fresh, bench.state.servos[0].doing) = (fresh, doing);
+            match bench.try_check(PositionCommand::hold(0.0)).0 {
+                ServoCommand::Position(_) => "driven",
+                ServoCommand::Damp => "damped",
+                ServoCommand::Stop => "off",
+            }
+        };
+        let all = |doing| [(true, 40), (true, 41), (false, 25)].map(|(fresh, ms)| check(doing, fresh, ms));
+        assert_eq!(all(Doing::Following), ["driven", "damped", "damped"]);
+        assert_eq!(all(Doing::Off), ["driven", "off", "damped"]);
     }
 
     #[test]

@@ -138,6 +138,23 @@ pub fn once_at(
     }
 }
 
+/// The state before a mark is as old as a cycle is long.
+#[test]
+fn eight_robstride_servos_come_up_on_a_slow_bus_at_a_low_rate() {
+    let servo = |id| format!("[[servo]]\nname = \"joint_{id}\"\nid = {id}\n");
+    let servos: String = (1..=8).map(servo).collect();
+    for rate in [55, 60, 65] {
+        let text = format!(
+            "[loop]\nrate_hz = {rate}\n\
+             [bus.main]\nlink = \"emulated\"\nwire = \"can\"\nturnaround_us = 50\nnominal_bit_rate = 250000\n\
+             [servo_defaults]\nbus = \"main\"\nfamily = \"robstride\"\nrobstride = {{ model = \"RS02\" }}\n\
+             limits = {{ position = [-1.5, 1.5], velocity = 5 }}\n{servos}"
+        );
+        let outcome = run_robot(&RobotConfig::parse(&text, "test").unwrap(), |_, _| {});
+        assert_eq!(outcome.machine.phase(), Phase::Stopped, "{rate} Hz: {}", outcome.cause());
+    }
+}
+
 #[test]
 fn they_come_up_run_and_come_down_with_every_output_off() {
     for config in [robstride("model = \"RS02\""), cubemars(), rmd()] {

@@ -55,6 +55,20 @@ fn six_of_them_run_at_500_hz_and_none_misses_a_reply() {
     assert!(outcome.swing > 0.9, "{}", outcome.swing);
 }
 
+/// Marks and the status take the place of states, and its angle is asked for in turns: all that lasts longer at a low rate.
+#[test]
+fn the_arm_comes_up_and_ends_as_planned_at_low_rates_too() {
+    let text = include_str!("../../../../robots/arm_rmd.toml");
+    for rate in [40, 60, 80, 90, 100, 120, 130] {
+        let text = text.replace("rate_hz = 500", &format!("rate_hz = {rate}"));
+        assert!(text.contains(&format!("rate_hz = {rate}\n")));
+        let outcome = run_robot(&RobotConfig::parse(&text, "test").unwrap(), |_, _| {});
+        assert_eq!(outcome.machine.phase(), Phase::Stopped, "{rate} Hz: {}", outcome.cause());
+        assert_eq!(outcome.doing, [Doing::Off; 5], "{rate} Hz");
+        assert!(outcome.swing > 0.2, "{rate} Hz: {}", outcome.swing);
+    }
+}
+
 #[test]
 fn a_motor_with_other_ranges_or_of_another_model_is_not_driven() {
     let why = refusal(&robot(1, ""), |motor| motor.date = 20_240_501);
