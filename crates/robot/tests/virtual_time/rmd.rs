@@ -69,6 +69,17 @@ fn the_arm_comes_up_and_ends_as_planned_at_low_rates_too() {
     }
 }
 
+/// The status of this id is due with its first command, and marks took the place of states before.
+#[test]
+fn a_motor_whose_status_is_due_at_once_is_damped_before_it_is_switched_on_and_comes_up() {
+    let text = include_str!("../../../../robots/arm_rmd.toml").replace("id = 1\n", "id = 11\n");
+    for rate in [40, 60, 90, 110, 130] {
+        let text = text.replace("rate_hz = 500", &format!("rate_hz = {rate}"));
+        let outcome = run_robot(&RobotConfig::parse(&text, "test").unwrap(), |_, _| {});
+        assert_eq!(outcome.machine.phase(), Phase::Stopped, "{rate} Hz: {}", outcome.cause());
+    }
+}
+
 #[test]
 fn a_motor_with_other_ranges_or_of_another_model_is_not_driven() {
     let why = refusal(&robot(1, ""), |motor| motor.date = 20_240_501);

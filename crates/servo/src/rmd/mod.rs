@@ -192,6 +192,9 @@ pub struct Driver {
 /// In place of one in so many commands it is asked for its status.
 const STATUS_EVERY: u32 = 11;
 
+/// The first of these commands, at the earliest, after it was off.
+const FIRST_STATUS: u32 = 4;
+
 /// A clock that differs by more, ns, is that of a motor that has restarted.
 const SAME_CLOCK_NS: i64 = 200_000_000;
 
@@ -398,7 +401,8 @@ impl mit::Protocol for Driver {
         let frame = match say {
             Say::Mark(mark) => return to(self.id, Message::of(MARKS[mark])),
             Say::Command(codes) => {
-                self.left -= 1;
+                // What damps it before it is switched on, and its first states, do not wait: a mark has taken the place of one already.
+                self.left = if self.is_driven { self.left } else { self.left.max(FIRST_STATUS) } - 1;
                 let told = if self.left == 0 {
                     self.left = STATUS_EVERY;
                     to(self.id, Message::of(command::STATUS))
@@ -503,7 +507,7 @@ mod tests {
         let mut driver = driver();
         let sent: Vec<_> = (0..23).map(|_| told(&mut driver, Say::Command(Codes::default()))).collect();
         let asked: Vec<_> = (0..23).filter(|&at| sent[at] == command::STATUS).collect();
-        assert_eq!(asked, [1, 12]);
+        assert_eq!(asked, [3, 14]);
         let status = Status { celsius: 40, released: true, volts: 48.0, errors: 0x1004 };
         let Heard::Done { output: Output::On, fault, .. } = said(&mut driver, status.to_message()) else {
             panic!()
