@@ -35,6 +35,11 @@ pub trait FamilySettings {
         Vec::new()
     }
 
+    /// What of its cycles no prediction counts, as a sentence.
+    fn unpredicted(&self) -> Option<&'static str> {
+        None
+    }
+
     /// By how much a reply may be later than the fastest one, at random, ns: every delay up to that is as likely.
     fn reply_spread_ns(&self) -> i64 {
         0

@@ -229,6 +229,14 @@ impl Inputs {
                 duration(ns as f64)
             ));
         }
+        let mut unpredicted: Vec<_> = plan
+            .lines
+            .iter()
+            .flat_map(|line| &line.exchanges)
+            .filter_map(|exchange| exchange.unpredicted)
+            .collect();
+        unpredicted.dedup();
+        said.extend(unpredicted.into_iter().map(str::to_owned));
         if plan.lines.iter().any(|line| line.delay_ns + line.jitter_ns > 0) {
             said.push("`faults` delay replies on purpose, and that is counted".to_owned());
         }

@@ -85,6 +85,8 @@ pub struct Exchange {
     pub spread_ns: i64,
     /// How long it may take to answer the frame that switches it on, if that is longer, ns.
     pub switching_ns: i64,
+    /// What of its cycles is not counted.
+    pub unpredicted: Option<&'static str>,
 }
 
 impl Line {
@@ -179,6 +181,7 @@ impl TickPlan {
                     delay_ns: settings.reply_delay_ns(),
                     spread_ns: settings.reply_spread_ns(),
                     switching_ns: settings.switching_ns(),
+                    unpredicted: settings.unpredicted(),
                 }
             });
             let [delay_ns, jitter_ns] =

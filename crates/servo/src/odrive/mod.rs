@@ -170,6 +170,12 @@ impl FamilySettings for Settings {
         Carries { kp_needs_kd: true, reported_steps: [0.0; 2], ..self.drive.carries(mounting) }
     }
 
+    fn unpredicted(&self) -> Option<&'static str> {
+        Some(
+            "the heartbeats of ODrives are not counted: one takes its place between the frames of a cycle now and then",
+        )
+    }
+
     fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2] {
         self.drive.targets(limits, mounting)
     }

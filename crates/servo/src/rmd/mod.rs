@@ -131,6 +131,10 @@ impl FamilySettings for Settings {
         self.reply_delay_ns
     }
 
+    fn unpredicted(&self) -> Option<&'static str> {
+        Some("the cycle in which RMD motors are switched on is not counted, and may be up to a fifth longer")
+    }
+
     fn switching_ns(&self) -> i64 {
         RELEASE_NS
     }
