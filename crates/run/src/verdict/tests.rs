@@ -291,6 +291,13 @@ fn damaged_frames_and_a_bus_that_went_down_are_named_before_control_too() {
     let lost = Facts { broken: silent, periods: 0, ..facts() };
     let down = judge(&Facts { downs: vec![("right".into(), 1)], ..lost.clone() }).text;
     assert!(down.starts_with("No reply during start-up (arm), and bus right went down once;"), "{down}");
+    // A servo that could not be reached was blamed for its wiring and firmware.
+    let on = broken(
+        Some(3.0),
+        "the servo did not say often enough that it is off and may still be on: cut its power (s3)",
+    );
+    let cut_off = judge(&Facts { broken: on, downs: vec![("right".into(), 1)], ..facts() }).text;
+    assert!(cut_off.contains("cut its power (s3); bus right went down once; it held"), "{cut_off}");
     let damaged = judge(&Facts { damaged_frames: 257, ..lost }).text;
     assert!(damaged.contains("(arm), and 257 frames were damaged;"), "{damaged}");
 }

@@ -96,14 +96,17 @@ fn on_the_wire(facts: &Facts) -> String {
 }
 
 pub(super) fn wire_faults(facts: &Facts) -> Vec<String> {
-    let down = |(bus, times): &(String, u64)| match times {
+    let damaged =
+        (facts.damaged_frames > 0).then(|| were(facts.damaged_frames, "frame", "frames") + " damaged");
+    facts.downs.iter().map(went_down).chain(damaged).collect()
+}
+
+fn went_down((bus, times): &(String, u64)) -> String {
+    match times {
         1 => format!("bus {bus} went down once"),
         2 => format!("bus {bus} went down twice"),
         times => format!("bus {bus} went down {} times", grouped(*times)),
-    };
-    let damaged =
-        (facts.damaged_frames > 0).then(|| were(facts.damaged_frames, "frame", "frames") + " damaged");
-    facts.downs.iter().map(down).chain(damaged).collect()
+    }
 }
 
 /// Who missed most replies: a servo, and of several buses one, each with how many.
@@ -334,7 +337,14 @@ pub(super) fn what(facts: &Facts, verdict: &Verdict) -> String {
     match &facts.broken {
         Some(broken) => {
             let late = never_came_in_time(facts);
-            let wire = if broken.remedy == Some(SCAN) { on_the_wire(facts) } else { String::new() };
+            let wire = match broken.remedy {
+                Some(SCAN) => on_the_wire(facts),
+                // A servo that cannot be reached cannot say that it is off.
+                _ if broken.what.contains("may still be on") => {
+                    facts.downs.iter().map(|of| format!("; {}", went_down(of))).collect()
+                }
+                _ => String::new(),
+            };
             let what = format!("{}{wire}{late}", broken.what);
             match broken.after_s {
                 Some(_) => format!("{}: {what}; it {rate} until then", verdict.headline),
