@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Messages of one program in a second.
 const MOST_MESSAGES: u32 = 500;
+/// Programs that are told apart: whatever names are sent, no more is remembered.
+const MOST_PROGRAMS: usize = 64;
 /// What was before stays so long in a curve, for ticks that come late.
 const REMEMBERED_NS: i64 = 400_000_000;
 
@@ -50,6 +52,8 @@ pub(crate) struct Inner {
     loop_end: Writer<Plan>,
     pieces: u32,
     producers: Vec<Producer>,
+    /// What became of the messages of programs that are remembered no more.
+    earlier: Counts,
     /// Who has the robot: its place among the producers.
     holder: Option<usize>,
 }
@@ -101,8 +105,10 @@ pub struct Standing {
     pub status: Status,
     /// The names of the joints, in the order of the robot file.
     pub joints: Vec<String>,
-    /// Everybody who has sent.
+    /// Who has sent: of very many the last.
     pub accounts: Vec<Account>,
+    /// What became of the messages of the others.
+    pub earlier: Counts,
 }
 
 impl Desk {
@@ -119,6 +125,7 @@ impl Desk {
             loop_end,
             pieces: 0,
             producers: Vec::new(),
+            earlier: Counts::default(),
             holder: None,
         };
         (reader, Self(Arc::new(Mutex::new(inner))))
@@ -207,14 +214,15 @@ impl Desk {
         };
         let accounts = inner.producers.iter().enumerate().map(account).collect();
         let joints = inner.joints.iter().map(|joint| joint.name.clone()).collect();
-        Standing { status, joints, accounts }
+        Standing { status, joints, accounts, earlier: inner.earlier }
     }
 }
 
 impl Standing {
     /// Targets that were not taken, by the reason; none that was not seen.
     pub fn refused(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let count = |place: usize| self.accounts.iter().map(|account| account.counts.refused[place]).sum();
+        let all = || self.accounts.iter().map(|account| &account.counts).chain([&self.earlier]);
+        let count = move |place: usize| all().map(|counts| counts.refused[place]).sum();
         let all = Refused::WORDS.iter().enumerate().map(move |(place, word)| (*word, count(place)));
         all.filter(|(_, count)| *count > 0)
     }
@@ -227,17 +235,36 @@ impl Counts {
             Err(why) => self.refused[why.place()] += 1,
         }
     }
+
+    fn join(&mut self, other: &Self) {
+        self.taken += other.taken;
+        self.clamped += other.clamped;
+        self.refused.iter_mut().zip(other.refused).for_each(|(all, more)| *all += more);
+    }
 }
 
 impl Inner {
     fn producer(&mut self, sender: &Sender) -> usize {
         let found = self.producers.iter().position(|producer| producer.sender.name == sender.name);
         let at = found.unwrap_or_else(|| {
-            self.producers.push(Producer::new(sender));
-            self.producers.len() - 1
+            let new = Producer::new(sender);
+            if self.producers.len() < MOST_PROGRAMS {
+                self.producers.push(new);
+                return self.producers.len() - 1;
+            }
+            let at = self.longest_silent();
+            let former = std::mem::replace(&mut self.producers[at], new);
+            self.earlier.join(&former.counts);
+            at
         });
         self.producers[at].sender.clone_from(sender);
         at
+    }
+
+    /// The place of the program whose newest point is the oldest, but not of the one that has the robot.
+    fn longest_silent(&self) -> usize {
+        let others = self.producers.iter().enumerate().filter(|(at, _)| self.holder != Some(*at));
+        others.min_by_key(|(_, producer)| (producer.newest_ns, producer.second.0)).map_or(0, |(at, _)| at)
     }
 
     fn holds(&self, name: &str) -> bool {

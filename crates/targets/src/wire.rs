@@ -250,7 +250,7 @@ impl Serialize for Standing {
     }
 }
 
-fn told(Standing { status, joints, accounts }: &Standing) -> Value {
+fn told(Standing { status, joints, accounts, .. }: &Standing) -> Value {
     let seconds = |ns: i64| ns as f64 * 1e-9;
     let by_joint = |values: &[f64]| -> BTreeMap<&str, f64> {
         joints.iter().map(String::as_str).zip(values.iter().copied()).collect()

@@ -254,6 +254,22 @@ fn more_than_500_messages_in_a_second_are_a_flood() {
     assert_eq!(robot.refused("policy", &Refused::Flood), 100);
 }
 
+/// Each name that was sent was remembered for ever.
+#[test]
+fn many_names_take_no_memory_and_none_of_their_refusals_is_forgotten() {
+    let mut robot = robot();
+    robot.send("policy", &[(0, 0.3)]).unwrap();
+    for number in 0..10_000 {
+        let sent = robot.send(&format!("program {number}"), &[(10, 0.5)]);
+        assert_eq!(sent, Err(Refused::Held("policy".into())));
+    }
+    let standing = robot.desk.standing();
+    assert!(standing.accounts.len() <= 64 && standing.accounts.iter().any(|account| account.holds));
+    assert_eq!(standing.refused().collect::<Vec<_>>(), [("held", 10_000)]);
+    robot.ticks(5);
+    assert_eq!(robot.send("policy", &[(0, 0.3)]), Ok(()), "it still has the robot");
+}
+
 #[test]
 fn gains_and_torques_fade() {
     let mut robot = robot();
