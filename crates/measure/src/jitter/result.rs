@@ -448,8 +448,8 @@ mod tests {
     #[test]
     fn other_files_are_told_by_what_they_are() {
         let told = |text: &str| Results::parse("a.json", text).unwrap_err().to_string();
-        assert!(told("{\"ended_well\":true}").contains("is the result of khz run"));
-        assert!(told("{\"format\":\"khz-run\",\"version\":1}").contains("is the result of khz run"));
+        assert!(told("{\"ended_well\":true}").contains("is the result of `khz run`"));
+        assert!(told("{\"format\":\"khz-run\",\"version\":1}").contains("is the result of `khz run`"));
         assert!(told("{\"format\":\"khz-jitter\",\"version\":0,\"runs\":[]}").contains("version 0"));
         assert!(told("{\"format\":\"khz-jitter\",\"runs\":[]}").contains("unknown version"));
         assert!(told("{\"format\":\"other\"}").contains("`other`"));
