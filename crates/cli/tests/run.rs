@@ -280,7 +280,7 @@ fn a_robot_that_never_came_under_control_is_a_failure_that_names_what_was_lackin
     let dead = "[bus.main.faults]\nevents = [{ at_s = 0.0, kind = \"bus_off\" }]";
     let silent = PAN_TILT.replace("[supervisor]", &format!("{dead}\n[supervisor]"));
     let end = ends(silent);
-    assert_eq!(end, "finished before it was under control: no reply during start-up (pan on bus main)");
+    assert_eq!(end, "finished before it was under control: no reply during start-up (pan, tilt on bus main)");
     // Slow, so that a reply is late only where the machine stands still for most of a period.
     let pan_tilt = format!("[loop]\nrate_hz = 20\n{PAN_TILT}");
     let heartbeat = "[supervisor]\nheartbeat_ms = 1000\nheartbeat_from = \"udp:127.0.0.1:0\"";
