@@ -136,7 +136,8 @@ pub(super) fn in_place(path: &Path, place: &Path) -> Result<(), DatasetError> {
 }
 
 /// Removes what killed exports have left, and nothing that others may have put there: only real folders of our names with
-/// a lock that is free.
+/// a lock that is free, or with nothing but parts of files: a lock is made under the dataset's, which the caller has, and who removes a
+/// folder of its own may remove the lock first.
 fn remove_abandoned(all: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(all)? {
         let entry = entry?;
@@ -147,8 +148,11 @@ fn remove_abandoned(all: &Path) -> std::io::Result<()> {
             continue;
         }
         let folder = entry.path();
-        let Ok(lock) = options().open(folder.join(LOCK)) else { continue };
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let is_abandoned = match options().open(folder.join(LOCK)) {
+            Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
+            Err(error) => error.kind() == ErrorKind::NotFound && has_only_parts(&folder)?,
+        };
+        if is_abandoned {
             match std::fs::remove_dir_all(&folder) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -156,4 +160,48 @@ fn remove_abandoned(all: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn has_only_parts(folder: &Path) -> std::io::Result<bool> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_part = Path::new(&entry.file_name()).extension().is_some_and(|end| end == "part");
+        if !is_part || !entry.file_type()?.is_file() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An export that was killed between making its folder and its lock left the folder for ever.
+    #[test]
+    fn what_was_left_without_a_lock_is_removed_and_what_is_not_ours_stays()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let dataset = tempfile::tempdir()?;
+        let all = dataset.path().join(FOLDER);
+        let folder = |name: &str, files: &[&str]| {
+            let folder = all.join(name);
+            std::fs::create_dir_all(&folder)?;
+            files.iter().try_for_each(|file| std::fs::write(folder.join(file), b"x"))
+        };
+        folder(&format!("{PREFIX}empty"), &[])?;
+        folder(&format!("{PREFIX}parts"), &["1.part", "2.part"])?;
+        folder(&format!("{PREFIX}others"), &["1.part", "notes.txt"])?;
+        folder("mine", &[])?;
+        let staging = Staging::new(dataset.path())?;
+        let mut left: Vec<_> =
+            std::fs::read_dir(&all)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>()?;
+        let own = staging.folder.path().file_name().ok_or("it has a name")?.to_owned();
+        left.retain(|name| *name != own && name != LOCK);
+        left.sort();
+        assert_eq!(
+            left,
+            [format!("{PREFIX}others").as_str(), "mine"].map(std::ffi::OsString::from).as_slice()
+        );
+        Ok(())
+    }
 }
