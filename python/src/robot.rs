@@ -240,7 +240,7 @@ impl Robot {
         parts: Parts,
         overrides: Overrides,
     ) -> PyResult<Run> {
-        let (tell, told) = channel();
+        let (tell, said) = channel();
         let links: OpenLinks = Box::new(move |config| {
             open(config).map(|(links, outside)| {
                 let _ = tell.send(outside);
@@ -257,7 +257,7 @@ impl Robot {
             robot = robot.view(view(wanted)?);
         }
         let run = py.detach(|| robot.start()).map_err(cannot_start)?;
-        let outside = told.try_recv().ok().flatten();
+        let outside = said.try_recv().ok().flatten();
         let (faults, world_end) = outside.map(|outside| (outside.faults, outside.end)).unzip();
         Ok(Run {
             names: self.servos(),

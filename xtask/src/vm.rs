@@ -158,8 +158,8 @@ fn versions(packages: &[String]) -> Result<String> {
 /// The package that holds the kernel the Debian meta-package points to.
 fn kernel_package() -> Result<String> {
     let named = || -> Result<Option<String>> {
-        let told = shell::output(&mut shell::command("apt-cache", &["depends", KERNEL]))?;
-        Ok(told.lines().find_map(|line| line.trim().strip_prefix("Depends: ").map(str::to_owned)))
+        let message = shell::output(&mut shell::command("apt-cache", &["depends", KERNEL]))?;
+        Ok(message.lines().find_map(|line| line.trim().strip_prefix("Depends: ").map(str::to_owned)))
     };
     match named() {
         Ok(Some(package)) => Ok(package),

@@ -52,7 +52,7 @@ fn scan_finds_every_servo() {
 
 #[test]
 fn bad_input_is_explained() {
-    for (words, told) in [
+    for (words, message) in [
         (&["scan", "nope"][..], "not a link"),
         (&["send", "--link", "emulated", "9,8001,1300"], "there is no bus 9"),
         (&["send", "--link", "emulated", "1,8001"], "BUS,ID,DATA"),
@@ -63,7 +63,7 @@ fn bad_input_is_explained() {
     ] {
         let output = khz(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
-        assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
     }
 }
 
@@ -79,8 +79,8 @@ fn sending_again_and_again_ends_with_ctrl_c_and_tells_the_rate() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     kill_process(process, Signal::INT).unwrap();
-    let told = text(&khz.wait_with_output().unwrap().stdout);
-    let (cycles, _) = told.split_once(" cycles, ").unwrap_or_else(|| panic!("{told}"));
+    let message = text(&khz.wait_with_output().unwrap().stdout);
+    let (cycles, _) = message.split_once(" cycles, ").unwrap_or_else(|| panic!("{message}"));
     let times = std::fs::read_to_string(log).unwrap();
     assert_eq!(cycles.parse(), Ok(times.lines().count()));
 }

@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn what_is_set_is_announced_on_stderr_and_told_on_stdout() {
-    for (words, announced, told) in [
+    for (words, announced, message) in [
         (
             &["set-zero", "arm.toml", "hip", "--yes"][..],
             "hip (damiao, id 1 on bus main): its present position, ",
@@ -57,7 +57,7 @@ fn what_is_set_is_announced_on_stderr_and_told_on_stdout() {
         ),
     ] {
         let output = khz(words);
-        assert_eq!((text(&output.stdout).as_str(), output.status.code()), (told, Some(0)), "{output:?}");
+        assert_eq!((text(&output.stdout).as_str(), output.status.code()), (message, Some(0)), "{output:?}");
         let said = text(&output.stderr);
         assert!(said.contains(announced), "{said}");
         let about_power = if words.contains(&"--store") {
@@ -73,19 +73,22 @@ fn what_is_set_is_announced_on_stderr_and_told_on_stdout() {
 #[test]
 fn json_says_what_the_servo_says() {
     let output = khz(&["set-id", "arm.toml", "knee", "5", "--yes", "--json"]);
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&told["set"], &told["id"], &told["name"]), (&"id".into(), &5.into(), &"knee".into()));
-    assert_eq!((&told["mode"], &told["stored"]), (&"disabled".into(), &false.into()));
+    let message: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&message["set"], &message["id"], &message["name"]),
+        (&"id".into(), &5.into(), &"knee".into())
+    );
+    assert_eq!((&message["mode"], &message["stored"]), (&"disabled".into(), &false.into()));
 }
 
 #[test]
 fn nothing_is_done_without_a_terminal_or_a_yes() {
     let output = khz(&["set-zero", "arm.toml", "hip"]);
     assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("", Some(2)));
-    let told = text(&output.stderr);
+    let message = text(&output.stderr);
     assert!(
-        told.contains("becomes 0") && told.contains("there is no terminal to ask on: give --yes"),
-        "{told}"
+        message.contains("becomes 0") && message.contains("there is no terminal to ask on: give --yes"),
+        "{message}"
     );
 }
 
@@ -103,10 +106,10 @@ fn at_a_terminal_only_a_yes_does_it() {
             .stdin(Stdio::from(terminal))
             .output()
             .unwrap();
-        let told = text(&output.stderr);
-        assert!(told.contains("Do it? [y/N] "), "{told}");
-        assert_eq!(output.status.code(), Some(code), "{answer:?}: {told}");
-        assert_eq!(told.contains("nothing was changed"), code == 1);
+        let message = text(&output.stderr);
+        assert!(message.contains("Do it? [y/N] "), "{message}");
+        assert_eq!(output.status.code(), Some(code), "{answer:?}: {message}");
+        assert_eq!(message.contains("nothing was changed"), code == 1);
         assert_eq!(output.stdout.is_empty(), code == 1);
     }
 }
@@ -127,7 +130,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
     ] {
         let output = khz(words);
         assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("", Some(code)), "{output:?}");
-        let told = text(&output.stderr);
-        assert!(told.starts_with("error: ") && told.contains(why), "{told}");
+        let message = text(&output.stderr);
+        assert!(message.starts_with("error: ") && message.contains(why), "{message}");
     }
 }

@@ -112,8 +112,8 @@ fn the_longest_stall_that_does_not_end_a_run_follows_from_the_shortest_watchdog(
     for (more, stall_s) in [("", 0.148), ("heartbeat_ms = 80\nheartbeat_from = \"stdin\"\n", 0.078)] {
         let (_folder, file) = written(&format!("{bus}{servos}[supervisor]\n{more}"));
         let json: serde_json::Value = serde_json::from_slice(&check(&["--json", &file]).stdout).unwrap();
-        let told = json["bearable_stall_s"].as_f64().unwrap();
-        assert!((told - stall_s).abs() < 1e-9, "{told}");
+        let message = json["bearable_stall_s"].as_f64().unwrap();
+        assert!((message - stall_s).abs() < 1e-9, "{message}");
         let table = text(&check(&[&file]).stdout);
         let line = format!("held up for less than {:.0} ms goes on", stall_s * 1e3);
         assert!(table.contains(&line), "{table}");
@@ -138,9 +138,12 @@ fn a_robot_that_recovers_from_stalls_says_so_or_why_it_does_not() {
     };
     let velocity = "limits.velocity = 2.0\n";
     let able = format!("{velocity}{damiao}");
-    let told = file(&able, "");
-    assert!(told.contains("held up for less than 98 ms goes on; for up to 300 ms, it recovers"), "{told}");
-    assert!(!told.contains("`recover` does nothing"), "{told}");
+    let message = file(&able, "");
+    assert!(
+        message.contains("held up for less than 98 ms goes on; for up to 300 ms, it recovers"),
+        "{message}"
+    );
+    assert!(!message.contains("`recover` does nothing"), "{message}");
     // One without a limit of its velocity; a moteus, which damps by itself; and one that is not to come down anyway.
     for (of_servo, reactions) in [
         (damiao, ""),
@@ -149,10 +152,10 @@ fn a_robot_that_recovers_from_stalls_says_so_or_why_it_does_not() {
         (&*able, "[supervisor.reactions]\nservo_fault = \"derate\"\n"),
         (&*able, "[supervisor.reactions]\nservo_fault = \"stop\"\n"),
     ] {
-        let told = file(of_servo, reactions);
+        let message = file(of_servo, reactions);
         assert!(
-            told.contains("`recover` does nothing") && !told.contains("it recovers if"),
-            "{of_servo}{reactions}: {told}"
+            message.contains("`recover` does nothing") && !message.contains("it recovers if"),
+            "{of_servo}{reactions}: {message}"
         );
     }
 }

@@ -77,7 +77,7 @@ fn servos_over_udp_are_scanned_by_their_robot_file() {
 fn what_cannot_be_served_is_explained() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = format!("main=udp:{}", taken.local_addr().unwrap());
-    for (at, told) in [
+    for (at, message) in [
         ("main", "BUS=WHERE"),
         ("main=serial", "write terminal, slcan, "),
         ("legs=terminal", "no such bus; there are: main"),
@@ -88,7 +88,7 @@ fn what_cannot_be_served_is_explained() {
             khz(&["emulate", concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/pan_tilt.toml"), "--at", at])
                 .output()
                 .unwrap();
-        assert!(text(&output).contains(told), "{at}: {}", text(&output));
+        assert!(text(&output).contains(message), "{at}: {}", text(&output));
         assert_eq!(output.status.code(), Some(2), "{at}: {}", text(&output));
     }
 }
@@ -117,9 +117,9 @@ fn a_scan_finds_the_bit_rate_of_the_servos() {
     let scan =
         |link: &str| khz(&["bus", "scan", link, "--family", "robstride", "--last", "4"]).output().unwrap();
     let wrong = scan(&link);
-    let told = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    let message = String::from_utf8_lossy(&wrong.stderr).into_owned();
     let (said, cure) = ("servos 1, 3 reply at 500000 bit/s", format!("`{link},bitrate=500000`"));
-    assert!(wrong.status.code() == Some(1) && told.contains(said) && told.contains(&cure), "{told}");
+    assert!(wrong.status.code() == Some(1) && message.contains(said) && message.contains(&cure), "{message}");
     assert!(scan(&format!("{link},bitrate=500000")).status.success());
 }
 
@@ -158,10 +158,13 @@ fn a_scan_says_what_it_does_to_servos() {
     let scan = |more: &[&str]| {
         text(&khz(&[&["bus", "scan", &file, "--last", "2"], more].concat()).output().unwrap())
     };
-    let told = scan(&[]);
-    assert!(told.contains("note: each CubeMars that is asked switches its output off"), "{told}");
-    let told = scan(&["--family", "cubemars"]);
-    assert!(told.contains("leg.toml says which families its servos are of: leave `--family` out"), "{told}");
+    let message = scan(&[]);
+    assert!(message.contains("note: each CubeMars that is asked switches its output off"), "{message}");
+    let message = scan(&["--family", "cubemars"]);
+    assert!(
+        message.contains("leg.toml says which families its servos are of: leave `--family` out"),
+        "{message}"
+    );
 }
 
 /// A run said that the servo did not answer, and to check its power and id.
@@ -174,9 +177,9 @@ fn a_run_names_a_port_with_the_wrong_link_instead_of_its_silent_servo() {
     let link = format!("link = \"fdcanusb\"\npath = {:?}", served.endpoint().1);
     std::fs::write(&file, LEG.replace("link = \"emulated\"", &link)).unwrap();
     let output = khz(&["run", &file, "--duration", "1s", "--no-report"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
     let said = "the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`";
-    assert!(output.status.code() == Some(2) && told.contains(said), "{told}");
+    assert!(output.status.code() == Some(2) && message.contains(said), "{message}");
 }
 
 #[test]

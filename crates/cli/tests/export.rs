@@ -32,8 +32,8 @@ fn a_record_with_a_long_name_stops_no_export() {
             continue;
         }
         assert_eq!(output.status.code(), Some(0), "{error}");
-        let told = error.lines().filter(|line| line.contains("too long for a file; its table is")).count();
-        assert_eq!(told, 3, "{error}");
+        let message = error.lines().filter(|line| line.contains("too long for a file; its table is")).count();
+        assert_eq!(message, 3, "{error}");
         assert!(error.lines().all(|line| line.len() < 500), "{error}");
         let mut names: Vec<_> = std::fs::read_dir(folder.path().join(format))
             .unwrap()

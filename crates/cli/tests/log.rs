@@ -78,7 +78,7 @@ fn cat_prints_the_chosen_samples_and_fields() {
 #[test]
 fn wrong_words_are_told_with_what_there_is() {
     let bench = bench();
-    for (words, told) in [
+    for (words, message) in [
         (vec!["cat", &bench.log, "-r", "imv"], "no record named \"imv\" in this log; it has imu, note"),
         (vec!["cat", &bench.log, "-r", "imu", "--csv", "-f", "rat"], "no field \"rat\""),
         (vec!["cat", &bench.log, "-f", "rate.0.x", "-f", "fersh"], "no field \"fersh\"; there are rate.0"),
@@ -94,7 +94,7 @@ fn wrong_words_are_told_with_what_there_is() {
         let output = khz(&words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         let error = String::from_utf8(output.stderr).unwrap();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 }
 
@@ -223,18 +223,18 @@ fn diff_compares_samples_of_the_same_time_not_of_the_same_number() {
     write_samples(&whole, &[&[("robot", -3, 0.0)], &all[..]].concat());
     // Started sooner after its first record, and lost a sample.
     write_samples(&lossy, &[&[("robot", -1, 0.0)], &all[..4], &all[5..]].concat());
-    let (code, told, _) = diff(&[&whole, &lossy, "-r", "imu"]);
+    let (code, message, _) = diff(&[&whole, &lossy, "-r", "imu"]);
     assert_eq!(
-        (code, &told[0]["only_before"], &told[0]["only_after"]),
+        (code, &message[0]["only_before"], &message[0]["only_after"]),
         (Some(1), &1.into(), &0.into()),
-        "{told}"
+        "{message}"
     );
-    assert_eq!(told[0]["fields"], Value::Array(Vec::new()));
-    let (_, told, _) = diff(&[&whole, &lossy, "-r", "imu", "--by", "number"]);
+    assert_eq!(message[0]["fields"], Value::Array(Vec::new()));
+    let (_, message, _) = diff(&[&whole, &lossy, "-r", "imu", "--by", "number"]);
     assert_eq!(
-        (&told[0]["fields"][0]["samples"], &told[0]["fields"][0]["first_s"]),
+        (&message[0]["fields"][0]["samples"], &message[0]["fields"][0]["first_s"]),
         (&5.into(), &4.0.into()),
-        "{told}"
+        "{message}"
     );
 }
 
@@ -389,8 +389,8 @@ fn a_sample_that_does_not_fit_its_schema_is_refused_and_strict_notices() {
     }
     let received = receiver.log.clone();
     let (code, summary) = receiver.finish_with_code("r", 2);
-    let told = (&summary["samples"], &summary["unfit"], &summary["whole"]);
-    assert_eq!((code, told), (Some(1), (&2.into(), &1.into(), &false.into())), "{summary}");
+    let message = (&summary["samples"], &summary["unfit"], &summary["whole"]);
+    assert_eq!((code, message), (Some(1), (&2.into(), &1.into(), &false.into())), "{summary}");
     assert!(khz(&["cat", &received]).status.success());
 }
 
@@ -404,10 +404,10 @@ fn a_run_is_recorded_by_another_process() {
     let words = ["run", "--duration", "500ms", "--no-report", "--json", "--log", &sent, "--stream"];
     let mut run = Command::new(env!("CARGO_BIN_EXE_khz"));
     let run = run.args(words).arg(&receiver.address).output().unwrap();
-    let told: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let message: Value = serde_json::from_slice(&run.stdout).unwrap();
     let received = receiver.log.clone();
     let ticks = lines(&sent, "tick").len();
-    assert!(ticks > 0 && told["log_dropped"] == 0, "{told}");
+    assert!(ticks > 0 && message["log_dropped"] == 0, "{message}");
     let summary = receiver.finish("tick", ticks);
     let nothing_lost = summary["lost"] == 0 && summary["dropped"] == 0;
     for record in ["robot", "tick", "servo", "command", "imu", "event"] {
@@ -572,13 +572,13 @@ fn an_mcap_export_rounds_integers_beyond_float64_and_keeps_them_on_request() {
         let has = |text: &[u8]| file.windows(text.len()).any(|bytes| bytes == text);
         (has(b"float64 id\n"), has(b"int64 id\n"))
     };
-    for (more, told, written) in [
+    for (more, message, written) in [
         (None, "they were rounded: --exact-integers", (true, false)),
         (Some("--exact-integers"), "PlotJuggler stops there", (false, true)),
     ] {
         let (code, error) = export(&[&["--format", "mcap"], more.as_slice()].concat());
         assert!(code == Some(0) && error.contains("64-bit integers in ids"), "{error}");
-        assert!(error.contains(told) && definition() == written, "{error}");
+        assert!(error.contains(message) && definition() == written, "{error}");
     }
     assert_eq!(export(&["--format", "csv", "--exact-integers"]).0, Some(2));
 }
@@ -598,8 +598,8 @@ fn write_samples(path: &str, samples: &[(&str, i64, f64)]) {
 /// What `khz log diff` says, with its exit code.
 fn diff(words: &[&str]) -> (Option<i32>, Value, String) {
     let output = khz(&[&["diff", "--json"], words].concat());
-    let told = String::from_utf8(output.stderr.clone()).unwrap();
-    (output.status.code(), serde_json::from_str(&stdout(&output)).unwrap_or_default(), told)
+    let message = String::from_utf8(output.stderr.clone()).unwrap();
+    (output.status.code(), serde_json::from_str(&stdout(&output)).unwrap_or_default(), message)
 }
 
 #[test]
@@ -607,13 +607,17 @@ fn diff_takes_times_from_the_start_of_the_log_for_every_record() {
     let bench = bench();
     let [a, b] = ["a", "b"].map(|name| format!("{}/{name}.tlog", bench.folder));
     write_samples(&a, &[("robot", 0, 1.0), ("imu", 5, 1.0), ("imu", 9, 1.0), ("robot", 10, 1.0)]);
-    let (code, told, _) = diff(&[&a, &a, "--to", "6"]);
-    assert_eq!((code, &told[0]["before"], &told[1]["before"]), (Some(0), &1.into(), &1.into()), "{told}");
+    let (code, message, _) = diff(&[&a, &a, "--to", "6"]);
+    assert_eq!(
+        (code, &message[0]["before"], &message[1]["before"]),
+        (Some(0), &1.into(), &1.into()),
+        "{message}"
+    );
     // Also of a record only one of them has.
     write_samples(&b, &[("robot", 0, 1.0), ("robot", 10, 1.0)]);
-    let (_, told, _) = diff(&[&b, &a, "--to", "6"]);
+    let (_, message, _) = diff(&[&b, &a, "--to", "6"]);
     assert_eq!(
-        (&told[0]["record"], &told[0]["before"], &told[0]["after"]),
+        (&message[0]["record"], &message[0]["before"], &message[0]["after"]),
         (&"imu".into(), &0.into(), &1.into())
     );
 }
@@ -621,21 +625,21 @@ fn diff_takes_times_from_the_start_of_the_log_for_every_record() {
 #[test]
 fn diff_tells_of_a_record_neither_log_has() {
     let bench = bench();
-    let (code, _, told) = diff(&[&bench.log, &bench.log, "-r", "typo"]);
+    let (code, _, message) = diff(&[&bench.log, &bench.log, "-r", "typo"]);
     assert_eq!(code, Some(2));
-    assert!(told.contains("no record named \"typo\" in either log; they have imu, note"), "{told}");
+    assert!(message.contains("no record named \"typo\" in either log; they have imu, note"), "{message}");
 }
 
 #[test]
 fn diff_of_a_window_without_samples_is_not_the_same_but_an_error() {
     let bench = bench();
     for window in [["--from", "5000", "--to", "6000"], ["--from", "0.2", "--to", "0.1"]] {
-        let (code, _, told) = diff(&[&[&*bench.log, &*bench.log], &window[..]].concat());
-        assert!(code == Some(2) && told.contains("nothing was compared"), "{told}");
+        let (code, _, message) = diff(&[&[&*bench.log, &*bench.log], &window[..]].concat());
+        assert!(code == Some(2) && message.contains("nothing was compared"), "{message}");
     }
     for wrong in ["nan", "-1", "inf", "x"] {
-        let (code, _, told) = diff(&[&bench.log, &bench.log, &format!("--tolerance={wrong}")]);
-        assert!(code == Some(2) && told.contains("a tolerance is a number from 0 up"), "{told}");
+        let (code, _, message) = diff(&[&bench.log, &bench.log, &format!("--tolerance={wrong}")]);
+        assert!(code == Some(2) && message.contains("a tolerance is a number from 0 up"), "{message}");
     }
 }
 
@@ -651,8 +655,8 @@ fn diff_tells_of_the_passport_and_does_not_count_it() {
         path
     };
     let (before, after) = (write("before", "load 0.1"), write("after", "load 0.2"));
-    let (code, told, _) = diff(&[&before, &after]);
-    assert_eq!((code, &told[0]["fields"][0]["counts"]), (Some(0), &false.into()), "{told}");
+    let (code, message, _) = diff(&[&before, &after]);
+    assert_eq!((code, &message[0]["fields"][0]["counts"]), (Some(0), &false.into()), "{message}");
     let shown = stdout(&khz(&["diff", &before, &after]));
     assert!(shown.contains("the same") && shown.contains("does not count"), "{shown}");
 }
@@ -664,16 +668,16 @@ fn diff_reads_what_is_sound_of_damaged_logs_and_tells() {
     let cut = format!("{}/cut.tlog", bench.folder);
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     for logs in [[&bench.log, &cut], [&cut, &bench.log]] {
-        let (code, diff, told) = diff(&[logs[0], logs[1]]);
+        let (code, diff, message) = diff(&[logs[0], logs[1]]);
         assert_eq!(code, Some(1));
-        assert!(told.contains(&format!("{cut}: byte")), "{told}");
+        assert!(message.contains(&format!("{cut}: byte")), "{message}");
         assert!(diff[0]["fields"].as_array().unwrap().is_empty(), "{diff}");
     }
     // Of a sound part and a damaged one the same is left, and still the damage is told.
     let repaired = format!("{}/repaired.tlog", bench.folder);
     assert_eq!(khz(&["repair", &cut, "-o", &repaired]).status.code(), Some(1));
-    let (code, _, told) = diff(&[&cut, &repaired]);
-    assert!(code == Some(1) && told.contains(&format!("{cut}: byte")), "{told}");
+    let (code, _, message) = diff(&[&cut, &repaired]);
+    assert!(code == Some(1) && message.contains(&format!("{cut}: byte")), "{message}");
 }
 
 #[test]
@@ -688,12 +692,12 @@ fn diff_sees_fields_that_only_the_other_log_has_and_numbers_that_are_none() {
         log.write(imu, Some(T0 + second * 1_000_000), &[&x.to_le_bytes()[..], &[1]].concat()).unwrap();
     }
     std::fs::write(&large, log.finish().unwrap()).unwrap();
-    let (code, told, _) = diff(&[&small, &large]);
-    let fields = &told[0]["fields"];
+    let (code, message, _) = diff(&[&small, &large]);
+    let fields = &message[0]["fields"];
     assert_eq!(
         (code, &fields[0]["field"], &fields[0]["samples"]),
         (Some(1), &"fresh".into(), &2.into()),
-        "{told}"
+        "{message}"
     );
     for logs in [[&small, &none], [&none, &small]] {
         let output = khz(&["diff", logs[0], logs[1]]);
@@ -712,8 +716,8 @@ fn diff_takes_the_late_samples_of_several_senders() {
     let marks = received::MARKS.map(|name| (name, 0, 0.0));
     let beats = [10, 15, 11, 16, 12].map(|second| ("beat", second, 0.0));
     write_samples(&path, &[&marks[..], &beats].concat());
-    let (code, told, _) = diff(&[&path, &path, "-r", "beat", "--to", "12"]);
-    assert_eq!((code, &told[0]["before"], &told[0]["after"]), (Some(0), &3.into(), &3.into()));
+    let (code, message, _) = diff(&[&path, &path, "-r", "beat", "--to", "12"]);
+    assert_eq!((code, &message[0]["before"], &message[0]["after"]), (Some(0), &3.into(), &3.into()));
 }
 
 /// Changes a byte of the `n`-th sample, counted from 0, of the first record.

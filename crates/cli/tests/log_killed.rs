@@ -44,8 +44,8 @@ fn kill_after(count: u64, log: &Path) -> u64 {
     let mut last = 0;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
-        let told = line.split(' ').skip_while(|word| *word != "told").nth(1).and_then(|n| n.parse().ok());
-        let Some(n) = told else { continue };
+        let message = line.split(' ').skip_while(|word| *word != "told").nth(1).and_then(|n| n.parse().ok());
+        let Some(n) = message else { continue };
         last = n;
         if last == count {
             wait_for(count, log);

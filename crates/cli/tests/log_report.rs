@@ -63,9 +63,9 @@ fn a_damaged_log_gives_a_page_that_says_what_is_missing() {
     std::fs::write(folder.path().join("holes.tlog"), &holes).unwrap();
     let output = report(folder.path(), &["holes.tlog"]);
     assert_eq!(output.status.code(), Some(1));
-    let (told, page) = (stderr(&output), read(folder.path(), "holes.html"));
-    assert!(told.contains("is damaged in") && told.contains("ticks are not in the log"), "{told}");
-    assert!(page.contains("ticks are not in the log") && page.contains("pan_tilt"), "{told}");
+    let (message, page) = (stderr(&output), read(folder.path(), "holes.html"));
+    assert!(message.contains("is damaged in") && message.contains("ticks are not in the log"), "{message}");
+    assert!(page.contains("ticks are not in the log") && page.contains("pan_tilt"), "{message}");
 }
 
 #[test]
@@ -74,8 +74,11 @@ fn the_logs_of_two_runs_are_not_one_run() {
     let other = other.path().join("run.tlog").display().to_string();
     for logs in [["run.tlog", "run.tlog"], ["run.tlog", &other]] {
         let output = report(folder.path(), &logs);
-        let told = stderr(&output);
-        assert!(output.status.code() == Some(2) && told.contains("give the files of one run only"), "{told}");
+        let message = stderr(&output);
+        assert!(
+            output.status.code() == Some(2) && message.contains("give the files of one run only"),
+            "{message}"
+        );
     }
     assert!(!folder.path().join("run.html").exists());
 }

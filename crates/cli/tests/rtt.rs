@@ -38,9 +38,9 @@ fn what_cannot_be_saved_any_more_is_shown_and_everything_else_kept() {
     }
     std::fs::remove_dir_all(folder.path().join("gone")).unwrap();
     let output = khz.wait_with_output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((output.status.code(), &told["planned_ticks"]), (Some(2), &50.into()), "{told}");
-    let notes = told["notes"].as_array().unwrap();
+    let message: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &message["planned_ticks"]), (Some(2), &50.into()), "{message}");
+    let notes = message["notes"].as_array().unwrap();
     assert_eq!(notes.len(), 1, "each is told once: {notes:?}");
     assert!(notes.iter().all(|note| note.as_str().unwrap().contains("a checkpoint could not be saved")));
     let error = String::from_utf8(output.stderr).unwrap();

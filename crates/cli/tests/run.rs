@@ -95,14 +95,14 @@ fn a_run_ends_with_the_verdict_and_at_most_six_lines() {
         let words = ["run", "robot.toml", "--virtual", "--duration", "300ms"];
         stdout(&khz(folder.path(), &[&words[..], more].concat()))
     };
-    let told = run(&[]);
-    let lines: Vec<&str> = told.lines().collect();
-    assert!(lines.len() <= 6 && lines[0] == "Held 1000 Hz of virtual time.", "{told}");
-    assert!(lines[1].starts_with("pan_tilt: ") && lines[1].ends_with(" ticks, finished"), "{told}");
-    assert!(lines[2].starts_with("1000.00 Hz  lost 0  missed 0  worst cycle "), "{told}");
-    assert!(lines[3].starts_with("log ") && lines[4].starts_with("report ") && lines.len() == 5, "{told}");
+    let message = run(&[]);
+    let lines: Vec<&str> = message.lines().collect();
+    assert!(lines.len() <= 6 && lines[0] == "Held 1000 Hz of virtual time.", "{message}");
+    assert!(lines[1].starts_with("pan_tilt: ") && lines[1].ends_with(" ticks, finished"), "{message}");
+    assert!(lines[2].starts_with("1000.00 Hz  lost 0  missed 0  worst cycle "), "{message}");
+    assert!(lines[3].starts_with("log ") && lines[4].starts_with("report ") && lines.len() == 5, "{message}");
     for absent in ["IMU", "early", "dropped", "overruns"] {
-        assert!(!told.contains(absent), "{absent}: {told}");
+        assert!(!message.contains(absent), "{absent}: {message}");
     }
     let all = run(&["-v"]);
     assert!(
@@ -221,8 +221,8 @@ fn a_log_asked_for_is_written_although_the_robot_file_wants_none() {
     let run = ["run", "robot.toml", "--duration", "100ms", "--no-report", "--json"];
     assert_eq!(json(&khz(folder.path(), &run))["log"], Value::Null);
     for (words, log) in [(["--log", "mine.tlog"], "mine.tlog"), (["--stream", "127.0.0.1:9"], "run.tlog")] {
-        let told = json(&khz(folder.path(), &[&run[..], &words].concat()));
-        assert_eq!(told["log"], log, "{told}");
+        let message = json(&khz(folder.path(), &[&run[..], &words].concat()));
+        assert_eq!(message["log"], log, "{message}");
         assert!(folder.path().join(log).exists());
     }
 }
@@ -292,13 +292,13 @@ fn a_robot_that_never_came_under_control_is_a_failure_that_names_what_was_lackin
 fn what_cannot_run_leaves_no_log() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("robot.toml"), common::PAN).unwrap();
-    for (words, told) in [
+    for (words, message) in [
         (["--cpu", "4096"], "CPU 4096 is not online"),
         (["--log", "other.toml"], "log.path is other.toml, the name of a robot file"),
     ] {
         let output = khz(folder.path(), &[&["run", "robot.toml", "--duration", "50ms"], &words[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{words:?}");
-        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{words:?}");
     }
 }
@@ -322,15 +322,15 @@ fn parameters_are_saved_as_a_table_or_into_the_robot_file() {
         (output.status.code(), stderr(&output))
     };
     let run = |file: &str| with(&["--save-parameters", file]);
-    let (code, told) = run("found.toml");
-    assert!(code == Some(0) && told.contains("the parameters are in found.toml"), "{told}");
+    let (code, message) = run("found.toml");
+    assert!(code == Some(0) && message.contains("the parameters are in found.toml"), "{message}");
     let found = std::fs::read_to_string(folder.path().join("found.toml")).unwrap();
     assert!(found.starts_with("[parameters]\n") && found.contains("\nkp_scale = 0.5 # 0 to 1"), "{found}");
     // Nothing was changed, so neither is the robot file.
     assert_eq!(run("robot.toml").0, Some(0));
     assert_eq!(std::fs::read_to_string(&robot).unwrap(), text);
-    let (code, told) = run("found.toml");
-    assert!(code != Some(0) && told.contains("--force overwrites it"), "it is there: {told}");
+    let (code, message) = run("found.toml");
+    assert!(code != Some(0) && message.contains("--force overwrites it"), "it is there: {message}");
     // It was advised, and refused without --report.
     assert_eq!(with(&["--save-parameters", "found.toml", "--force"]).0, Some(0));
 }

@@ -93,9 +93,9 @@ fn nothing_is_wider_than_the_terminal() {
         for words in
             [&["check", "robot.toml"][..], &["check"], &["budget", "robot.toml"], &["budget"], &["doctor"]]
         {
-            let told = at_terminal(columns, folder.path(), words);
-            assert!(!told.is_empty(), "{words:?}");
-            for row in rows(&told).into_iter().chain(rows(&run)) {
+            let message = at_terminal(columns, folder.path(), words);
+            assert!(!message.is_empty(), "{words:?}");
+            for row in rows(&message).into_iter().chain(rows(&run)) {
                 // A command stays in one piece, to be copied, and so does a word for which a line is too short.
                 let is_word = !row.trim().contains(' ') && row.trim().chars().count() > columns.into();
                 let is_whole = row.contains("sudo ") || row.contains('`') || is_word;
@@ -114,14 +114,14 @@ fn every_cure_that_a_verdict_prints_runs_as_printed() {
     for file in [RobotFile::BuiltIn, RobotFile::At("robot.toml".into())] {
         for cure in [DOCTOR, SCAN, BUDGET] {
             let broken = Some(Broken { after_s: Some(1.0), what: "it fell".into(), remedy: Some(cure) });
-            let told = judge(&Facts {
+            let message = judge(&Facts {
                 target_hz: 1000.0,
                 periods: 1,
                 broken,
                 file: file.clone(),
                 ..Facts::default()
             });
-            let command = told.text.split('`').nth(1).unwrap();
+            let command = message.text.split('`').nth(1).unwrap();
             let words: Vec<&str> = command.split(' ').skip(1).collect();
             let output = khz(folder.path(), &words);
             // 1 and 3: it was done, and not all is well.
@@ -143,8 +143,8 @@ fn a_verdict_has_the_colour_of_its_level() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
     let words = ["run", "robot.toml", "--virtual", "--duration", "300ms", "--no-report"];
-    let told = at_terminal(80, folder.path(), &words);
-    assert!(told.contains("\x1b[1m\x1b[32mHeld 1000 Hz of virtual time.\x1b[0m"), "{told:?}");
+    let message = at_terminal(80, folder.path(), &words);
+    assert!(message.contains("\x1b[1m\x1b[32mHeld 1000 Hz of virtual time.\x1b[0m"), "{message:?}");
 }
 
 #[test]
@@ -197,8 +197,8 @@ fn errors_have_one_prefix() {
     ] {
         let output = khz(Path::new("."), words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
-        let told = stderr(&output);
-        assert!(told.starts_with("error: ") && !told.contains("error: error"), "{words:?}: {told}");
+        let message = stderr(&output);
+        assert!(message.starts_with("error: ") && !message.contains("error: error"), "{words:?}: {message}");
     }
 }
 
@@ -209,9 +209,9 @@ fn a_fix_is_never_run_without_a_yes() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let told = stdout(&output) + &stderr(&output);
+    let message = stdout(&output) + &stderr(&output);
     let refused = ["needs root: sudo ", "no terminal to ask on", "nothing that a command fixes"];
-    assert!(refused.iter().any(|why| told.contains(why)), "{told}");
+    assert!(refused.iter().any(|why| message.contains(why)), "{message}");
 }
 
 #[test]

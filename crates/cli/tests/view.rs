@@ -175,9 +175,9 @@ fn what_cannot_be_viewed_is_told_at_once() {
         (&["run", "--view", "0.0.0.0"], "--view=ADDR"),
     ];
     for (words, said) in cases {
-        let told = khz(folder.path(), words);
-        let text = String::from_utf8_lossy(&told.stderr);
-        assert_eq!(told.status.code(), Some(2), "{words:?}: {text}");
+        let message = khz(folder.path(), words);
+        let text = String::from_utf8_lossy(&message.stderr);
+        assert_eq!(message.status.code(), Some(2), "{words:?}: {text}");
         assert!(text.contains(said), "{words:?}: {text}");
     }
 }

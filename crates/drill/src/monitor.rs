@@ -220,14 +220,14 @@ impl Monitor {
             {
                 continue;
             }
-            let told = (servo.position - joint.offset) * joint.sign / TAU;
+            let message = (servo.position - joint.offset) * joint.sign / TAU;
             let oldest_ns = servo.at_ns - self.period_ns - STEP_NS;
             let (least, most) = self.range(index, oldest_ns);
-            if told < least - joint.resolution || told > most + joint.resolution {
+            if message < least - joint.resolution || message > most + joint.resolution {
                 let name = &joint.name;
                 let what = format!(
                     "{name}: {:.4} rad is reported to be {:.2} ms old, but since then it was between {:.4} and {:.4} rad",
-                    told * TAU,
+                    message * TAU,
                     age_ns as f64 * 1e-6,
                     least * TAU,
                     most * TAU

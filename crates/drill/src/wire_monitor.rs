@@ -75,13 +75,13 @@ impl WireMonitor {
         if self.servos.is_empty() {
             return;
         }
-        let told = Subframes::new(received.frame.payload()).flatten().any(|subframe| match subframe {
+        let message = Subframes::new(received.frame.payload()).flatten().any(|subframe| match subframe {
             Subframe::Reply(values) => values.iter().any(|(register, value)| {
                 register == u32::from(Register::MODE.0) && value.integer() == Mode::Fault as i32
             }),
             _ => false,
         });
-        if told {
+        if message {
             self.fault_told_ns.get_or_insert(received.at_ns);
         }
     }

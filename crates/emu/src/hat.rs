@@ -272,10 +272,10 @@ mod tests {
     #[test]
     fn a_hat_of_another_time_is_refused() {
         let world = || World::new(&WorldConfig { buses: vec![BusConfig::CAN_FD; 5], ..Default::default() });
-        for (version, told) in [(0, "does not answer"), (1, "version 1"), (5, "version 5")] {
+        for (version, message) in [(0, "does not answer"), (1, "version 1"), (5, "version 5")] {
             let opened = Pi3hat::open(Hat::new(world().unwrap(), version), &Options::default(), replier, 0);
             let error = opened.map(|_| ()).unwrap_err();
-            assert!(error.to_string().contains(told), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
         }
     }
 

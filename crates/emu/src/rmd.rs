@@ -340,10 +340,10 @@ impl Motor {
         if writes {
             self.rom.id = asked.value[3];
         }
-        let told = (REPLIES + u32::from(self.id)) as i32;
+        let text = (REPLIES + u32::from(self.id)) as i32;
         Some(rmd::frame(
             IDS,
-            if writes { asked } else { Message { value: (told << 16).to_le_bytes(), ..asked } },
+            if writes { asked } else { Message { value: (text << 16).to_le_bytes(), ..asked } },
         ))
     }
 
@@ -359,12 +359,12 @@ impl Motor {
         }
         let (command, period_ns, due_ns) = self.unasked.filter(|(_, _, due_ns)| *due_ns <= self.now_ns)?;
         self.unasked = Some((command, period_ns, due_ns + period_ns));
-        let told = match command {
+        let text = match command {
             command::STATUS => self.status(common),
             command::ANGLE => Message::with(command, hundredths(common.measured.position)),
             other => self.motion(common, other),
         };
-        Some(self.reply(told))
+        Some(self.reply(text))
     }
 }
 
@@ -417,7 +417,7 @@ impl mit::Motor for Motor {
         } else if request.id == IDS {
             self.identify(asked)
         } else {
-            self.carry_out(common, asked).map(|told| self.reply(told))
+            self.carry_out(common, asked).map(|text| self.reply(text))
         };
         if std::mem::take(&mut self.restarts) {
             self.restart(common);

@@ -327,10 +327,10 @@ impl Motor {
             }
             // Of the table that is kept without power only the watchdog is known.
             Request::ReadStored(number) => {
-                let told =
+                let message =
                     self.read(common, number).filter(|_| cybergear && number == parameter::CYBERGEAR_TIMEOUT);
                 let (id, host) = (self.id, self.host);
-                return told.map(|value| Reply::Stored { id, host, parameter: number, value });
+                return message.map(|value| Reply::Stored { id, host, parameter: number, value });
             }
             Request::Write(number, value) => self.write(number, value),
             Request::Store if cybergear => {

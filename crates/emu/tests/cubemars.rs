@@ -87,8 +87,8 @@ fn every_exchange_of_the_client_is_answered_as_it_expects() {
         let expected = parsed(&exchange["from"], &exchange["reply"]);
         assert_eq!(reply.id, expected.id);
         // The stand-in took each command for its state, and an error was put into it.
-        let [said, told] = [reply, &expected].map(|frame| State::parse(frame.payload()).unwrap());
-        assert_eq!((said.id, said.temperature), (told.id, told.temperature), "{exchange}");
+        let [said, message] = [reply, &expected].map(|frame| State::parse(frame.payload()).unwrap());
+        assert_eq!((said.id, said.temperature), (message.id, message.temperature), "{exchange}");
         if exchange["asks"]["what"] == "set_zero" {
             bench.wait(1001);
         }

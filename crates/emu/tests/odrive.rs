@@ -47,8 +47,8 @@ impl Bench {
         heard
     }
 
-    fn tell(&mut self, told: u8, payload: &[u8]) -> Vec<Frame> {
-        self.world.send(0, &odrive::frame(3, told, payload), self.now_ns).unwrap();
+    fn tell(&mut self, message: u8, payload: &[u8]) -> Vec<Frame> {
+        self.world.send(0, &odrive::frame(3, message, payload), self.now_ns).unwrap();
         self.wait(1)
     }
 
@@ -84,10 +84,10 @@ fn it_answers_remote_frames_and_empty_ones_and_only_what_its_line_has() {
         for asked in
             [command::ERROR, command::ESTIMATES, command::IQ, command::BUS, command::TORQUES, command::POWERS]
         {
-            let told = bench.ask(asked);
-            assert!(told.is_some(), "{line:?} {asked:#x}");
+            let message = bench.ask(asked);
+            assert!(message.is_some(), "{line:?} {asked:#x}");
             let empty = bench.tell(asked, &[]);
-            assert_eq!(empty.first().map(Frame::payload), told.as_ref().map(|bytes| &bytes[..]));
+            assert_eq!(empty.first().map(Frame::payload), message.as_ref().map(|bytes| &bytes[..]));
         }
         assert_eq!(silent.map(|asked| bench.ask(asked)), [None, None], "{line:?}");
         assert!(bench.tell(command::INPUT_POS, &[0; 8]).is_empty(), "a message is not answered");

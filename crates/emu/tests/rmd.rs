@@ -143,10 +143,10 @@ fn after_its_watchdog_it_sends_0xf1_each_second_and_the_first_command_back() {
     bench.command(hold(0.3));
     assert_eq!(bench.wait(45), []);
     assert_eq!(bench.doing(), Doing::Following);
-    let told = bench.wait(2900);
-    assert_eq!(told.len(), 3, "{told:?}");
+    let text = bench.wait(2900);
+    assert_eq!(text.len(), 3, "{text:?}");
     let is_cut_off = |frame: &Frame| frame.id == REPLIES + 1 && frame.payload()[0] == command::CUT_OFF;
-    assert!(told.iter().all(is_cut_off) && bench.doing() == Doing::Off);
+    assert!(text.iter().all(is_cut_off) && bench.doing() == Doing::Off);
     // Decoded it would be 0 rad, 0 A, 0 °C.
     assert_eq!(bench.ask(Message::of(command::MOTION)), Some(Message::of(command::MOTION)));
     assert_eq!(Motion::parse(bench.ask(Message::of(command::MOTION)).unwrap()).celsius, 50);
@@ -234,10 +234,10 @@ fn one_that_sends_by_itself_answers_nothing() {
     let mut bench = Bench::of(X8);
     let every = Message { index: command::MOTION, limit: 2, ..Message::with(command::UNASKED, 1) };
     bench.ask(every);
-    let told = bench.wait(100);
-    assert!((9..=11).contains(&told.len()) && told.iter().all(|frame| frame.payload()[0] == command::MOTION));
-    let told = bench.send(&rmd::frame(REQUESTS + 1, Message::of(command::STATUS)));
-    assert!(told.iter().all(|frame| frame.payload()[0] == command::MOTION), "{told:?}");
+    let text = bench.wait(100);
+    assert!((9..=11).contains(&text.len()) && text.iter().all(|frame| frame.payload()[0] == command::MOTION));
+    let text = bench.send(&rmd::frame(REQUESTS + 1, Message::of(command::STATUS)));
+    assert!(text.iter().all(|frame| frame.payload()[0] == command::MOTION), "{text:?}");
 }
 
 #[test]

@@ -463,8 +463,8 @@ fn late_replies_are_late_and_in_order() {
     let numbers = [parameter::RUN_MODE, parameter::TIMEOUT, parameter::VOLTAGE, parameter::ZERO_STATE];
     for _ in 0..100 {
         numbers.iter().for_each(|number| bench.send(Request::Read(*number)));
-        let told: Vec<u16> = bench.wait(30).iter().map(|received| read_of(&received.frame)).collect();
-        assert_eq!(told, numbers);
+        let message: Vec<u16> = bench.wait(30).iter().map(|received| read_of(&received.frame)).collect();
+        assert_eq!(message, numbers);
     }
 }
 
@@ -540,8 +540,8 @@ fn two_of_one_id_answer_both() {
 #[test]
 fn an_id_that_is_set_counts_at_once_and_after_a_loss_of_power() {
     let mut bench = Bench::one(RS02);
-    let told = Reply::parse(&bench.ask(Request::SetId(7)).unwrap());
-    assert!(matches!(told, Some(Reply::Identity { id: 7, .. })));
+    let message = Reply::parse(&bench.ask(Request::SetId(7)).unwrap());
+    assert!(matches!(message, Some(Reply::Identity { id: 7, .. })));
     assert_eq!(bench.ask(Request::Identity), None);
     bench.world.inject(0, Injection::Reboot, bench.now_ns);
     bench.world.send(0, &Request::Identity.to_frame(7, HOST), bench.now_ns).unwrap();

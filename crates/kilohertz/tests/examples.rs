@@ -19,14 +19,14 @@ fn output(name: &str) -> String {
 
 #[test]
 fn the_smallest_program_runs_a_robot() {
-    let told = output("smallest");
-    assert!(told.contains("finished"), "{told}");
+    let message = output("smallest");
+    assert!(message.contains("finished"), "{message}");
 }
 
 #[test]
 fn a_controller_of_ones_own_drives_the_robot() {
-    let told = output("own_controller");
-    assert!(told.contains("Held 1000 Hz of virtual time") && !told.contains("trouble"), "{told}");
+    let message = output("own_controller");
+    assert!(message.contains("Held 1000 Hz of virtual time") && !message.contains("trouble"), "{message}");
 }
 
 #[test]
@@ -44,14 +44,17 @@ fn records_of_ones_own_are_in_the_log() {
 
 #[test]
 fn a_robot_needs_no_file() {
-    let told = output("without_a_file");
-    assert!(told.contains("head") && told.contains("finished"), "{told}");
+    let message = output("without_a_file");
+    assert!(message.contains("head") && message.contains("finished"), "{message}");
 }
 
 #[test]
 fn one_servo_is_moved_by_hand() {
-    let told = output("one_servo");
-    assert!(told.starts_with("id 1 has firmware ") && told.ends_with("at 0.3 rad, 24 V\n"), "{told}");
+    let message = output("one_servo");
+    assert!(
+        message.starts_with("id 1 has firmware ") && message.ends_with("at 0.3 rad, 24 V\n"),
+        "{message}"
+    );
 }
 
 /// Puts one of our robot files into a folder: one that nothing brings down but Ctrl-C, however busy this machine is.
@@ -106,8 +109,8 @@ fn interrupted(name: &str, folder: &Path) -> Output {
 fn ctrl_c_brings_the_readmes_program_down_and_leaves_log_and_report() {
     let folder = folder();
     let ended = interrupted("ten_lines", folder.path());
-    let told = String::from_utf8(ended.stdout).unwrap();
-    assert!(ended.status.success() && told.contains("stop"), "{told}");
+    let message = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success() && message.contains("stop"), "{message}");
     for name in ["pan_tilt.tlog", "pan_tilt.html"] {
         assert!(folder.path().join(name).exists(), "no {name}");
     }
@@ -126,8 +129,8 @@ fn the_controller_of_a_new_project_drives_any_robot() {
 fn ctrl_c_in_one_run_of_a_program_starts_no_next_one() {
     let folder = folder();
     let ended = interrupted("trials", folder.path());
-    let [told, complained] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let [message, complained] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(message.lines().count(), 1, "{message}");
     assert!(!ended.status.success() && complained.contains("asked to stop"), "{complained}");
 }
 

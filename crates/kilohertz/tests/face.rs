@@ -75,8 +75,8 @@ fn nothing_in_virtual_time_takes_this_computers() {
         &summary.times.control,
     ];
     assert!(own.iter().all(|part| part.max == 0));
-    for told in [summary.to_string(), summary.table(false)] {
-        assert!(!told.contains("wake ") && !told.contains("loop thread"), "{told}");
+    for message in [summary.to_string(), summary.table(false)] {
+        assert!(!message.contains("wake ") && !message.contains("loop thread"), "{message}");
     }
 }
 

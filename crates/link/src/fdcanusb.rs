@@ -176,12 +176,12 @@ impl Link for Fdcanusb {
     }
 
     fn close(&mut self, _: i64) -> Vec<String> {
-        let mut told = self.stream.close();
+        let mut message = self.stream.close();
         // What was asked of it was not understood.
         if self.stream.counters().sent > 0 {
-            told.extend(self.misnamed());
+            message.extend(self.misnamed());
         }
-        told
+        message
     }
 
     fn counters(&self, _: u8) -> Counters {
@@ -394,9 +394,9 @@ mod tests {
                 wire.write_all(answer).unwrap();
                 wire
             });
-            let told = link.close(0);
+            let message = link.close(0);
             theirs.join().unwrap();
-            told
+            message
         };
         assert_eq!(
             says(b"\x07V1013\r"),
@@ -419,16 +419,16 @@ mod tests {
     fn with_answers<T>(answers: &'static [u8], ask: impl FnOnce(&mut Fdcanusb) -> T) -> (T, String) {
         let (mut link, mut wire) = wired(Dialect::Adapter);
         wire.write_all(answers).unwrap();
-        let told = ask(&mut link);
-        (told, heard(&mut wire))
+        let message = ask(&mut link);
+        (message, heard(&mut wire))
     }
 
     #[test]
     fn bit_rates_and_state_of_the_bus_are_asked_for() {
         let answers = b"1000000\r\nrcv 0100 21 E B F r x-1\r\n5000000\r\nlec=2 dlec=7 err=1 warn=1 busoff=0 pexc=0 tdc=0\r\n";
-        let (told, asked) = with_answers(answers, |link| link.about().unwrap());
+        let (message, asked) = with_answers(answers, |link| link.about().unwrap());
         let status = "fdcanusb: status error passive, error warning; check the bit rate, the termination and the wires";
-        assert_eq!(told, ["fdcanusb: bit rate 1000000 bit/s, data phase 5000000 bit/s", status]);
+        assert_eq!(message, ["fdcanusb: bit rate 1000000 bit/s, data phase 5000000 bit/s", status]);
         assert_eq!(asked, "conf get can.bitrate\nconf get can.fd_bitrate\ncan status\n");
         assert_eq!(state("ERR not in BusOn"), "bus off; check the bit rate, the termination and the wires");
         assert_eq!(state("lec=0 dlec=0 err=0 warn=0 busoff=0 pexc=0 tdc=0"), "no errors");
@@ -568,8 +568,8 @@ mod tests {
         let (mut link, mut wire) = wired(Dialect::Adapter);
         link.send(0, &Address::request(&frame(0x8001, &[1])), 0).unwrap();
         link.flush(0).unwrap();
-        let told = link.close(1).concat();
-        assert!(told.contains("bytes of the last frames were not sent"), "{told}");
+        let message = link.close(1).concat();
+        assert!(message.contains("bytes of the last frames were not sent"), "{message}");
         all_heard(&mut wire);
         assert_eq!(link.close(2), Vec::<String>::new());
     }

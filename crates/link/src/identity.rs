@@ -114,10 +114,10 @@ impl Guard {
             return Ok(());
         }
         let Self { name, expected, advice, .. } = self;
-        let told = format!("{name}: not opened again: found {found}, expected {expected}; {advice}");
+        let message = format!("{name}: not opened again: found {found}, expected {expected}; {advice}");
         // The first reason is kept; it is reported when the link is closed.
-        let _ = self.refusal.set(told.clone());
-        Err(io::Error::other(told))
+        let _ = self.refusal.set(message.clone());
+        Err(io::Error::other(message))
     }
 }
 
@@ -224,9 +224,9 @@ pub(crate) mod tests {
         let refusal = Arc::new(OnceLock::new());
         let guard = Guard::new("can0", can(&sys, "can0"), "name it by udev", refusal.clone());
         assert!(guard.check(&can(&sys, "can0")).is_ok());
-        let told = guard.check(&can(&sys, "can1")).unwrap_err().to_string();
+        let message = guard.check(&can(&sys, "can1")).unwrap_err().to_string();
         let expected = "can0: not opened again: found USB device 1209:2323 with serial number B at 1-2 (1.0), expected \
                         USB device 1209:2323 with serial number A at 1-1 (1.0); name it by udev";
-        assert_eq!((told.as_str(), refusal.get().unwrap().as_str()), (expected, expected));
+        assert_eq!((message.as_str(), refusal.get().unwrap().as_str()), (expected, expected));
     }
 }

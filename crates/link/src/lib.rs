@@ -306,9 +306,9 @@ mod tests {
     #[test]
     fn every_error_says_what_to_do() {
         for error in [LinkError::Full, LinkError::Down { errno: 19 }, LinkError::Unsupported] {
-            let told = error.to_string();
+            let message = error.to_string();
             let verbs = ["; check ", "; set ", ": plug "];
-            assert!(verbs.iter().any(|verb| told.contains(verb)), "{told}");
+            assert!(verbs.iter().any(|verb| message.contains(verb)), "{message}");
         }
     }
 }

@@ -369,10 +369,10 @@ mod tests {
             assert!(port.is_down(), "the other adapter was taken");
             std::thread::yield_now();
         }
-        let told = port.discard().unwrap();
-        assert!(told.contains("found USB device 1209:2323 with serial number B"), "{told}");
-        assert!(told.contains("expected USB device 1209:2323 with serial number A"), "{told}");
-        assert!(told.contains("/dev/serial/by-id/"), "{told}");
+        let message = port.discard().unwrap();
+        assert!(message.contains("found USB device 1209:2323 with serial number B"), "{message}");
+        assert!(message.contains("expected USB device 1209:2323 with serial number A"), "{message}");
+        assert!(message.contains("/dev/serial/by-id/"), "{message}");
         // The first one comes back at another port.
         let again = plug_in(&name);
         identity::tests::plug_in(&sys, "1-3", "A", &number(&name));

@@ -11,7 +11,7 @@ use crate::identity::{Guard, Identity, SYS};
 use crate::reopen::Reopener;
 use crate::stamp::Clocks;
 use crate::sys::batch::{BATCH, Batch};
-use crate::sys::can::{self, FD_MTU, Heard, RawFrame, understand};
+use crate::sys::can::{self, FD_MTU, Incoming, RawFrame, understand};
 use crate::sys::queued;
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use in_flight::{Allowed, InFlight};
@@ -230,24 +230,24 @@ impl SocketCan {
         let (heard, counters, in_flight) = (&mut self.heard, &mut self.counters, &mut self.in_flight);
         let mut clocks = Clocks::default();
         let result = self.batch.receive(fd.as_fd(), |packet| match understand(packet.bytes) {
-            Heard::Frame(frame) if packet.is_own => {
+            Incoming::Frame(frame) if packet.is_own => {
                 up = true;
                 in_flight.confirmed(&RawFrame::new(&frame));
             }
-            Heard::Frame(frame) => {
+            Incoming::Frame(frame) => {
                 up = true;
                 counters.received += 1;
                 heard.push_back(Received { channel: 0, at_ns: clocks.at_ns(packet.stamp, now_ns), frame });
             }
-            Heard::BusOff => (bus_off, up) = (true, false),
+            Incoming::BusOff => (bus_off, up) = (true, false),
             // The driver has thrown away what it had.
-            Heard::Restarted => {
+            Incoming::Restarted => {
                 (bus_off, up) = (false, true);
                 in_flight.forget();
             }
-            Heard::Error => counters.errors += 1,
-            Heard::Useless => counters.corrupt += 1,
-            Heard::HungUp => hung_up = true,
+            Incoming::Error => counters.errors += 1,
+            Incoming::Useless => counters.corrupt += 1,
+            Incoming::HungUp => hung_up = true,
         });
         if bus_off {
             self.bus_off = true;
@@ -566,8 +566,11 @@ mod tests {
         host.flush(0).unwrap();
         host.begin_cycle(1);
         host.send(0, &Address::request(&frame(0x8001, &[2])), 1).unwrap();
-        let told = host.close(2).concat();
-        assert!(told.contains("1 or more of the last frames") && told.contains("ip link set"), "{told}");
+        let message = host.close(2).concat();
+        assert!(
+            message.contains("1 or more of the last frames") && message.contains("ip link set"),
+            "{message}"
+        );
         // What was not handed over never leaves.
         assert_eq!(device.receive(2).unwrap().unwrap().frame.payload(), [1]);
         assert_eq!((host.close(3), device.receive(3)), (Vec::new(), Ok(None)));

@@ -66,7 +66,7 @@ impl<L: Line, S: Speech> Stream<L, S> {
     /// Drops what was not written, and what the kernel has not sent if its driver lets go of it.
     pub(crate) fn close(&mut self) -> Vec<String> {
         self.begin_cycle();
-        self.line.discard().map_or_else(Vec::new, |told| vec![told])
+        self.line.discard().map_or_else(Vec::new, |message| vec![message])
     }
 
     /// Takes a frame for the next [`Stream::flush`]. No system call.

@@ -6,7 +6,7 @@ use crate::time::Time;
 use khz_link::{Link, LinkError};
 use khz_servo::by_hand::Answer;
 use khz_servo::exchange::MARKS;
-use khz_servo::{Exchange, Heard};
+use khz_servo::{Exchange, ReplyCheck};
 use khz_wire::{Frame, Request};
 
 /// How long to wait for a reply before repeating the query.
@@ -108,9 +108,9 @@ fn let_down(
     while !held.is_empty() && time.now_ns() < end_ns {
         let mut still = true;
         held.retain_mut(|of| {
-            let told = look(links, of.device, true, time, &mut answered);
-            still &= told.as_ref().is_some_and(|told| of.is_still(told, settings));
-            told.as_ref().is_none_or(is_on) || is_off(links, of.device, time, &mut answered) != Some(true)
+            let message = look(links, of.device, true, time, &mut answered);
+            still &= message.as_ref().is_some_and(|message| of.is_still(message, settings));
+            message.as_ref().is_none_or(is_on) || is_off(links, of.device, time, &mut answered) != Some(true)
         });
         let now_ns = time.now_ns();
         let since_ns = still.then(|| still_since_ns.unwrap_or(now_ns));
@@ -124,10 +124,10 @@ fn let_down(
 }
 
 impl Held<'_> {
-    fn is_still(&mut self, told: &Answer, settings: &SupervisorSettings) -> bool {
-        let position = told.position.unwrap_or(f64::NAN);
+    fn is_still(&mut self, message: &Answer, settings: &SupervisorSettings) -> bool {
+        let position = message.position.unwrap_or(f64::NAN);
         let stands = (position - self.stands_at).abs() <= STILL_WAY;
-        let is_still = stands && told.velocity.is_some_and(|it| it.abs() < settings.still_velocity);
+        let is_still = stands && message.velocity.is_some_and(|it| it.abs() < settings.still_velocity);
         if !is_still {
             self.stands_at = position;
         }
@@ -143,16 +143,16 @@ fn is_off(
     answered: &mut bool,
 ) -> Option<bool> {
     for _ in 0..OFF_REPLIES {
-        let told = (0..LOOKS).find_map(|_| look(links, device, false, time, answered))?;
-        if is_on(&told) {
+        let message = (0..LOOKS).find_map(|_| look(links, device, false, time, answered))?;
+        if is_on(&message) {
             return Some(false);
         }
     }
     Some(true)
 }
 
-fn is_on(told: &Answer) -> bool {
-    told.wrong.is_some()
+fn is_on(message: &Answer) -> bool {
+    message.wrong.is_some()
 }
 
 /// What a servo says of itself, if it can be let down and answers; `answered` becomes false if it does not in time.
@@ -167,9 +167,9 @@ fn look(
     let ask = plan.family.by_hand().let_down(plan.id, &plan.mounting, damp)?;
     let until_ns = time.now_ns() + PATIENCE_NS;
     tell(&mut *links[device.link], device, &ask.frame, time.now_ns()).ok()?;
-    let told = hear(links, device, &ask.read, until_ns, time);
-    *answered &= told.is_some();
-    told
+    let message = hear(links, device, &ask.read, until_ns, time);
+    *answered &= message.is_some();
+    message
 }
 
 /// Tells every servo to switch off, and waits for no answer.
@@ -274,9 +274,9 @@ fn ask(
     if exchange.quiet_ns > 0 {
         let until_ns = time.now_ns() + exchange.quiet_ns;
         match listen(links, device, exchange, until_ns, time) {
-            Some(Heard::Good) => return Ok(true),
-            Some(Heard::Wrong(why)) => return Err(why),
-            Some(Heard::Used | Heard::SomethingElse) | None => {}
+            Some(ReplyCheck::Good) => return Ok(true),
+            Some(ReplyCheck::Wrong(why)) => return Err(why),
+            Some(ReplyCheck::Used | ReplyCheck::Unrelated) | None => {}
         }
     }
     for _ in 0..TRIES {
@@ -287,10 +287,10 @@ fn ask(
         }
         match listen(links, device, exchange, until_ns, time) {
             // Another answer may come, of a second servo with the same id.
-            Some(Heard::Good) => return listen_on(links, device, exchange, time),
-            Some(Heard::Used) => return Ok(false),
-            Some(Heard::Wrong(why)) => return Err(why),
-            Some(Heard::SomethingElse) | None => {}
+            Some(ReplyCheck::Good) => return listen_on(links, device, exchange, time),
+            Some(ReplyCheck::Used) => return Ok(false),
+            Some(ReplyCheck::Wrong(why)) => return Err(why),
+            Some(ReplyCheck::Unrelated) | None => {}
         }
     }
     Err(match down {
@@ -320,7 +320,7 @@ fn listen_on(
 ) -> Result<bool, String> {
     let until_ns = time.now_ns() + ECHO_NS;
     while let Some(heard) = listen(links, device, exchange, until_ns, time) {
-        if let Heard::Wrong(why) = heard {
+        if let ReplyCheck::Wrong(why) = heard {
             return Err(why);
         }
     }
@@ -334,8 +334,8 @@ fn listen(
     exchange: &Exchange,
     until_ns: i64,
     time: &mut impl Time,
-) -> Option<Heard> {
-    let heard = |frame: &Frame| Some((exchange.judge)(frame)).filter(|heard| *heard != Heard::SomethingElse);
+) -> Option<ReplyCheck> {
+    let heard = |frame: &Frame| Some((exchange.judge)(frame)).filter(|heard| *heard != ReplyCheck::Unrelated);
     hear(links, device, heard, until_ns, time)
 }
 

@@ -271,9 +271,9 @@ mod tests {
         let preempted =
             Disturbance { away_ns: 300_000, queued_ns: 300_000, involuntary: 1, ..Disturbance::default() };
         let window = Window { interrupts: vec![("27 net".into(), 9)], ..quiet() };
-        let told = late(preempted, Some(window)).line();
+        let message = late(preempted, Some(window)).line();
         assert_eq!(
-            told,
+            message,
             "tick 7 at 1.5 s took 900 µs, control late: preempted for 300 µs, 1 involuntary switch; in the 100 ms around it: \
              9 × 27 net"
         );
@@ -282,9 +282,9 @@ mod tests {
     #[test]
     fn the_steal_count_stands_beside_every_claim_that_nobody_had_the_cpu() {
         let away = Disturbance { away_ns: 390_000, ..Disturbance::default() };
-        let told = late(away, Some(quiet())).sentence();
-        assert!(told.starts_with("390 µs unaccounted for (hypervisor"), "{told}");
-        assert!(told.ends_with("in the 100 ms around it: the kernel counted 0 ns of steal"), "{told}");
+        let message = late(away, Some(quiet())).sentence();
+        assert!(message.starts_with("390 µs unaccounted for (hypervisor"), "{message}");
+        assert!(message.ends_with("in the 100 ms around it: the kernel counted 0 ns of steal"), "{message}");
         let busy = late(Disturbance::default(), Some(quiet())).sentence();
         assert_eq!(busy, "the controller was busy");
     }

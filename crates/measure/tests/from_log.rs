@@ -104,9 +104,9 @@ fn of_buses_that_share_a_link_the_one_that_is_down_is_named() {
     let of_run: Vec<String> = summary.events.iter().map(|event| event.cause.clone()).collect();
     let of_log: Vec<String> =
         log.events.iter().map(|event| format!("{} {}", event.what, event.detail)).collect();
-    for told in [of_run, of_log] {
-        assert!(told.iter().any(|told| told.contains("bus right is down")), "{told:?}");
-        assert!(!told.iter().any(|told| told.contains("the link of buses")), "{told:?}");
+    for message in [of_run, of_log] {
+        assert!(message.iter().any(|message| message.contains("bus right is down")), "{message:?}");
+        assert!(!message.iter().any(|message| message.contains("the link of buses")), "{message:?}");
     }
 }
 

@@ -433,13 +433,13 @@ fn a_log_that_somebody_removes_or_cuts_goes_on_in_another_file() {
             std::fs::remove_file(&path).unwrap()
         }
         run(500..1000);
-        let told = news.take().unwrap();
+        let message = news.take().unwrap();
         let what = if cuts { "the file was cut to 0 of" } else { "the file was removed meanwhile" };
         let goes_on = format!("recording goes on in {}", next.display());
-        assert!(told.contains(what) && told.contains(&goes_on), "{told}");
+        assert!(message.contains(what) && message.contains(&goes_on), "{message}");
         work.finish(1000 * MS);
         let summary = work.summary();
-        assert_eq!(summary.error, Some(told));
+        assert_eq!(summary.error, Some(message));
         assert_eq!(troubles(&next), [summary.error.clone().unwrap()]);
         let found = ticks(&std::fs::read(&next).unwrap());
         // All but what was in hand when it was noticed.
@@ -506,7 +506,7 @@ fn a_log_without_a_place_for_another_file_says_that_recording_ends() {
     let mut tap = builder.tap(0);
     let mut work = Work::begin(builder, Files, 0).unwrap();
     let news = work.news();
-    let mut told = Vec::new();
+    let mut message = Vec::new();
     for n in 0..900u32 {
         match n {
             100 => std::fs::remove_file(folder.join("run.tlog")).unwrap(),
@@ -515,10 +515,10 @@ fn a_log_without_a_place_for_another_file_says_that_recording_ends() {
         }
         assert!(tap.push_value(tick, i64::from(n) * MS, &n));
         work.step(i64::from(n) * MS);
-        told.extend(news.take());
+        message.extend(news.take());
     }
     work.finish(900 * MS);
-    let [first, second] = &told[..] else { panic!("{told:?}") };
+    let [first, second] = &message[..] else { panic!("{message:?}") };
     assert!(first.contains("logs/run.tlog failed") && first.contains("goes on in "), "{first}");
     assert!(second.contains("logs/run-1.tlog failed") && second.contains("recording ends"), "{second}");
     let summary = work.summary();

@@ -152,8 +152,8 @@ fn a_log_that_is_removed_is_an_event_of_the_run() {
         let value = item.value().unwrap();
         events.push(["from", "to", "cause"].map(|field| format!("{:?}", value.at(field).unwrap())));
     }
-    let told = events.iter().find(|[_, _, cause]| cause.contains("the log is incomplete: writing "));
-    assert!(told.is_some_and(|[from, to, _]| from == to), "{events:?}");
+    let message = events.iter().find(|[_, _, cause]| cause.contains("the log is incomplete: writing "));
+    assert!(message.is_some_and(|[from, to, _]| from == to), "{events:?}");
 }
 
 /// Records a number of its own in every update.

@@ -155,14 +155,14 @@ mod tests {
     #[test]
     fn message_and_place_are_kept() {
         let number = 7;
-        let told = caught(|| panic!("bug number {number}"));
-        assert!(told.starts_with("bug number 7, at ") && told.contains("panics.rs:"), "{told}");
+        let said = caught(|| panic!("bug number {number}"));
+        assert!(said.starts_with("bug number 7, at ") && said.contains("panics.rs:"), "{said}");
     }
 
     #[test]
     fn a_long_message_leaves_room_for_the_place() {
-        let told = caught(|| panic!("{}", "ü".repeat(1000)));
-        assert!(told.starts_with("üüü") && told.contains("panics.rs:"), "{told}");
+        let said = caught(|| panic!("{}", "ü".repeat(1000)));
+        assert!(said.starts_with("üüü") && said.contains("panics.rs:"), "{said}");
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Device {
 
 /// What an incoming datagram was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum Incoming {
     /// The first answer of a device to a tick.
     Answer {
         /// The device's place.
@@ -238,7 +238,7 @@ impl Ledger {
     }
 
     /// A datagram came.
-    pub fn hears(&mut self, packet: &Packet, from: SocketAddr, came: impl Into<Arrival>) -> Heard {
+    pub fn hears(&mut self, packet: &Packet, from: SocketAddr, came: impl Into<Arrival>) -> Incoming {
         let came = came.into();
         let unexpected = &mut self.tally.unexpected;
         if packet.kind == PacketKind::Request {
@@ -260,7 +260,7 @@ impl Ledger {
         }
         if asked.answered {
             self.tally.devices[index].counts.duplicates += 1;
-            return Heard::Duplicate;
+            return Incoming::Duplicate;
         }
         asked.answered = true;
         let (at_ns, turn) = (asked.at_ns, self.turns[slot(packet.sequence)]);
@@ -283,7 +283,7 @@ impl Ledger {
             turn.missed,
             at_ns - self.start_ns,
         );
-        Heard::Answer { device: index, asked_ns: at_ns - self.start_ns, round_trip_ns, late, unstamped }
+        Incoming::Answer { device: index, asked_ns: at_ns - self.start_ns, round_trip_ns, late, unstamped }
     }
 
     /// When an answer's round trip ends: when the program has it; if it came while the program waited for its tick, when
@@ -423,9 +423,9 @@ fn slot(sequence: u64) -> usize {
     sequence as usize % WINDOW
 }
 
-fn count(counter: &mut u64) -> Heard {
+fn count(counter: &mut u64) -> Incoming {
     *counter += 1;
-    Heard::Unexpected
+    Incoming::Unexpected
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub use checkpoint::Checkpoints;
 pub use compare::{compare, comparison_page, verdict as comparison_verdict};
 pub use echo::{Echo, EchoCounts};
 pub use lab::{Lab, LabResults, Ports, with_servos};
-pub use ledger::{Arrival, Closed, Heard, Ledger, MAX_DEVICES, Turn, WINDOW};
+pub use ledger::{Arrival, Closed, Incoming, Ledger, MAX_DEVICES, Turn, WINDOW};
 pub use log::{AskedTick, Log, Logged, Tap};
 pub use modes::{Excursion, Excursions, Mode, Watch, modes};
 pub use packet::{HEADER, MAX_PAYLOAD, Packet, PacketKind, Refusal};

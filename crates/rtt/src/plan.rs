@@ -122,8 +122,8 @@ impl Plan {
             return problem("a broadcast goes to one address".into());
         }
         // Its address alone shows whose answer it is.
-        let mut told = HashSet::new();
-        if let Some(twice) = self.targets.iter().find(|target| !told.insert(*target)) {
+        let mut message = HashSet::new();
+        if let Some(twice) = self.targets.iter().find(|target| !message.insert(*target)) {
             return problem(format!("the device {twice} is named twice: name it once"));
         }
         if !(HEADER..=MAX_PAYLOAD).contains(&self.payload) {

@@ -317,10 +317,14 @@ impl Results {
         let missed = self.planned.as_ref().map_or(0, |planned| planned.missed);
         let problems =
             [(self.counts().lost(), "lost"), (missed, "never asked"), (self.counts().unsent, "not sent")];
-        let told =
+        let message =
             problems.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-        let told: Vec<String> = told.collect();
-        if told.is_empty() && self.counts().answered == 0 { "no answer".into() } else { told.join(", ") }
+        let message: Vec<String> = message.collect();
+        if message.is_empty() && self.counts().answered == 0 {
+            "no answer".into()
+        } else {
+            message.join(", ")
+        }
     }
 
     /// What the wire alone takes, if the network is known.

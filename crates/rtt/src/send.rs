@@ -1,6 +1,6 @@
 //! The sender: asks at a fixed rate and writes down what comes back.
 use super::checkpoint::{Began, Checkpoints, Exchange};
-use super::ledger::{Arrival, Heard, Ledger, Turn};
+use super::ledger::{Arrival, Incoming, Ledger, Turn};
 use super::log::{AskedTick, Tap};
 use super::packet::{HEADER, MAX_PAYLOAD, Packet, PacketKind, Refusal};
 use super::plan::{Ask, Plan};
@@ -403,7 +403,7 @@ impl Sender {
         }
         let kernel_ns = if attended { None } else { stamps.software_ns.and_then(on_our_clock) };
         let heard = ledger.hears(&packet, from, Arrival { read_ns, kernel_ns, attended });
-        if let Heard::Answer { device, round_trip_ns, unstamped, .. } = heard {
+        if let Incoming::Answer { device, round_trip_ns, unstamped, .. } = heard {
             self.seen.answered += 1;
             self.seen.unattended += u64::from(!attended);
             self.seen.unstamped += u64::from(unstamped);
@@ -420,8 +420,8 @@ impl Sender {
     }
 
     /// Tells an answer to the log.
-    fn tell(&mut self, packet: &Packet, from: SocketAddr, heard: Heard) {
-        let Heard::Answer { asked_ns, round_trip_ns, late, .. } = heard else { return };
+    fn tell(&mut self, packet: &Packet, from: SocketAddr, heard: Incoming) {
+        let Incoming::Answer { asked_ns, round_trip_ns, late, .. } = heard else { return };
         let Some(log) = &mut self.log else { return };
         let sample = RoundTrip {
             run: self.run,

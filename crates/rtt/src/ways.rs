@@ -71,8 +71,8 @@ mod tests {
             all.unwrap_or_else(|error| panic!("{error}"))
         });
         let planned = |run: &Results| run.planned.as_ref().map(|planned| planned.periods);
-        let told: Vec<_> = all.iter().map(|run| (run.name.as_str(), planned(run))).collect();
+        let message: Vec<_> = all.iter().map(|run| (run.name.as_str(), planned(run))).collect();
         let same = |name| (name, Some(40));
-        assert_eq!(told, ["block", "hybrid", "spin", "block, SO_BUSY_POLL 50 µs"].map(same));
+        assert_eq!(message, ["block", "hybrid", "spin", "block, SO_BUSY_POLL 50 µs"].map(same));
     }
 }

@@ -43,6 +43,6 @@ fn telling_the_log_does_not_touch_the_heap() {
     heap.assert_untouched();
     let logged = log.finish().unwrap();
     // It is written meanwhile, so how much is dropped is a matter of speed; some fits the ring in any case.
-    let told = logged.written + logged.dropped;
-    assert!((1..=TURNS).contains(&logged.written) && (TURNS..=2 * TURNS).contains(&told), "{logged:?}");
+    let message = logged.written + logged.dropped;
+    assert!((1..=TURNS).contains(&logged.written) && (TURNS..=2 * TURNS).contains(&message), "{logged:?}");
 }

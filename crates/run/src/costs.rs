@@ -285,8 +285,8 @@ mod tests {
         };
         let one = [group(Cause::Bus, 3, 70), group(Cause::Blocked, 2, 10)];
         let all = merged(one.iter().chain(&[group(Cause::Blocked, 4, 90)]));
-        let told: Vec<_> = all.iter().map(|of| (of.cause, of.lost_periods, of.worst_tick)).collect();
-        assert_eq!(told, [(Cause::Blocked, 6, Some(4)), (Cause::Bus, 3, Some(3))]);
+        let message: Vec<_> = all.iter().map(|of| (of.cause, of.lost_periods, of.worst_tick)).collect();
+        assert_eq!(message, [(Cause::Blocked, 6, Some(4)), (Cause::Bus, 3, Some(3))]);
     }
 
     #[test]

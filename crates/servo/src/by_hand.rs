@@ -72,14 +72,14 @@ pub trait ByHand {
     }
 
     /// Why a servo that said this of itself when it was asked who it is cannot be driven as it is set, and the command that repairs it.
-    fn amiss(&self, told: &Answer) -> Option<String> {
-        let _ = told;
+    fn amiss(&self, message: &Answer) -> Option<String> {
+        let _ = message;
         None
     }
 
     /// Lines of a robot file that say what a servo is which told this of itself when it was asked who it is.
-    fn in_file(&self, told: &Answer) -> Vec<String> {
-        let _ = told;
+    fn in_file(&self, message: &Answer) -> Vec<String> {
+        let _ = message;
         Vec::new()
     }
 
@@ -119,8 +119,8 @@ pub trait ByHand {
     }
 
     /// Giving this id to a servo that said this of itself when it was asked who it is would change nothing.
-    fn has_id(&self, id: u8, told: &Answer) -> bool {
-        told.id == id
+    fn has_id(&self, id: u8, message: &Answer) -> bool {
+        message.id == id
     }
 
     /// What else changes with the id, in words.
@@ -172,8 +172,8 @@ pub(crate) fn output_is_on(mode: &str) -> String {
 /// Said of a register, called so, that has another value than was written.
 pub(crate) fn not_written(answer: &Answer, number: u16, called: &str, value: f64) -> Option<String> {
     match answer.registers.get(&number) {
-        Some(told) if *told == value => None,
-        Some(told) => Some(format!("its {called} is {told} although {value} was written")),
+        Some(message) if *message == value => None,
+        Some(message) => Some(format!("its {called} is {message} although {value} was written")),
         None => Some(format!("it has no {called}, or does not let it be read")),
     }
 }

@@ -22,13 +22,13 @@ pub struct Exchange {
 }
 
 /// What a frame that comes means for an [`Exchange`].
-pub type Judge = Box<dyn Fn(&Frame) -> Heard + Send>;
+pub type Judge = Box<dyn Fn(&Frame) -> ReplyCheck + Send>;
 
 /// See [`Judge`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum ReplyCheck {
     /// Something else: wait on.
-    SomethingElse,
+    Unrelated,
     /// As it has to be.
     Good,
     /// The mark of this run is in the servo already, from an earlier one, and would prove nothing.

@@ -50,7 +50,7 @@ pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};
 pub use doubled::Doubled;
-pub use exchange::{Exchange, Heard};
+pub use exchange::{Exchange, ReplyCheck};
 pub use family::{Family, FamilyName, ServoPlan};
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};

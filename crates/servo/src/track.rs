@@ -126,9 +126,9 @@ mod tests {
         // An int8 counts hundredths of a turn, and tenths of a turn in a second.
         for speed in [0.9, 3.0, 9.0, 30.0] {
             let counts = |reply: i64| (reply as f64 * speed * 1e-3 / 0.0628).floor();
-            let told = (speed / 0.628_f64).round() * 0.628;
+            let message = (speed / 0.628_f64).round() * 0.628;
             assert!(
-                !slips(|reply| 0.0628 * (counts(reply) - counts(reply - 1)), told, 10_000),
+                !slips(|reply| 0.0628 * (counts(reply) - counts(reply - 1)), message, 10_000),
                 "{speed} rad/s"
             );
         }

@@ -17,7 +17,7 @@ use crate::client::Speaker;
 use crate::control::{Answer, Denied};
 use crate::hub::{Hub, PROGRAM};
 use crate::peer::{Notices, Peer, Queued, Reply};
-use khz_run::channel::{Program, Question, Told};
+use khz_run::channel::{Program, Question, ViewMessage};
 use std::sync::Arc;
 
 /// Letters of the name of whom a program asks for; further ones are left out.
@@ -44,7 +44,7 @@ impl Asking {
     }
 
     /// The answer, unless it is the robot's.
-    fn answer(&self, text: &str, hub: &Hub) -> Result<Option<Told>, Denied> {
+    fn answer(&self, text: &str, hub: &Hub) -> Result<Option<ViewMessage>, Denied> {
         let Program { question, run, whom } = Program::read(text)?;
         let by = self.by(whom.as_deref());
         match question {
@@ -52,23 +52,23 @@ impl Asking {
             Question::Parameters if hub.latest("parameters").is_none() => {
                 Err(Denied::Unreachable("the robot has not reported its parameters yet: ask again".into()))
             }
-            Question::Parameters => Ok(Some(Told::Parameters { parameters: hub.parameters() })),
-            Question::Now => Ok(Some(Told::Now { now_us: hub.now_us(), run: hub.run().session })),
+            Question::Parameters => Ok(Some(ViewMessage::Parameters { parameters: hub.parameters() })),
+            Question::Now => Ok(Some(ViewMessage::Now { now_us: hub.now_us(), run: hub.run().session })),
             Question::Steer(teleop, now_us) => {
                 let refused = hub.steer_by(&self.me, &by, run, &teleop, now_us).err();
-                Ok(refused.map(|why| Told::not_steered(&why)))
+                Ok(refused.map(|why| ViewMessage::not_steered(&why)))
             }
             Question::Ask(ask, now_us) => hub.ask_by(&self.me, &by, run, &ask, now_us).map(|_| None),
         }
     }
 }
 
-fn reply(told: &Told) -> Reply {
-    Reply::Text(told.json())
+fn reply(said: &ViewMessage) -> Reply {
+    Reply::Text(said.json())
 }
 
 fn denied(why: Denied) -> Reply {
-    reply(&Told::Answer(Answer::Denied(why)))
+    reply(&ViewMessage::Answer(Answer::Denied(why)))
 }
 
 impl Speaker for Asking {
@@ -78,7 +78,7 @@ impl Speaker for Asking {
 
     fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
         match self.answer(text, hub) {
-            Ok(told) => told.iter().map(reply).collect(),
+            Ok(said) => said.iter().map(reply).collect(),
             Err(why) => vec![denied(why)],
         }
     }
@@ -88,7 +88,7 @@ impl Speaker for Asking {
     }
 
     fn notice(&mut self, notices: Notices, _: &Hub) -> Vec<Reply> {
-        notices.answers.into_iter().map(|(_, answer)| reply(&Told::Answer(answer))).collect()
+        notices.answers.into_iter().map(|(_, answer)| reply(&ViewMessage::Answer(answer))).collect()
     }
 
     fn message(&mut self, _: &Queued) -> Option<Vec<u8>> {

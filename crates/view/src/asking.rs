@@ -4,7 +4,7 @@ use crate::control::{Answer, Ask, Denied, Teleop};
 use crate::http::{self, ASK, MAX_HEAD};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use khz_run::channel::{Program, Question, Told};
+use khz_run::channel::{Program, Question, ViewMessage};
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -163,7 +163,7 @@ impl Connection {
                 Message::Text(text) => {
                     let answer: Value =
                         serde_json::from_str(&text).map_err(|error| AskError::Broken(error.to_string()))?;
-                    if !Told::is_of_steering(&answer) {
+                    if !ViewMessage::is_of_steering(&answer) {
                         return Ok(answer);
                     }
                 }

@@ -199,8 +199,8 @@ impl Line {
                     peer.is_active(hub.now_us());
                     speaker.hear_binary(&bytes, hub)
                 }
-                Message::Pong(told) => {
-                    let told_us = (*told).try_into().map(u64::from_le_bytes).unwrap_or(0);
+                Message::Pong(said) => {
+                    let told_us = (*said).try_into().map(u64::from_le_bytes).unwrap_or(0);
                     // What follows in this connection was sent after it. A time to come is none.
                     if told_us <= hub.now_us() {
                         peer.knows(told_us);

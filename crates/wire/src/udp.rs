@@ -286,8 +286,8 @@ mod tests {
         assert_eq!(Sensors::from_frame(&Frame::new(SENSORS, &[0; 39]).unwrap()), None);
         // What is no number is for the supervisor to see: dropped here, the sensor would pass for silent.
         let nan = Sensors { rate: [f32::NAN; 3], ..sensors };
-        let told = Sensors::from_frame(&nan.to_frame().unwrap()).unwrap();
-        assert!(told.rate.iter().all(|value| value.is_nan()) && told.attitude == sensors.attitude);
+        let message = Sensors::from_frame(&nan.to_frame().unwrap()).unwrap();
+        assert!(message.rate.iter().all(|value| value.is_nan()) && message.attitude == sensors.attitude);
     }
 
     #[test]

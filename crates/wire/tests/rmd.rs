@@ -73,13 +73,13 @@ fn replies_say_what_the_manual_says_they_do() {
         if says["float"].is_number() {
             assert_eq!(f64::from(f32::from_le_bytes(reply.value)), number(&says["float"]));
         }
-        if let Some(told) = says["text"].as_str() {
-            assert_eq!(reply.to_bytes()[1..], *told.as_bytes());
+        if let Some(said) = says["text"].as_str() {
+            assert_eq!(reply.to_bytes()[1..], *said.as_bytes());
         }
         if says["amperes"].is_number() {
             let motion = Motion::parse(reply);
-            let told = [f64::from(motion.current) / 100.0, motion.speed.into(), motion.angle.into()];
-            assert_eq!(told, ["amperes", "dps", "degrees"].map(|key| number(&says[key])), "{vector}");
+            let said = [f64::from(motion.current) / 100.0, motion.speed.into(), motion.angle.into()];
+            assert_eq!(said, ["amperes", "dps", "degrees"].map(|key| number(&says[key])), "{vector}");
             assert_eq!(motion.celsius, 50);
         }
         if says["volts"].is_number() {
@@ -97,15 +97,15 @@ fn states_of_motion_mode_are_those_the_client_decoded() {
     let mut count = 0;
     for vector in vectors("rmd.json").into_iter().filter(|vector| vector["of"] == "decoded") {
         let (says, reply) = (&vector["says"], bytes(&vector["reply"]));
-        let told = state(1, &reply).unwrap();
-        let codes = [told.position, told.velocity, told.torque];
+        let said = state(1, &reply).unwrap();
+        let codes = [said.position, said.velocity, said.torque];
         for ((scale, code), of) in
             scales(ranges(&vector)).into_iter().zip(codes).zip(["position", "velocity", "torque"])
         {
             // The client calculates in single precision.
             assert!((scale.decode(code.into()) - number(&says[of])).abs() < 5e-6, "{of} of {vector}");
         }
-        assert_eq!((told.to_bytes()[..].to_vec(), hex_number(&vector["from"])), (reply, MOTION_REPLIES + 1));
+        assert_eq!((said.to_bytes()[..].to_vec(), hex_number(&vector["from"])), (reply, MOTION_REPLIES + 1));
         count += 1;
     }
     assert_eq!(count, 4);

@@ -65,8 +65,8 @@ fn run(with_bridge: bool) -> Result<(f64, f64)> {
     let mut command =
         khz(&["run", "--duration", "6s", "--json", "--no-report", "--stream", &stream, "--log"]);
     let output = command.arg(folder.path().join("run.tlog")).output().context("cannot start khz")?;
-    let told = || format!("no summary of the run: {}", String::from_utf8_lossy(&output.stderr));
-    let summary: Value = serde_json::from_slice(&output.stdout).with_context(told)?;
+    let message = || format!("no summary of the run: {}", String::from_utf8_lossy(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).with_context(message)?;
     let p99 = |name: &str| summary[name]["p99"].as_f64().with_context(|| format!("no {name}"));
     Ok((p99("wake_latency_ns")?, p99("loop_compute_ns")?))
 }

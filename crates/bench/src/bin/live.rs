@@ -71,8 +71,8 @@ fn watched_run(viewers: usize, mute: bool) -> Result<(f64, f64)> {
     ensure!(reading.as_ref().is_none_or(|viewers| viewers.got().0 > 1000), "the viewers got nothing");
     drop((reading, mute));
     let output = run.wait_with_output()?;
-    let told = || format!("no summary of the run: {}", String::from_utf8_lossy(&output.stderr));
-    let summary: Value = serde_json::from_slice(&output.stdout).with_context(told)?;
+    let message = || format!("no summary of the run: {}", String::from_utf8_lossy(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).with_context(message)?;
     let p99 = |name: &str| summary[name]["p99"].as_f64().with_context(|| format!("no {name}"));
     Ok((p99("wake_latency_ns")?, p99("loop_compute_ns")?))
 }

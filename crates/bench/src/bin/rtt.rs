@@ -207,9 +207,9 @@ fn forty(bench: &Bench) -> Result<()> {
         ];
         let words: Vec<&str> =
             [khz.as_str()].into_iter().chain(words).chain(["target/rtt-lab.html"]).collect();
-        let mut told: Value =
+        let mut message: Value =
             serde_json::from_str(&output_whatever("", &words)?).context("the lab told nothing")?;
-        Ok(told["experiments"][name].take())
+        Ok(message["experiments"][name].take())
     };
     let broadcast = lab("all by broadcast, 1 kHz", 60)?;
     let singly = lab("all singly, 100 Hz", 20)?;

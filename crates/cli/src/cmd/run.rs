@@ -181,13 +181,13 @@ fn said(finished: &Finished, written: [Result<Option<String>>; 2]) -> Vec<String
 /// Prints how the run went. A terminal that is stopped (Ctrl-S), or a pipe that nobody reads, keeps a process that is asked to end
 /// by a signal for two seconds, and any other as long as it takes.
 fn until_told(stop: &AtomicBool, tell: impl FnOnce() + Send + 'static) -> Result<()> {
-    let (done, told) = std::sync::mpsc::channel::<()>();
+    let (done, message) = std::sync::mpsc::channel::<()>();
     std::thread::Builder::new().name("khz-tell".into()).spawn(move || {
         let _done = done;
         tell();
     })?;
     let mut patience = UNREAD;
-    while patience > Duration::ZERO && told.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+    while patience > Duration::ZERO && message.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
         if stop.load(Ordering::Relaxed) {
             patience = patience.saturating_sub(LOOK);
         }
@@ -284,7 +284,7 @@ fn save_parameters(args: &Args, finished: &Finished) -> Result<Option<String>> {
 
 /// The run was what it was, whether or not anybody can read about it: that changes no exit code.
 fn tell(args: &Args, summary: &RunSummary) {
-    let told = match (args.json, args.verbose) {
+    let message = match (args.json, args.verbose) {
         (true, _) => serde_json::to_string(summary).map_err(Into::into).and_then(|json| show(&(json + "\n"))),
         (_, true) => show_judged(summary.verdict.level, &summary.table(args.budget)),
         _ => {
@@ -292,7 +292,7 @@ fn tell(args: &Args, summary: &RunSummary) {
             show_judged(summary.verdict.level, &(summary.to_string() + &compared))
         }
     };
-    if let Err(error) = told {
+    if let Err(error) = message {
         complain(&error);
     }
 }

@@ -55,8 +55,11 @@ fn steady_with(inputs: impl IntoIterator<Item = Teleop>, change: Option<(&str, f
         let now = bench.tick(teleop);
         for (joint, (before, now)) in last.iter().flatten().zip(&now).enumerate() {
             let slope = (now.position - before.position) * 1e9 / PERIOD_NS as f64;
-            let told = 0.5 * (before.velocity + now.velocity);
-            assert!((slope - told).abs() < ROUNDING, "tick {tick}, joint {joint}: {slope}, not {told} rad/s");
+            let message = 0.5 * (before.velocity + now.velocity);
+            assert!(
+                (slope - message).abs() < ROUNDING,
+                "tick {tick}, joint {joint}: {slope}, not {message} rad/s"
+            );
             let jump = (now.velocity - before.velocity).abs();
             assert!(jump < 1.2, "tick {tick}, joint {joint}: {jump} rad/s in a tick");
             let kick = (now.torque - before.torque).abs();

@@ -57,8 +57,8 @@ mod tests {
             );
             RobotConfig::parse(&text, "leg.toml").unwrap().warnings.join("\n")
         };
-        let told = warnings("nominal_bit_rate = 500000\n");
-        assert!(told.contains("RobStride servos leave the factory at 1 Mbit/s"), "{told}");
+        let message = warnings("nominal_bit_rate = 500000\n");
+        assert!(message.contains("RobStride servos leave the factory at 1 Mbit/s"), "{message}");
         assert!(!warnings("nominal_bit_rate = 1000000\n").contains("Mbit/s"));
         assert!(!warnings("").contains("Mbit/s"));
     }

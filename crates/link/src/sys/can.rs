@@ -68,7 +68,7 @@ impl RawFrame {
 
 /// What a raw socket hands up.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Heard {
+pub(crate) enum Incoming {
     /// A data or remote frame.
     Frame(Frame),
     /// The controller left the bus.
@@ -84,16 +84,16 @@ pub(crate) enum Heard {
 }
 
 /// Reads what a raw socket gave.
-pub(crate) fn understand(bytes: &[u8]) -> Heard {
+pub(crate) fn understand(bytes: &[u8]) -> Incoming {
     let (Some((id, rest)), CLASSIC_MTU | FD_MTU) = (bytes.split_first_chunk(), bytes.len()) else {
-        return if bytes.is_empty() { Heard::HungUp } else { Heard::Useless };
+        return if bytes.is_empty() { Incoming::HungUp } else { Incoming::Useless };
     };
     let id = u32::from_ne_bytes(*id);
     if id & ERROR != 0 {
         return match id {
-            id if id & ERR_BUS_OFF != 0 => Heard::BusOff,
-            id if id & ERR_RESTARTED != 0 => Heard::Restarted,
-            _ => Heard::Error,
+            id if id & ERR_BUS_OFF != 0 => Incoming::BusOff,
+            id if id & ERR_RESTARTED != 0 => Incoming::Restarted,
+            _ => Incoming::Error,
         };
     }
     let (len, flags) = (usize::from(rest[0]), rest[1]);
@@ -102,11 +102,11 @@ pub(crate) fn understand(bytes: &[u8]) -> Heard {
     } else {
         rest[4..].get(..len).and_then(|payload| Frame::new(id & 0x1fff_ffff, payload))
     };
-    let Some(mut frame) = frame else { return Heard::Useless };
+    let Some(mut frame) = frame else { return Incoming::Useless };
     frame.extended = id & EXTENDED != 0;
     frame.fd = bytes.len() == FD_MTU;
     frame.brs = frame.fd && flags & BRS != 0;
-    Heard::Frame(frame)
+    Incoming::Frame(frame)
 }
 
 /// Opens a raw socket on an interface: FD frames, error frames and kernel receive timestamps on. `confirm`: the kernel
@@ -186,20 +186,20 @@ mod tests {
 
     #[test]
     fn data_error_and_useless_frames_are_told_apart() {
-        let Heard::Frame(frame) = understand(&classic(0x123, 8)) else { panic!() };
+        let Incoming::Frame(frame) = understand(&classic(0x123, 8)) else { panic!() };
         assert!(!frame.fd && !frame.extended && !frame.brs);
         let fd = [&0x8000_8001_u32.to_ne_bytes()[..], &[3, 5, 0, 0, 1, 2, 3], &[0; 61]].concat();
-        assert_eq!(understand(&fd), Heard::Frame(Frame::new(0x8001, &[1, 2, 3]).unwrap()));
-        assert_eq!(understand(&classic(0x123, 9)), Heard::Useless);
+        assert_eq!(understand(&fd), Incoming::Frame(Frame::new(0x8001, &[1, 2, 3]).unwrap()));
+        assert_eq!(understand(&classic(0x123, 9)), Incoming::Useless);
         let remote = Frame::remote(1, 8).unwrap();
-        assert_eq!(understand(&classic(REMOTE | 1, 8)), Heard::Frame(remote));
+        assert_eq!(understand(&classic(REMOTE | 1, 8)), Incoming::Frame(remote));
         let raw = RawFrame::new(&remote);
         assert_eq!((raw.id, raw.len, raw.flags), (REMOTE | 1, 8, 0));
-        assert_eq!(understand(&classic(REMOTE | 1, 9)), Heard::Useless);
-        assert_eq!(understand(&classic(ERROR | 0x40, 8)), Heard::BusOff);
-        assert_eq!(understand(&classic(ERROR | 0x100, 8)), Heard::Restarted);
-        assert_eq!(understand(&classic(ERROR | 0x88, 8)), Heard::Error);
-        (1..16).for_each(|len| assert_eq!(understand(&fd[..len]), Heard::Useless));
-        assert_eq!(understand(&[]), Heard::HungUp);
+        assert_eq!(understand(&classic(REMOTE | 1, 9)), Incoming::Useless);
+        assert_eq!(understand(&classic(ERROR | 0x40, 8)), Incoming::BusOff);
+        assert_eq!(understand(&classic(ERROR | 0x100, 8)), Incoming::Restarted);
+        assert_eq!(understand(&classic(ERROR | 0x88, 8)), Incoming::Error);
+        (1..16).for_each(|len| assert_eq!(understand(&fd[..len]), Incoming::Useless));
+        assert_eq!(understand(&[]), Incoming::HungUp);
     }
 }

@@ -395,7 +395,7 @@ impl Cause {
     /// For people who know buses, not links: `links` are what each link is called. Allocates
     /// nothing.
     pub fn told(self, links: &[String]) -> impl fmt::Display {
-        Told { cause: self, links }
+        NamedCause { cause: self, links }
     }
 
     /// The servo it is about.
@@ -432,12 +432,12 @@ impl Cause {
 }
 
 /// A cause and what its links are called.
-struct Told<'a> {
+struct NamedCause<'a> {
     cause: Cause,
     links: &'a [String],
 }
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for NamedCause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause {
             Cause::BusDown { link } if usize::from(link) < self.links.len() => {

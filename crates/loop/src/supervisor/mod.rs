@@ -748,10 +748,10 @@ impl Supervisor {
 
     /// As [`Supervisor::take_transitions`], in the place of those of before. In nearly every tick there are none, and nothing is copied.
     #[inline]
-    pub(crate) fn tell_transitions(&mut self, told: &mut Transitions) {
-        told.clear();
+    pub(crate) fn tell_transitions(&mut self, message: &mut Transitions) {
+        message.clear();
         if !self.transitions.is_empty() {
-            std::mem::swap(told, &mut self.transitions);
+            std::mem::swap(message, &mut self.transitions);
         }
     }
 

@@ -96,14 +96,14 @@ const BACK_TICKS: u32 = 5;
 
 /// What a servo was commanded last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Told {
+enum Commanded {
     #[default]
     Stop,
     Damp,
     Follow,
 }
 
-impl Told {
+impl Commanded {
     const fn of(command: &ServoCommand) -> Self {
         match command {
             ServoCommand::Stop => Self::Stop,
@@ -130,8 +130,8 @@ struct Tally {
     /// Replies missed in a row.
     missed: u32,
     /// What it was commanded in this tick, and in the one before: a reply has the mode of before its command.
-    told: Told,
-    told_before: Told,
+    commanded: Commanded,
+    commanded_before: Commanded,
     /// It has been seen running since it was so commanded.
     ran: bool,
     /// Replies in a row in which it followed as it was commanded, up to [`FOLLOWED`].
@@ -186,7 +186,7 @@ impl Tally {
     /// As of a robot under control nearly all do.
     #[inline]
     fn does_follow(&self, servo: &ServoState) -> bool {
-        let is_told = self.told == Told::Follow && self.told_before == Told::Follow;
+        let is_told = self.commanded == Commanded::Follow && self.commanded_before == Commanded::Follow;
         servo.fresh && servo.doing == Doing::Following && is_told && self.astray == 0
     }
 
@@ -203,11 +203,11 @@ impl Tally {
     #[inline(never)]
     fn hear(&mut self, servo: &ServoState, now_ns: i64, phase: Phase, too_much: Option<u32>) {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
-        let driven = self.told != Told::Stop;
+        let driven = self.commanded != Commanded::Stop;
         let is_on = servo.doing.is_on();
         self.ran = driven && (self.ran || servo.fresh && is_on);
         // While coming down a servo that was off is not switched on to damp.
-        let may_be_off = !driven || phase == Phase::Damping && self.told == Told::Damp;
+        let may_be_off = !driven || phase == Phase::Damping && self.commanded == Commanded::Damp;
         if may_be_off || is_on || servo.doing == Doing::Faulted {
             (self.stopped, self.off_since_ns) = (0, None);
         } else if servo.fresh {
@@ -218,10 +218,10 @@ impl Tally {
         if !servo.fresh {
             return;
         }
-        let follows = servo.doing == Doing::Following && self.told_before == Told::Follow;
+        let follows = servo.doing == Doing::Following && self.commanded_before == Commanded::Follow;
         self.followed = if follows { FOLLOWED.min(self.followed + 1) } else { 0 };
-        let before = !self.let_go && self.told_before.allows(servo.doing);
-        let explained = self.told.allows(servo.doing) || before;
+        let before = !self.let_go && self.commanded_before.allows(servo.doing);
+        let explained = self.commanded.allows(servo.doing) || before;
         self.count_astray(too_much, explained);
         if is_on {
             self.may_be_on = OFF_REPLIES;
@@ -236,7 +236,7 @@ impl Tally {
         {
             self.count_unmeasured(servo, carries);
         }
-        if self.told == Told::Stop {
+        if self.commanded == Commanded::Stop {
             // A joint that is not driven may be given another zero.
             self.track = Track::default();
         } else {
@@ -281,7 +281,7 @@ impl Tally {
     fn hear_whether_off(&mut self, servo: &ServoState) {
         if servo.doing.is_on() {
             self.may_be_on = OFF_REPLIES;
-        } else if self.told == Told::Stop && matches!(servo.doing, Doing::Off | Doing::Faulted) {
+        } else if self.commanded == Commanded::Stop && matches!(servo.doing, Doing::Off | Doing::Faulted) {
             self.may_be_on = self.may_be_on.saturating_sub(1);
         }
     }
@@ -398,7 +398,7 @@ impl Watch {
         let (tallies, imu) = (std::mem::take(&mut self.tallies), self.imu);
         *self = Self { tallies, imu, ..Self::new(0) };
         for (tally, servo) in self.tallies.iter_mut().zip(&state.servos) {
-            *tally = Tally { told: tally.told, may_be_on: tally.may_be_on, ..Tally::default() };
+            *tally = Tally { commanded: tally.commanded, may_be_on: tally.may_be_on, ..Tally::default() };
             if servo.fresh {
                 tally.hear_whether_off(servo);
             }
@@ -473,8 +473,8 @@ impl Watch {
     /// Remembers the next commands of the servos.
     pub fn command(&mut self, commands: &[ServoCommand]) {
         for (tally, command) in self.tallies.iter_mut().zip(commands) {
-            tally.told_before = std::mem::replace(&mut tally.told, Told::of(command));
-            if tally.told != Told::Stop {
+            tally.commanded_before = std::mem::replace(&mut tally.commanded, Commanded::of(command));
+            if tally.commanded != Commanded::Stop {
                 tally.may_be_on = OFF_REPLIES;
             }
         }
@@ -488,7 +488,8 @@ impl Watch {
     /// A servo that is commanded to follow has not been given a target, or none is commanded yet.
     pub fn is_starting(&self) -> bool {
         // What was taken back after a stall was commanded before it.
-        let commanded = |tally: &&Tally| [tally.told, tally.told_before].contains(&Told::Follow);
+        let commanded =
+            |tally: &&Tally| [tally.commanded, tally.commanded_before].contains(&Commanded::Follow);
         let mut all = self.tallies.iter().filter(commanded).peekable();
         all.peek().is_none() || all.any(|tally| tally.followed < FOLLOWED)
     }
@@ -496,9 +497,9 @@ impl Watch {
     /// Some of the last commands are others, and the replies to them are none to a target.
     pub fn amend(&mut self, commands: &[ServoCommand]) {
         for (tally, command) in self.tallies.iter_mut().zip(commands) {
-            let told = Told::of(command);
-            if tally.told != told {
-                (tally.told, tally.followed) = (told, 0);
+            let commanded = Commanded::of(command);
+            if tally.commanded != commanded {
+                (tally.commanded, tally.followed) = (commanded, 0);
             }
         }
     }
@@ -515,7 +516,7 @@ impl Watch {
 
     /// A servo that does not damp although it is commanded to, if there is another: from now on it is to be commanded to stop.
     pub fn let_go(&mut self) -> Option<u16> {
-        let astray = |tally: &Tally| tally.told == Told::Damp && tally.is_astray && !tally.let_go;
+        let astray = |tally: &Tally| tally.commanded == Commanded::Damp && tally.is_astray && !tally.let_go;
         let at = self.tallies.iter().position(astray)?;
         self.tallies[at].let_go = true;
         Some(at as u16)
@@ -804,9 +805,10 @@ mod tests {
     }
 
     /// Commands and replies of some ticks, and those in which nothing came.
-    fn ticks() -> impl Strategy<Value = Vec<(Told, ServoState, bool)>> {
-        let told = prop_oneof![4 => Just(Told::Follow), 1 => Just(Told::Damp), 1 => Just(Told::Stop)];
-        prop::collection::vec((told, reply(), prop::bool::weighted(0.9)), 1..12)
+    fn ticks() -> impl Strategy<Value = Vec<(Commanded, ServoState, bool)>> {
+        let commanded =
+            prop_oneof![4 => Just(Commanded::Follow), 1 => Just(Commanded::Damp), 1 => Just(Commanded::Stop)];
+        prop::collection::vec((commanded, reply(), prop::bool::weighted(0.9)), 1..12)
     }
 
     proptest! {
@@ -820,9 +822,9 @@ mod tests {
             let (phase, too_much) =
                 if is_active { (Phase::Active, Some(ASTRAY)) } else { (Phase::Armed, None) };
             let mut tally = Tally { let_go, ..Tally::default() };
-            for (at, (told, servo, comes)) in (0..).zip(ticks) {
+            for (at, (commanded, servo, comes)) in (0..).zip(ticks) {
                 let servo = ServoState { fresh: comes, at_ns: at, ..servo };
-                (tally.told_before, tally.told) = (tally.told, told);
+                (tally.commanded_before, tally.commanded) = (tally.commanded, commanded);
                 let mut long = tally;
                 long.hear(&servo, at, phase, too_much);
                 tally.update(&servo, &Joint::UNLIMITED, at, phase, (too_much, 2.0));
@@ -844,9 +846,9 @@ mod tests {
             let carries = Carries { velocity_asked, voltage_asked, temperature_asked, ..Carries::EVERYTHING };
             let joint = Joint { bounds, target: bounds.position, carries, timeout: None };
             let (settings, mut tally) = (SupervisorSettings::default(), Tally::default());
-            for (at, (told, servo, _)) in (0..).zip(ticks) {
+            for (at, (commanded, servo, _)) in (0..).zip(ticks) {
                 let servo = ServoState { at_ns: at, ..servo };
-                (tally.told_before, tally.told) = (tally.told, told);
+                (tally.commanded_before, tally.commanded) = (tally.commanded, commanded);
                 tally.update(&servo, &joint, at, Phase::Active, (Some(ASTRAY), 2.0));
                 if tally.is_following && is_well(&servo, &joint, &settings) {
                     prop_assert_eq!(servo_trouble(0, &servo, &joint, &tally, at), None);

@@ -235,10 +235,10 @@ pub(crate) mod pretend {
         check: fn(&Machine) -> Vec<Finding>,
         files: &[(&str, &str)],
     ) -> Vec<(super::Level, String, String)> {
-        let told = |finding: Finding| {
+        let message = |finding: Finding| {
             (finding.level, finding.what, finding.fix.map_or(String::new(), |fix| fix.to_string()))
         };
-        check(&machine(files).machine).into_iter().map(told).collect()
+        check(&machine(files).machine).into_iter().map(message).collect()
     }
 }
 

@@ -169,12 +169,12 @@ fn of_like_length(runs: &[Measurement]) -> bool {
 }
 
 fn lengths(runs: &[Measurement]) -> Option<String> {
-    let told: Vec<String> = runs.iter().map(|run| duration(run.duration_ns as f64)).collect();
+    let message: Vec<String> = runs.iter().map(|run| duration(run.duration_ns as f64)).collect();
     (!of_like_length(runs)).then(|| {
         format!(
             "The runs are of different length ({}): counts are compared as shares, percentiles that few ticks do not have \
              are left out, and the largest values are not judged.",
-            told.join(", ")
+            message.join(", ")
         )
     })
 }

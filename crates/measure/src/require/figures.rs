@@ -209,8 +209,8 @@ mod tests {
         let mut run = run_for(1_000_000);
         assert_eq!(run.controlled.ticks, 0);
         (run.outside.counts.missed_replies, run.outside.lost_periods) = (1_234, 5);
-        let told = run.to_string();
-        assert!(told.contains("lost 5  missed 1,234"), "{told}");
+        let message = run.to_string();
+        assert!(message.contains("lost 5  missed 1,234"), "{message}");
     }
 
     #[test]

@@ -45,16 +45,16 @@ pub(super) fn named(
     fits_not: bool,
 ) -> String {
     let down = trouble(events);
-    let told = down.map(EventSummary::tell);
+    let message = down.map(EventSummary::tell);
     let silent = silent(servos);
     let mut end = end.to_owned();
     // What follows where the bus has no time for every query and reply: the replies of all servos come late, and not one is silent.
     let are_late = fits_not && servos.iter().any(|servo| servo.late > 0);
-    for told in told.as_deref().into_iter().chain(lack) {
-        end = match never_replied(&end, told, &silent) {
+    for message in message.as_deref().into_iter().chain(lack) {
+        end = match never_replied(&end, message, &silent) {
             Some(end) => end,
-            None if are_late && silent.is_empty() && told.contains(SILENT) => late(&end, told),
-            None if are_late => late_not_silent(&end, told),
+            None if are_late && silent.is_empty() && message.contains(SILENT) => late(&end, message),
+            None if are_late => late_not_silent(&end, message),
             None => continue,
         };
     }
@@ -85,15 +85,15 @@ pub(super) fn together(
 }
 
 /// How a run ended in which so many replies came late that it is not known whether a CubeMars servo was silent.
-pub(super) fn late_not_silent(end: &str, told: &str) -> String {
-    if told.contains(WAS_SILENT) { late(end, told) } else { end.to_owned() }
+pub(super) fn late_not_silent(end: &str, message: &str) -> String {
+    if message.contains(WAS_SILENT) { late(end, message) } else { end.to_owned() }
 }
 
 /// How the run ended whose servos have all replied, where `told` says that one was silent: how many replies were missed, and by whom
 /// most often.
-pub(super) fn sometimes(end: &str, told: &str, tally: &Tally, servos: &[String]) -> String {
+pub(super) fn sometimes(end: &str, message: &str, tally: &Tally, servos: &[String]) -> String {
     let (ticks, missed) = (tally.all().ticks, tally.all().missed_replies);
-    if !told.contains(SILENT) || missed == 0 {
+    if !message.contains(SILENT) || missed == 0 {
         return end.to_owned();
     }
     let of = grouped(ticks.saturating_mul(servos.len() as u64));
@@ -104,13 +104,13 @@ pub(super) fn sometimes(end: &str, told: &str, tally: &Tally, servos: &[String])
         None => String::new(),
     };
     let were = if missed == 1 { "was" } else { "were" };
-    end.replace(told, &format!("{} of {of} replies {were} {SOMETIMES}{whose}", grouped(missed)))
+    end.replace(message, &format!("{} of {of} replies {were} {SOMETIMES}{whose}", grouped(missed)))
 }
 
 /// That replies come too late, in place of what was told of one servo.
-fn late(end: &str, told: &str) -> String {
-    let place = told.rsplit_once(" (").map_or(String::new(), |(_, place)| format!(" ({place}"));
-    end.replace(told, &format!("{}{place}", Cause::NotSeen { servo: 0, late: true }))
+fn late(end: &str, message: &str) -> String {
+    let place = message.rsplit_once(" (").map_or(String::new(), |(_, place)| format!(" ({place}"));
+    end.replace(message, &format!("{}{place}", Cause::NotSeen { servo: 0, late: true }))
 }
 
 /// What happens to such a link when it is lost.
@@ -158,9 +158,10 @@ fn by_bus(servos: &[(&str, &str)]) -> String {
 }
 
 /// How a run ended in which these servos never replied, if `told` says that of one: they all are named in its place.
-pub(super) fn never_replied(end: &str, told: &str, servos: &[(&str, &str)]) -> Option<String> {
-    let is_silence = told.contains(SILENT) || told.contains(LATE);
-    (is_silence && !servos.is_empty()).then(|| end.replace(told, &format!("{SILENT} ({})", by_bus(servos))))
+pub(super) fn never_replied(end: &str, message: &str, servos: &[(&str, &str)]) -> Option<String> {
+    let is_silence = message.contains(SILENT) || message.contains(LATE);
+    (is_silence && !servos.is_empty())
+        .then(|| end.replace(message, &format!("{SILENT} ({})", by_bus(servos))))
 }
 
 #[cfg(test)]
@@ -245,8 +246,8 @@ mod tests {
             tally.count(&Tick { number, missed, controlled, ..Tick::UNKNOWN }, Pace::default());
             missing.iter().for_each(|servo| tally.missed_by(*servo));
         }
-        let told = "no reply during start-up (hip on bus a)";
-        let said = sometimes(told, told, &tally, &names);
+        let message = "no reply during start-up (hip on bus a)";
+        let said = sometimes(message, message, &tally, &names);
         assert_eq!(said, "40 of 80 replies were missed during start-up, most often by knee");
         assert_eq!(remedy(&said), Some(SCAN));
         // What else ends a run stays as it is.

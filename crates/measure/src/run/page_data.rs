@@ -170,12 +170,12 @@ pub(super) fn count_tiles(counts: &Counts, rate_hz: f64, asked: String, ticks: &
             ticks.lost_periods == 0,
         ),
     ];
-    tiles.extend(Count::to_show(counts).map(|(count, told)| {
+    tiles.extend(Count::to_show(counts).map(|(count, message)| {
         let note = match count.of {
             Of::Controlled => format!("{} outside control", grouped((count.within)(&counts.outside))),
             Of::Run => "of the whole run".to_owned(),
         };
-        judged(count.label, grouped(told), note, told == 0)
+        judged(count.label, grouped(message), note, message == 0)
     }));
     tiles
 }

@@ -120,12 +120,12 @@ fn counts(summary: &RunSummary) -> Vec<String> {
             ),
         ),
     ];
-    lines.extend(Count::to_show(&summary.counts()).map(|(count, told)| {
+    lines.extend(Count::to_show(&summary.counts()).map(|(count, message)| {
         let note = match (count.of, (count.within)(&summary.outside)) {
             (Of::Run, _) | (Of::Controlled, 0) => String::new(),
             (Of::Controlled, outside) => format!("    ({} outside control)", grouped(outside)),
         };
-        row(count.label, told, note)
+        row(count.label, message, note)
     }));
     lines.extend(
         [
@@ -268,12 +268,12 @@ fn unheard(LiveSummary { view, teleop, .. }: &LiveSummary) -> Option<String> {
         (teleop.invalid, "inputs invalid"),
         (teleop.others, "inputs of others than the one who steered"),
     ];
-    let told: Vec<_> = counts
+    let message: Vec<_> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{} {what}", grouped(*count)))
         .collect();
-    (!told.is_empty()).then(|| format!("{:<15} {}", "live requests", told.join(", ")))
+    (!message.is_empty()).then(|| format!("{:<15} {}", "live requests", message.join(", ")))
 }
 
 /// What was late or refused of the targets of programs.
@@ -284,8 +284,8 @@ fn untimely(targets: &Standing) -> Option<String> {
         format!("up to {} late: carried over for {ticks}, waited {waits}", time(status.longest_ns))
     });
     let refused = targets.refused().map(|(why, count)| format!("{} refused: {why}", grouped(count)));
-    let told: Vec<String> = late.into_iter().chain(refused).collect();
-    (!told.is_empty()).then(|| format!("{:<15} {}", "targets", told.join(", ")))
+    let message: Vec<String> = late.into_iter().chain(refused).collect();
+    (!message.is_empty()).then(|| format!("{:<15} {}", "targets", message.join(", ")))
 }
 
 fn row(name: &str, s: &Summary) -> String {
@@ -322,8 +322,8 @@ mod tests {
     #[test]
     fn of_a_rotated_log_the_first_file_is_named_and_how_far_it_goes() {
         let paths = ["logs/run.tlog", "logs/run-1.tlog", "logs/run-2.tlog"].map(PathBuf::from);
-        let told = [0, 1, 3].map(|count| files(&paths[..count]).unwrap_or_default());
-        assert_eq!(told, ["", "logs/run.tlog", "logs/run.tlog, 3 files up to run-2.tlog"]);
+        let message = [0, 1, 3].map(|count| files(&paths[..count]).unwrap_or_default());
+        assert_eq!(message, ["", "logs/run.tlog", "logs/run.tlog, 3 files up to run-2.tlog"]);
     }
 
     #[test]
@@ -338,9 +338,9 @@ mod tests {
     fn targets_are_told_of_when_something_was_late_or_refused() {
         let (mut standing, none) = (Standing::default(), untimely(&Standing::default()));
         (standing.status.waits, standing.status.held_over, standing.status.longest_ns) = (1, 80, 211_000_000);
-        let told = untimely(&standing).unwrap_or_default();
+        let message = untimely(&standing).unwrap_or_default();
         assert_eq!(none, None);
-        assert!(told.contains("up to 211") && told.contains("80 ticks, waited 1 time"), "{told}");
+        assert!(message.contains("up to 211") && message.contains("80 ticks, waited 1 time"), "{message}");
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Desk {
             Err(DeskError::NoReply { .. }) if seat.servo.id != servo.servo.id => {
                 return Err(self.not_found_again(servo, seat.servo.id, timeout_ns));
             }
-            told => answer.add(told.map_err(unsure)?),
+            message => answer.add(message.map_err(unsure)?),
         }
         let kept = self.ask(&seat, keep, timeout_ns);
         answer.add(kept.map_err(|error| wrong(servo, format!("it is set, but not stored: {error}")))?);

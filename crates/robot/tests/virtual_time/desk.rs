@@ -66,6 +66,6 @@ fn a_servo_that_is_not_there_is_an_error_with_its_name() {
     nobody.servo.id = 7;
     let error = desk.exchange(&nobody, None, &[], 20_000_000).unwrap_err();
     assert!(matches!(error, DeskError::NoReply { .. }));
-    let told = "servo_2 (id 7 on bus main) did not reply within 0.02 s: is it powered, is the id right?";
-    assert_eq!(error.to_string(), told);
+    let message = "servo_2 (id 7 on bus main) did not reply within 0.02 s: is it powered, is the id right?";
+    assert_eq!(error.to_string(), message);
 }

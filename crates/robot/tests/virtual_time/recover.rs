@@ -361,11 +361,17 @@ fn time_without_the_loop_adds_up_until_every_servo_is_under_control() {
         ];
         for (stalls, told_ms) in cases {
             let outcome = run_at(&config, stalls, 100_000, None);
-            let told: Vec<f64> = outcome.recoveries().iter().map(|it| it.1[0]).collect();
-            assert_eq!(outcome.end().is_trouble(), told.is_empty(), "{family} {stalls:?}: {}", outcome.end());
-            let is_it = |told: &f64| told_ms.is_some_and(|most: f64| (most - 4.0..most + 1.0).contains(told));
-            assert!(told.iter().all(is_it), "{family} {stalls:?}: {told:?}");
-            recovered.push(told.len());
+            let message: Vec<f64> = outcome.recoveries().iter().map(|it| it.1[0]).collect();
+            assert_eq!(
+                outcome.end().is_trouble(),
+                message.is_empty(),
+                "{family} {stalls:?}: {}",
+                outcome.end()
+            );
+            let is_it =
+                |message: &f64| told_ms.is_some_and(|most: f64| (most - 4.0..most + 1.0).contains(message));
+            assert!(message.iter().all(is_it), "{family} {stalls:?}: {message:?}");
+            recovered.push(message.len());
         }
     }
     assert_eq!(recovered, [0, 0, 0, 1, 1, 0, 0, 0, 1, 1]);
@@ -436,8 +442,8 @@ fn an_arm_recovers_from_a_stall_of_60_ms_and_comes_down_after_150() {
     config.servos.iter_mut().for_each(|servo| servo.settings.watchdog_s = 0.05);
     let outcome = run_with(&config, &[[700, 60]], None);
     assert_eq!((outcome.end(), outcome.recoveries().len()), (Cause::TimeOver, 1));
-    let told = outcome.transitions.iter().find(|it| matches!(it.cause, Cause::Recovered { .. })).unwrap();
-    assert_eq!(told.cause.to_string(), "recovered after 60 ms without the loop, moved 7.2 mrad");
+    let message = outcome.transitions.iter().find(|it| matches!(it.cause, Cause::Recovered { .. })).unwrap();
+    assert_eq!(message.cause.to_string(), "recovered after 60 ms without the loop, moved 7.2 mrad");
     let outcome = run_with(&config, &[[700, 150]], None);
     assert!(matches!(outcome.end(), Cause::ServoFault { fault, .. } if fault.code == 13));
     assert_eq!(outcome.recoveries(), []);

@@ -122,8 +122,8 @@ fn a_motor_that_takes_no_zero_is_an_error_though_it_answers() {
         let special = frame.payload().try_into().ok().and_then(Special::from_bytes);
         if special == Some(Special::SetZero) { special_frame(frame, Special::Disable) } else { frame }
     });
-    let told = bench.refusal(Setting::Zero, false);
-    assert!(told.starts_with("hip: it says -0.2") && told.contains("set to 0"), "{told}");
+    let message = bench.refusal(Setting::Zero, false);
+    assert!(message.starts_with("hip: it says -0.2") && message.contains("set to 0"), "{message}");
 }
 
 fn special_frame(frame: Frame, code: Special) -> Frame {
@@ -139,8 +139,8 @@ fn nothing_is_written_to_a_servo_that_is_on() {
         bench.desk.send_by(0, &frame, i64::MAX).unwrap();
         bench.desk.collect(PATIENCE_NS, |_, _| true);
         bench.sent.lock().unwrap().clear();
-        let told = bench.refusal(setting, false);
-        assert!(told.starts_with("hip: its output is on (enabled)"), "{told}");
+        let message = bench.refusal(setting, false);
+        assert!(message.starts_with("hip: its output is on (enabled)"), "{message}");
         assert!(!bench.has_written());
     }
     let mut bench = Bench::new("", "", |frame| frame);
@@ -149,8 +149,8 @@ fn nothing_is_written_to_a_servo_that_is_on() {
     bench.desk.exchange(&hip, Some(&damp), &[], PATIENCE_NS).unwrap();
     // Its output takes some milliseconds to come on.
     bench.desk.collect(PATIENCE_NS, |_, _| false);
-    let told = bench.refusal(Setting::Zero, false);
-    assert!(told.starts_with("hip: its output is on ("), "{told}");
+    let message = bench.refusal(Setting::Zero, false);
+    assert!(message.starts_with("hip: its output is on ("), "{message}");
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn an_id_that_another_servo_has_or_replies_on_is_refused() {
         ("", 0, "a Damiao cannot have id 0"),
     ] {
         let mut bench = Bench::new(DAMIAO, &format!("{DAMIAO}{knee}"), |frame| frame);
-        let told = bench.refusal(Setting::Id(new), true);
-        assert!(told.contains(why), "{told}");
+        let message = bench.refusal(Setting::Id(new), true);
+        assert!(message.contains(why), "{message}");
         assert!(!bench.has_written());
     }
 }
@@ -198,8 +198,8 @@ fn unwritten(frame: Frame, number: u8) -> Frame {
 #[test]
 fn an_id_that_is_not_taken_is_an_error_that_names_the_old_one() {
     let mut bench = Bench::new(DAMIAO, DAMIAO, |frame| unwritten(frame, register::ID));
-    let told = bench.refusal(Setting::Id(3), true);
-    assert!(told.starts_with("hip: it still answers to id 1 and not to 3"), "{told}");
+    let message = bench.refusal(Setting::Id(3), true);
+    assert!(message.starts_with("hip: it still answers to id 1 and not to 3"), "{message}");
 }
 
 #[test]
@@ -214,8 +214,8 @@ fn a_motor_that_is_gone_with_its_new_id_is_an_error_that_names_both() {
             _ => frame,
         }
     });
-    let told = bench.refusal(Setting::Id(3), false);
-    assert!(told.starts_with("hip: it answers neither to id 1 nor to 3"), "{told}");
+    let message = bench.refusal(Setting::Id(3), false);
+    assert!(message.starts_with("hip: it answers neither to id 1 nor to 3"), "{message}");
 }
 
 #[test]
@@ -230,8 +230,11 @@ fn a_watchdog_is_read_back_and_lost_with_the_power_unless_stored() {
         assert_eq!(after.watchdog_s, Some(if store { 0.05 } else { 0.0 }));
     }
     let mut bench = Bench::new(DAMIAO, DAMIAO, |frame| unwritten(frame, register::TIMEOUT));
-    let told = bench.refusal(Setting::Watchdog(0.05), true);
-    assert!(told.contains("watchdog (50 µs each) (register 9) is 0 although 1000 was written"), "{told}");
+    let message = bench.refusal(Setting::Watchdog(0.05), true);
+    assert!(
+        message.contains("watchdog (50 µs each) (register 9) is 0 although 1000 was written"),
+        "{message}"
+    );
     assert!(bench.refusal(Setting::Watchdog(60.0), false).contains("write 0.001 to 30 s, or 0 for none"));
     assert!(bench.refusal(Setting::Watchdog(f64::NAN), false).contains("a watchdog of NaN s"));
 }
@@ -240,8 +243,8 @@ fn a_watchdog_is_read_back_and_lost_with_the_power_unless_stored() {
 fn a_motor_in_a_fault_that_could_not_store_is_not_changed() {
     let mut bench = Bench::damiao();
     bench.inject(Injection::Fault(0xd));
-    let told = bench.refusal(Setting::Watchdog(0.05), true);
-    assert!(told.contains("only when it is disabled, and it says \"communication lost\""), "{told}");
+    let message = bench.refusal(Setting::Watchdog(0.05), true);
+    assert!(message.contains("only when it is disabled, and it says \"communication lost\""), "{message}");
     assert!(!bench.has_written());
     // Without storing it can be.
     assert!(bench.set(Setting::Watchdog(0.05), false).is_ok());
@@ -253,10 +256,10 @@ fn a_motor_that_says_nothing_after_it_was_told_may_have_taken_it() {
         Some((_, Access::Write(..))) => Frame::classic(0x6ff, &[0; 8]).unwrap(),
         _ => frame,
     });
-    let told = bench.refusal(Setting::Watchdog(0.05), false);
+    let message = bench.refusal(Setting::Watchdog(0.05), false);
     assert!(
-        told.starts_with("it is not known whether this was set: hip (id 1 on bus main) did not reply"),
-        "{told}"
+        message.starts_with("it is not known whether this was set: hip (id 1 on bus main) did not reply"),
+        "{message}"
     );
 }
 
@@ -268,8 +271,8 @@ fn what_a_moteus_does_with_its_own_tool_is_told_with_the_command() {
         (Setting::Id(5), false, "conf set id.id 5"),
         (Setting::Watchdog(0.2), false, "conf set servo.default_timeout_s 0.2"),
     ] {
-        let told = bench.refusal(setting, store);
-        assert!(told.contains(command), "{told}");
+        let message = bench.refusal(setting, store);
+        assert!(message.contains(command), "{message}");
     }
     assert!(bench.sent.lock().unwrap().is_empty());
 }
@@ -281,10 +284,10 @@ fn servos_are_named_as_in_the_file_or_by_their_id() {
         let seat = bench.desk.named(word, None, PATIENCE_NS);
         assert_eq!(seat.as_ref().ok().map(|seat| seat.name.as_str()), named, "{seat:?}");
     }
-    let told = bench.desk.named("7", None, PATIENCE_NS).unwrap_err().to_string();
-    assert!(told.contains("servo 7 on bus main did not reply; replied: 1, 2"), "{told}");
-    let told = bench.desk.named("2", Some(4), PATIENCE_NS).unwrap_err().to_string();
-    assert!(told.contains("on which bus is servo 2? There are 1 to 1"), "{told}");
+    let message = bench.desk.named("7", None, PATIENCE_NS).unwrap_err().to_string();
+    assert!(message.contains("servo 7 on bus main did not reply; replied: 1, 2"), "{message}");
+    let message = bench.desk.named("2", Some(4), PATIENCE_NS).unwrap_err().to_string();
+    assert!(message.contains("on which bus is servo 2? There are 1 to 1"), "{message}");
 }
 
 #[test]
@@ -295,13 +298,16 @@ fn a_motor_as_it_leaves_the_factory_is_named_and_gets_its_identifier_of_replies_
     let scan = Scan { last: 15, timeout_ns: PATIENCE_NS, together: false };
     let found = bench.desk.scan(0, &scan).unwrap();
     let by_hand = |found: &Found| found.family.by_hand().amiss(&found.answer);
-    let told = by_hand(&found[0]).unwrap();
-    assert!(told.contains("identifier 0") && told.contains("khz bus set-id LINK 1 1 --store"), "{told}");
+    let message = by_hand(&found[0]).unwrap();
+    assert!(
+        message.contains("identifier 0") && message.contains("khz bus set-id LINK 1 1 --store"),
+        "{message}"
+    );
     assert_eq!(by_hand(&found[1]), None);
     let after = bench.desk.set(&hip, Setting::Id(1), true, PATIENCE_NS).unwrap();
     assert_eq!((after.id, after.registers.get(&7)), (1, Some(&17.0)));
-    let told = bench.refusal(Setting::Id(1), true);
-    assert!(told.contains("hip: it has id 1 already"), "{told}");
+    let message = bench.refusal(Setting::Id(1), true);
+    assert!(message.contains("hip: it has id 1 already"), "{message}");
 }
 
 #[test]
@@ -309,9 +315,9 @@ fn a_servo_that_does_not_have_the_files_id_is_not_said_to_have_it() {
     for new in [1, 5] {
         let mut bench = Bench::damiao();
         bench.set(Setting::Id(3), true).unwrap();
-        let told = bench.refusal(Setting::Id(new), true);
+        let message = bench.refusal(Setting::Id(new), true);
         let why = "hip: id 1 on bus main was asked and did not reply; replied: 2, 3.";
-        assert!(told.starts_with(why), "{told}");
+        assert!(message.starts_with(why), "{message}");
     }
 }
 
@@ -340,17 +346,17 @@ fn a_register_is_written_read_back_and_lost_with_the_power_unless_stored() {
 #[test]
 fn a_register_that_is_not_taken_or_not_there_or_sets_the_id_is_an_error() {
     let mut bench = Bench::new(DAMIAO, DAMIAO, |frame| unwritten(frame, register::TIMEOUT));
-    let told = bench.refusal(Setting::Register(9, 1000.0), true);
-    assert!(told.contains("its register 9 (`TIMEOUT`) is 0 although 1000 was written"), "{told}");
+    let message = bench.refusal(Setting::Register(9, 1000.0), true);
+    assert!(message.contains("its register 9 (`TIMEOUT`) is 0 although 1000 was written"), "{message}");
     let mut bench = Bench::new(ROBSTRIDE, ROBSTRIDE, |frame| frame);
-    let told = bench.refusal(Setting::Register(0x7999, 1.0), false);
-    assert!(told.contains("parameter 0x7999"), "{told}");
+    let message = bench.refusal(Setting::Register(0x7999, 1.0), false);
+    assert!(message.contains("parameter 0x7999"), "{message}");
     let mut bench = Bench::damiao();
     for (number, value, why) in
         [(8, 5.0, "khz bus set-id"), (3, f64::NAN, "cannot be NaN"), (300, 1.0, "no register 300")]
     {
-        let told = bench.refusal(Setting::Register(number, value), false);
-        assert!(told.contains(why), "{told}");
+        let message = bench.refusal(Setting::Register(number, value), false);
+        assert!(message.contains(why), "{message}");
     }
     assert!(!bench.has_written());
 }

@@ -34,7 +34,7 @@ fn a_tick_ends_with_its_last_answer() {
     let first = ledger.hears(&reply(0), address(2), 1_500);
     assert_eq!(
         first,
-        Heard::Answer { device: 1, asked_ns: 1_010, round_trip_ns: 490, late: false, unstamped: false }
+        Incoming::Answer { device: 1, asked_ns: 1_010, round_trip_ns: 490, late: false, unstamped: false }
     );
     assert_eq!(ledger.waiting(), 1);
     ledger.hears(&reply(0), address(1), 1_800);
@@ -55,10 +55,10 @@ fn late_lost_duplicate_and_disordered_answers_are_distinguished() {
     }
     assert_eq!(
         ledger.hears(&reply(1), address(1), 2_200),
-        Heard::Answer { device: 0, asked_ns: 1_000, round_trip_ns: 1_200, late: true, unstamped: false }
+        Incoming::Answer { device: 0, asked_ns: 1_000, round_trip_ns: 1_200, late: true, unstamped: false }
     );
     ledger.hears(&reply(0), address(1), 2_300);
-    assert_eq!(ledger.hears(&reply(0), address(1), 2_400), Heard::Duplicate);
+    assert_eq!(ledger.hears(&reply(0), address(1), 2_400), Incoming::Duplicate);
     let counts = ledger.tally().devices[0].counts;
     let expected =
         Counts { sent: 3, answered: 2, late: 2, duplicates: 1, out_of_order: 1, ..Counts::default() };
@@ -74,7 +74,7 @@ fn unexpected_datagrams_are_named_and_never_answers() {
     for (packet, from) in
         [(other_run, address(1)), (request, address(1)), (reply(0), address(9)), (reply(5), address(1))]
     {
-        assert_eq!(ledger.hears(&packet, from, 10), Heard::Unexpected);
+        assert_eq!(ledger.hears(&packet, from, 10), Incoming::Unexpected);
     }
     ledger.hears_unreadable(address(9), Refusal::Foreign);
     ledger.hears_unreadable(address(9), Refusal::Damaged);
@@ -96,9 +96,9 @@ fn a_plain_echo_is_no_answer_and_no_silence() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
     let echo = Packet { kind: PacketKind::Request, ..reply(0) };
-    assert_eq!(ledger.hears(&echo, address(1), 10), Heard::Unexpected);
-    let told: Vec<_> = ledger.counts().map(|(_, c)| (c.echoed, c.lost(), c.silent())).collect();
-    assert_eq!((told, ledger.tally().unexpected), (vec![(1, 1, 0), (0, 1, 1)], Unexpected::default()));
+    assert_eq!(ledger.hears(&echo, address(1), 10), Incoming::Unexpected);
+    let message: Vec<_> = ledger.counts().map(|(_, c)| (c.echoed, c.lost(), c.silent())).collect();
+    assert_eq!((message, ledger.tally().unexpected), (vec![(1, 1, 0), (0, 1, 1)], Unexpected::default()));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn an_answer_older_than_the_window_is_not_mistaken() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
     ask(&mut ledger, WINDOW as u64, 1_000);
-    assert_eq!(ledger.hears(&reply(0), address(1), 2_000), Heard::Unexpected);
+    assert_eq!(ledger.hears(&reply(0), address(1), 2_000), Incoming::Unexpected);
     assert_eq!(ledger.tally().devices[0].counts.answered, 0);
 }
 
@@ -140,7 +140,7 @@ fn a_device_found_late_was_asked_as_often_as_all_whoever_looked_meanwhile() {
         match tick {
             1 => ledger.unsent_to_all(),
             2 => ledger.exchange(&mut looked),
-            3 => assert_ne!(ledger.hears(&reply(3), address(1), 3_100), Heard::Unexpected),
+            3 => assert_ne!(ledger.hears(&reply(3), address(1), 3_100), Incoming::Unexpected),
             _ => {}
         }
         ledger.done(0);
@@ -194,7 +194,7 @@ fn a_broadcast_finds_its_devices() {
     assert_eq!(ledger.tally().devices.len(), 2);
     let counts = ledger.tally().devices[1].counts;
     assert_eq!((counts.sent, counts.answered, counts.lost()), (3, 2, 1));
-    assert_eq!(ledger.hears(&reply(77), address(3), 0), Heard::Unexpected);
+    assert_eq!(ledger.hears(&reply(77), address(3), 0), Incoming::Unexpected);
 }
 
 /// A thousand periods of 1 ms; in five of them the sender stalls for 200 ms, between ticks.
@@ -234,12 +234,12 @@ fn an_answer_nobody_saw_arrive_ends_when_it_came_in_the_kernel() {
     let unattended = |kernel_ns| Arrival { read_ns: 3_005, kernel_ns, attended: false };
     let heard = ledger.hears(&reply(0), address(1), unattended(Some(2_550)));
     let expected =
-        Heard::Answer { device: 0, asked_ns: 0, round_trip_ns: 2_550, late: true, unstamped: false };
+        Incoming::Answer { device: 0, asked_ns: 0, round_trip_ns: 2_550, late: true, unstamped: false };
     assert_eq!(heard, expected);
     // Before it was asked: the clock was set.
     let heard = ledger.hears(&reply(0), address(2), unattended(Some(5)));
     let expected =
-        Heard::Answer { device: 1, asked_ns: 10, round_trip_ns: 2_995, late: true, unstamped: true };
+        Incoming::Answer { device: 1, asked_ns: 10, round_trip_ns: 2_995, late: true, unstamped: true };
     assert_eq!(heard, expected);
     assert_eq!(ledger.tally().unattended, Unattended { stamped: 1, unstamped: 1 });
 }
@@ -271,8 +271,8 @@ fn a_closed_port_is_named_beside_what_is_lost() {
     ledger.undelivered(address(1), true);
     ledger.undelivered(address(2), false);
     ledger.undelivered(address(9), true);
-    let told: Vec<_> = ledger.counts().map(|(_, c)| (c.lost(), c.refused, c.unreachable)).collect();
-    assert_eq!(told, [(1, 1, 0), (1, 0, 1)]);
+    let message: Vec<_> = ledger.counts().map(|(_, c)| (c.lost(), c.refused, c.unreachable)).collect();
+    assert_eq!(message, [(1, 1, 0), (1, 0, 1)]);
 }
 
 #[test]

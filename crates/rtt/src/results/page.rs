@@ -88,11 +88,11 @@ impl Results {
     /// The lines of what the kernel's own times show, as [`Results::account`], p50. Empty if it was not asked.
     pub fn stack(&self) -> Vec<(String, f64)> {
         let Some(split) = &self.split else { return Vec::new() };
-        let told = split
+        let message = split
             .parts()
             .into_iter()
             .filter_map(|(name, values)| Some((name.to_owned(), values.quantile(0.5)?)));
-        told.collect()
+        message.collect()
     }
 
     /// The section of periodic modes.

@@ -3,7 +3,7 @@
 //! | between | a request | its answer |
 //! |---|---|---|
 //! | the robot and its live view, over a socket pair; and `khz-fleet view`, which stands for a robot elsewhere | [`Request`] | [`Reply`] |
-//! | the live view and programs: `khz param`, `khz-fleet`, your own (`khz.ask.v1`) | [`Question`] | [`Told`] |
+//! | the live view and programs: `khz param`, `khz-fleet`, your own (`khz.ask.v1`) | [`Question`] | [`ViewMessage`] |
 //!
 //! What comes from the other end may be anything: a field of the wrong type counts as one that is not there, one that is not known
 //! is ignored, and a request to stop is one whatever else is in it. What is read is as long as the message, which each reader
@@ -17,7 +17,7 @@ mod teleop;
 
 pub use answer::{Answer, Denied, Reply};
 pub use parameter::{Parameter, ValueKind};
-pub use program::{Program, Question, Told};
+pub use program::{Program, Question, ViewMessage};
 pub use request::{Ask, MAX_REQUEST, Request, What};
 pub use teleop::Teleop;
 

@@ -30,7 +30,7 @@ pub enum Question {
 /// What a live view says to a program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Told {
+pub enum ViewMessage {
     /// The parameters, with the values in force.
     Parameters {
         /// All of them.
@@ -72,7 +72,7 @@ impl Program {
     }
 }
 
-impl Told {
+impl ViewMessage {
     /// An input was not passed on.
     pub fn not_steered(why: &impl std::fmt::Display) -> Self {
         Self::NotSteered { steer: false, refused: why.to_string() }
@@ -185,13 +185,13 @@ mod tests {
 
     #[test]
     fn what_a_view_says_is_the_json_of_the_documentation() {
-        for (told, text) in [
-            (Told::Parameters { parameters: Vec::new() }, r#"{"parameters":[]}"#),
-            (Told::Now { now_us: 8, run: None }, r#"{"now_us":8,"run":null}"#),
-            (Told::Answer(Answer::Done(Some(7))), r#"{"done":true,"tick":7}"#),
-            (Told::not_steered(&"no"), r#"{"steer":false,"refused":"no"}"#),
+        for (said, text) in [
+            (ViewMessage::Parameters { parameters: Vec::new() }, r#"{"parameters":[]}"#),
+            (ViewMessage::Now { now_us: 8, run: None }, r#"{"now_us":8,"run":null}"#),
+            (ViewMessage::Answer(Answer::Done(Some(7))), r#"{"done":true,"tick":7}"#),
+            (ViewMessage::not_steered(&"no"), r#"{"steer":false,"refused":"no"}"#),
         ] {
-            assert_eq!(told.json(), text);
+            assert_eq!(said.json(), text);
         }
     }
 }

@@ -51,22 +51,22 @@ pub(super) fn outside(facts: &Facts) -> Option<String> {
         (outside.missed_replies, missed),
         (late, format!("{} late", were(late, "reply", "replies"))),
     ];
-    let told: Vec<String> = occurred(found).collect();
+    let message: Vec<String> = occurred(found).collect();
     let when = match facts.begins_late || facts.has_gaps {
         true => "during start-up, while coming down, or just after ticks that are not in the log",
         false => "during start-up or while coming down",
     };
-    (!told.is_empty()).then(|| format!("{} {when}.", told.join(", ")))
+    (!message.is_empty()).then(|| format!("{} {when}.", message.join(", ")))
 }
 
 pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
     let clean = clean_misses(facts);
     let (off, computing) = (facts.missed_while_off_cpu, facts.missed_while_computing);
     let worst = (facts.worst_servo.as_ref(), facts.worst_bus.as_ref());
-    let told = told_of(missed(facts), worst, fits_well(facts), &never_fits(facts));
-    let told = format!("{told}{}{}.", quiet(facts.quiet, clean), on_the_wire(facts));
+    let message = told_of(missed(facts), worst, fits_well(facts), &never_fits(facts));
+    let message = format!("{message}{}{}.", quiet(facts.quiet, clean), on_the_wire(facts));
     let reasons = [
-        (clean, Level::Bad, told),
+        (clean, Level::Bad, message),
         (
             off,
             Level::Warning,
@@ -256,8 +256,8 @@ fn capitalized(text: &str) -> String {
 }
 
 /// Late replies besides those that were reported as missed in time. A few more are those of queries that were reported as a whole.
-fn beyond(facts: &Facts, late: u64, told: u64) -> u64 {
-    let more = late.saturating_sub(told);
+fn beyond(facts: &Facts, late: u64, message: u64) -> u64 {
+    let more = late.saturating_sub(message);
     if more * 100 <= missed(facts).late + missed_outside(facts).late { 0 } else { more }
 }
 

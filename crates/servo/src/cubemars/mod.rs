@@ -16,7 +16,7 @@ use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Output, Said, Say};
 use crate::{
-    Carries, Exchange, FamilySettings, Fault, Heard, Mode, Mounting, Occasion, Plan, PositionCommand,
+    Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand, ReplyCheck,
 };
 use khz_wire::Frame;
 use khz_wire::cubemars::{self, State, error_name};
@@ -118,7 +118,7 @@ impl FamilySettings for Settings {
                 quiet_ns: 0,
                 frame: self.frame(id, Say::Disable),
                 judge: Box::new(move |frame| {
-                    settings.state(id, frame).map_or(Heard::SomethingElse, |_| Heard::Good)
+                    settings.state(id, frame).map_or(ReplyCheck::Unrelated, |_| ReplyCheck::Good)
                 }),
             },
             Exchange {
@@ -127,9 +127,9 @@ impl FamilySettings for Settings {
                 quiet_ns: 0,
                 frame: self.frame(id, Say::Ask),
                 judge: Box::new(move |frame| match judged.state(id, frame) {
-                    None => Heard::SomethingElse,
-                    Some(State { error: 0, .. }) => Heard::Good,
-                    Some(State { error, .. }) => Heard::Wrong(format!(
+                    None => ReplyCheck::Unrelated,
+                    Some(State { error: 0, .. }) => ReplyCheck::Good,
+                    Some(State { error, .. }) => ReplyCheck::Wrong(format!(
                         "it says \"{}\", which no frame clears: find out why, and switch its power off and on",
                         error_name(error)
                     )),
@@ -195,9 +195,9 @@ impl mit::Protocol for Protocol {
         self.settings.state(self.id, frame).is_some()
     }
 
-    fn hear(&mut self, frame: &Frame) -> mit::Heard {
+    fn hear(&mut self, frame: &Frame) -> mit::Received {
         let state = self.settings.state(self.id, frame);
-        state.map_or(mit::Heard::Nothing, |state| mit::Heard::State(said(&state)))
+        state.map_or(mit::Received::Nothing, |state| mit::Received::State(said(&state)))
     }
 }
 

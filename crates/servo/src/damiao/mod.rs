@@ -14,7 +14,7 @@ pub use settings::{DamiaoSettings, Model};
 
 use crate::about::OnBus;
 use crate::mit::codec::Codec;
-use crate::mit::{self, Drive, Heard, Output, Said, Say};
+use crate::mit::{self, Drive, Output, Received, Said, Say};
 use crate::{Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, RegisterReply, Special, State, celsius, register, status};
@@ -87,8 +87,8 @@ impl FamilySettings for Settings {
                 (Say::Command(codec.follow(&crate::PositionCommand::hold(0.0))), status::ENABLED)
             }
             Occasion::SwitchingOn | Occasion::AfterLoss => {
-                let told = RegisterReply { asked: damiao::READ, register: MARKS[0], value: [0; 4] };
-                return [self.frame(id, Say::Mark(0)), reply(told.to_bytes(id))];
+                let message = RegisterReply { asked: damiao::READ, register: MARKS[0], value: [0; 4] };
+                return [self.frame(id, Say::Mark(0)), reply(message.to_bytes(id))];
             }
         };
         let rest =
@@ -141,10 +141,10 @@ impl Protocol {
         Self { settings, id: plan.id, watchdog_s: plan.watchdog_s, timeout: None, twin: None }
     }
 
-    fn register(&self, reply: &RegisterReply) -> Heard {
+    fn register(&self, reply: &RegisterReply) -> Received {
         let mark = MARKS.iter().position(|&mark| reply.asked == damiao::READ && mark == reply.register);
         let changed = !ready::is_as_set(&self.settings, self.id, self.timeout, reply);
-        Heard::Register { mark, changed, deaf: changed && ready::is_other_mode(reply) }
+        Received::Register { mark, changed, deaf: changed && ready::is_other_mode(reply) }
     }
 }
 
@@ -189,11 +189,11 @@ impl mit::Protocol for Protocol {
         self.settings.replier(frame) == Some(self.id & 0xf)
     }
 
-    fn hear(&mut self, frame: &Frame) -> Heard {
+    fn hear(&mut self, frame: &Frame) -> Received {
         if let Some(reply) = RegisterReply::parse(frame.payload(), self.id) {
             return self.register(&reply);
         }
-        State::parse(frame.payload()).map_or(Heard::Nothing, |state| Heard::State(said(&state)))
+        State::parse(frame.payload()).map_or(Received::Nothing, |state| Received::State(said(&state)))
     }
 
     /// Known by its answer to a read of ours. Any other frame may be of a device that has nothing to do with it.

@@ -2,7 +2,7 @@
 //! robot file says, and its watchdog is on.
 
 use super::Settings;
-use crate::exchange::{Exchange, Heard};
+use crate::exchange::{Exchange, ReplyCheck};
 use crate::mit;
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, RegisterReply, Special, State, register, status};
@@ -24,16 +24,16 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64, mark: u32) -> Vec<
     let servo = Servo { settings, id };
     let timeout = timeout(watchdog_s, mark);
     let mut exchanges = vec![
-        servo.special("switch it off", Special::Disable, |_| Heard::Good),
+        servo.special("switch it off", Special::Disable, |_| ReplyCheck::Good),
         servo.special("clear its faults", Special::Clear, |state| match state.status {
-            status::DISABLED => Heard::Good,
-            fault => Heard::Wrong(format!(
+            status::DISABLED => ReplyCheck::Good,
+            fault => ReplyCheck::Wrong(format!(
                 "it says \"{}\" although it was commanded to switch off; find out why before you drive it",
                 status::name(fault)
             )),
         }),
-        servo.read(register::TIMEOUT, move |told| {
-            if told.number() == f64::from(timeout) { Heard::Used } else { Heard::Good }
+        servo.read(register::TIMEOUT, move |message| {
+            if message.number() == f64::from(timeout) { ReplyCheck::Used } else { ReplyCheck::Good }
         }),
         servo.write(register::TIMEOUT, "set its watchdog", timeout),
         servo.write(register::CONTROL_MODE, "set its control mode to MIT", MIT),
@@ -92,15 +92,15 @@ pub fn wrong(settings: &Settings, id: u8, timeout: u32, reply: &RegisterReply) -
     if is_as_set(settings, id, Some(timeout), reply) {
         return None;
     }
-    let (register, told) = (reply.register, reply.number());
+    let (register, message) = (reply.register, reply.number());
     let expected = expected(settings, id, Some(timeout), register)?;
     let (name, unit) = named(register);
     Some(match unit {
-        "" => format!("its {name} (register {register}) is {told}, not {expected}; correct one of them"),
+        "" => format!("its {name} (register {register}) is {message}, not {expected}; correct one of them"),
         _ => format!(
-            "its range (register {register}) is {told} {unit}, the robot file says {expected}: every value would be \
+            "its range (register {register}) is {message} {unit}, the robot file says {expected}: every value would be \
              wrong by that factor. Is it another `damiao.model`? If the model is right and the motor was set so, write \
-             `damiao.{name} = {told}`"
+             `damiao.{name} = {message}`"
         ),
     })
 }
@@ -129,27 +129,27 @@ impl Servo<'_> {
     }
 
     /// What a frame is: the payload of a reply of this servo, or what else is to be made of it.
-    fn reply(&self) -> impl Fn(&Frame) -> Result<[u8; 8], Heard> + Send + use<> {
+    fn reply(&self) -> impl Fn(&Frame) -> Result<[u8; 8], ReplyCheck> + Send + use<> {
         let (master_id, id) = (u32::from(self.settings.master_id), self.id);
         move |frame| {
-            let payload: [u8; 8] = frame.payload().try_into().map_err(|_| Heard::SomethingElse)?;
+            let payload: [u8; 8] = frame.payload().try_into().map_err(|_| ReplyCheck::Unrelated)?;
             if frame.extended || payload[0] & 0xf != id & 0xf {
-                Err(Heard::SomethingElse)
+                Err(ReplyCheck::Unrelated)
             } else if frame.id == master_id {
                 Ok(payload)
             } else if frame.id == 0 {
-                Err(Heard::Wrong(format!(
+                Err(ReplyCheck::Wrong(format!(
                     "it replies on identifier 0, as motors leave the factory: write {master_id} into its register 7 (`MST_ID`) \
                      and store it, for example with `khz bus set-id LINK {id} {id} --store --family damiao`"
                 )))
             } else if RegisterReply::parse(&payload, id).is_some() {
-                Err(Heard::Wrong(format!(
+                Err(ReplyCheck::Wrong(format!(
                     "a motor with its id replies on identifier {}, not {master_id}: there are two with this id, or \
                      `damiao.master_id` is wrong",
                     frame.id
                 )))
             } else {
-                Err(Heard::SomethingElse)
+                Err(ReplyCheck::Unrelated)
             }
         }
     }
@@ -158,7 +158,7 @@ impl Servo<'_> {
         &self,
         what: &str,
         code: Special,
-        judge: impl Fn(&State) -> Heard + Send + 'static,
+        judge: impl Fn(&State) -> ReplyCheck + Send + 'static,
     ) -> Exchange {
         let (reply, id) = (self.reply(), self.id);
         Exchange {
@@ -167,8 +167,8 @@ impl Servo<'_> {
             quiet_ns: 0,
             frame: self.frame(self.id.into(), code.to_bytes()),
             judge: Box::new(move |frame| match reply(frame) {
-                Ok(payload) if RegisterReply::parse(&payload, id).is_some() => Heard::SomethingElse,
-                Ok(payload) => State::parse(&payload).map_or(Heard::SomethingElse, |state| judge(&state)),
+                Ok(payload) if RegisterReply::parse(&payload, id).is_some() => ReplyCheck::Unrelated,
+                Ok(payload) => State::parse(&payload).map_or(ReplyCheck::Unrelated, |state| judge(&state)),
                 Err(heard) => heard,
             }),
         }
@@ -179,7 +179,7 @@ impl Servo<'_> {
         what: String,
         register: u8,
         access: Access,
-        judge: impl Fn(&RegisterReply) -> Heard + Send + 'static,
+        judge: impl Fn(&RegisterReply) -> ReplyCheck + Send + 'static,
     ) -> Exchange {
         let (reply, id) = (self.reply(), self.id);
         Exchange {
@@ -192,8 +192,9 @@ impl Servo<'_> {
                     Ok(payload) => payload,
                     Err(heard) => return heard,
                 };
-                let told = RegisterReply::parse(&payload, id).filter(|told| told.register == register);
-                told.map_or(Heard::SomethingElse, |told| judge(&told))
+                let message =
+                    RegisterReply::parse(&payload, id).filter(|message| message.register == register);
+                message.map_or(ReplyCheck::Unrelated, |message| judge(&message))
             }),
         }
     }
@@ -201,22 +202,24 @@ impl Servo<'_> {
     /// Some motors answer a write like a read.
     fn write(&self, register: u8, what: &str, value: u32) -> Exchange {
         self.register(what.to_owned(), register, Access::Write(register, value.to_le_bytes()), |_| {
-            Heard::Good
+            ReplyCheck::Good
         })
     }
 
-    fn read(&self, register: u8, judge: impl Fn(&RegisterReply) -> Heard + Send + 'static) -> Exchange {
+    fn read(&self, register: u8, judge: impl Fn(&RegisterReply) -> ReplyCheck + Send + 'static) -> Exchange {
         let (name, unit) = named(register);
         let name = if unit.is_empty() { name.to_owned() } else { format!("`{name}`") };
         let what = format!("tell register {register}, its {name}");
-        self.register(what, register, Access::Read(register), move |told| {
-            if told.asked == damiao::READ { judge(told) } else { Heard::SomethingElse }
+        self.register(what, register, Access::Read(register), move |message| {
+            if message.asked == damiao::READ { judge(message) } else { ReplyCheck::Unrelated }
         })
     }
 
     fn is_as_set(&self, register: u8, timeout: u32) -> Exchange {
         let (settings, id) = (self.settings.clone(), self.id);
-        self.read(register, move |told| wrong(&settings, id, timeout, told).map_or(Heard::Good, Heard::Wrong))
+        self.read(register, move |message| {
+            wrong(&settings, id, timeout, message).map_or(ReplyCheck::Good, ReplyCheck::Wrong)
+        })
     }
 }
 
@@ -231,7 +234,7 @@ mod tests {
         dialogue(&settings, 1, 0.05, 3)
     }
 
-    fn answer(exchange: &Exchange, payload: [u8; 8]) -> Heard {
+    fn answer(exchange: &Exchange, payload: [u8; 8]) -> ReplyCheck {
         (exchange.judge)(&Frame::classic(0x11, &payload).unwrap())
     }
 
@@ -248,8 +251,8 @@ mod tests {
         let read = asks(&all, Access::Read(9));
         assert!(write < read && read == all.len() - 1);
         let read = &all[read];
-        assert_eq!(answer(read, [1, 0, 0x33, 9, 0xeb, 3, 0, 0]), Heard::Good);
-        let Heard::Wrong(why) = answer(read, [1, 0, 0x33, 9, 0, 0, 0, 0]) else { panic!() };
+        assert_eq!(answer(read, [1, 0, 0x33, 9, 0xeb, 3, 0, 0]), ReplyCheck::Good);
+        let ReplyCheck::Wrong(why) = answer(read, [1, 0, 0x33, 9, 0, 0, 0, 0]) else { panic!() };
         assert_eq!(why, "its watchdog (50 µs each) (register 9) is 0, not 1003; correct one of them");
         assert_eq!(timeout(0.00001, 2), 3);
     }
@@ -258,13 +261,14 @@ mod tests {
     fn a_mark_that_is_in_the_motor_already_is_no_mark() {
         let before = exchanges().remove(2);
         assert_eq!(before.frame.payload(), Access::Read(9).to_bytes(1));
-        assert_eq!(answer(&before, [1, 0, 0x33, 9, 0xeb, 3, 0, 0]), Heard::Used);
-        assert_eq!(answer(&before, [1, 0, 0x33, 9, 0xe8, 3, 0, 0]), Heard::Good);
+        assert_eq!(answer(&before, [1, 0, 0x33, 9, 0xeb, 3, 0, 0]), ReplyCheck::Used);
+        assert_eq!(answer(&before, [1, 0, 0x33, 9, 0xe8, 3, 0, 0]), ReplyCheck::Good);
         // Long watchdogs are compared to the step, too.
         let settings = Settings::of(&DamiaoSettings::default(), 1);
-        let told = RegisterReply { asked: damiao::READ, register: 9, value: 600_001_u32.to_le_bytes() };
+        let message = RegisterReply { asked: damiao::READ, register: 9, value: 600_001_u32.to_le_bytes() };
         assert!(
-            !is_as_set(&settings, 1, Some(600_002), &told) && is_as_set(&settings, 1, Some(600_001), &told)
+            !is_as_set(&settings, 1, Some(600_002), &message)
+                && is_as_set(&settings, 1, Some(600_001), &message)
         );
     }
 
@@ -276,7 +280,7 @@ mod tests {
             let high = if register == 9 { 3 } else { 0 };
             assert_eq!(
                 answer(last.unwrap(), [1, 0, 0x55, register, value, high, 0, 0]),
-                Heard::SomethingElse
+                ReplyCheck::Unrelated
             );
             // Another register is read in between: older echoes have come by then.
             let value = [value, high, 0, 0];
@@ -288,7 +292,7 @@ mod tests {
     fn a_reply_about_registers_is_no_state() {
         for exchange in &exchanges()[..2] {
             for asked in [damiao::READ, damiao::WRITE, damiao::STORE] {
-                assert_eq!(answer(exchange, [1, 0, asked, 1, 0, 0, 0, 0]), Heard::SomethingElse);
+                assert_eq!(answer(exchange, [1, 0, asked, 1, 0, 0, 0, 0]), ReplyCheck::Unrelated);
             }
         }
     }
@@ -297,8 +301,8 @@ mod tests {
     fn another_range_is_refused_with_what_to_write() {
         let all = exchanges();
         let velocity = &all[asks(&all, Access::Read(22))];
-        assert_eq!(answer(velocity, [1, 0, 0x33, 22, 0, 0, 0xf0, 0x41]), Heard::Good);
-        let Heard::Wrong(why) = answer(velocity, [1, 0, 0x33, 22, 0, 0, 0x20, 0x41]) else { panic!() };
+        assert_eq!(answer(velocity, [1, 0, 0x33, 22, 0, 0, 0xf0, 0x41]), ReplyCheck::Good);
+        let ReplyCheck::Wrong(why) = answer(velocity, [1, 0, 0x33, 22, 0, 0, 0x20, 0x41]) else { panic!() };
         assert!(
             why.contains("another `damiao.model`") && why.ends_with("write `damiao.velocity_range = 10`"),
             "{why}"
@@ -310,26 +314,26 @@ mod tests {
         for exchange in &exchanges()[2..] {
             let [_, _, asked, register, ..] = *exchange.frame.payload() else { panic!() };
             let good = [1, 0, asked, register, 0, 0, 0, 0];
-            assert_ne!(answer(exchange, good), Heard::SomethingElse);
-            assert_eq!(answer(exchange, [2, 0, asked, register, 0, 0, 0, 0]), Heard::SomethingElse);
-            assert_eq!(answer(exchange, [0x11, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]), Heard::SomethingElse);
+            assert_ne!(answer(exchange, good), ReplyCheck::Unrelated);
+            assert_eq!(answer(exchange, [2, 0, asked, register, 0, 0, 0, 0]), ReplyCheck::Unrelated);
+            assert_eq!(answer(exchange, [0x11, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]), ReplyCheck::Unrelated);
             let twin = (exchange.judge)(&Frame::classic(0x21, &good).unwrap());
-            assert!(matches!(&twin, Heard::Wrong(why) if why.contains("two with this id")), "{twin:?}");
-            assert_eq!((exchange.judge)(&Frame::classic(0x11, &good[..7]).unwrap()), Heard::SomethingElse);
+            assert!(matches!(&twin, ReplyCheck::Wrong(why) if why.contains("two with this id")), "{twin:?}");
+            assert_eq!((exchange.judge)(&Frame::classic(0x11, &good[..7]).unwrap()), ReplyCheck::Unrelated);
         }
     }
 
     #[test]
     fn one_as_it_leaves_the_factory_is_told_which_register_to_set() {
         let off = Frame::classic(0, &[1, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]).unwrap();
-        let Heard::Wrong(why) = (exchanges()[0].judge)(&off) else { panic!() };
+        let ReplyCheck::Wrong(why) = (exchanges()[0].judge)(&off) else { panic!() };
         assert!(why.contains("write 17 into its register 7 (`MST_ID`)"), "{why}");
     }
 
     #[test]
     fn a_fault_that_stays_is_refused() {
         let clear = &exchanges()[1];
-        assert_eq!(answer(clear, [1, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]), Heard::Good);
-        assert!(matches!(answer(clear, [0xb1, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]), Heard::Wrong(_)));
+        assert_eq!(answer(clear, [1, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]), ReplyCheck::Good);
+        assert!(matches!(answer(clear, [0xb1, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]), ReplyCheck::Wrong(_)));
     }
 }

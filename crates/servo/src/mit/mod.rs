@@ -113,7 +113,7 @@ pub trait Protocol: Debug + Send {
     fn is_from(&self, frame: &Frame) -> bool;
 
     /// What one of its replies says.
-    fn hear(&mut self, frame: &Frame) -> Heard;
+    fn hear(&mut self, frame: &Frame) -> Received;
 
     /// The frame is of a second servo with its id, although it is none of its replies.
     fn is_from_twin(&mut self, frame: &Frame) -> bool {
@@ -146,7 +146,7 @@ pub enum Say {
 
 /// What a reply says.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Heard {
+pub enum Received {
     /// What the servo does and measures.
     State(Said),
     /// The same of a servo that tells its position alone, while nobody drives it: its velocity is what its positions change by.
@@ -377,16 +377,16 @@ impl<P: Protocol> Servo<P> {
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
         let servo = self.number;
         let (said, is_whole) = match self.protocol.hear(frame) {
-            Heard::State(said) => (said, true),
-            Heard::Position(said) => (said, false),
-            Heard::Done { output, fault, newest } => return self.take_done(output, fault, newest),
-            Heard::Register { mark, changed, deaf } => return self.take_register(mark, changed, deaf),
-            Heard::Fault(fault) => {
+            Received::State(said) => (said, true),
+            Received::Position(said) => (said, false),
+            Received::Done { output, fault, newest } => return self.take_done(output, fault, newest),
+            Received::Register { mark, changed, deaf } => return self.take_register(mark, changed, deaf),
+            Received::Fault(fault) => {
                 self.codec.has_changed(fault);
                 return Taken::Aside;
             }
-            Heard::Aside => return Taken::Aside,
-            Heard::Nothing => return Taken::Unexpected,
+            Received::Aside => return Taken::Aside,
+            Received::Nothing => return Taken::Unexpected,
         };
         match self.queries.answered() {
             Answer::News { sent_ns, newest } if is_whole => {

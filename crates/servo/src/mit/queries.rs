@@ -449,7 +449,7 @@ mod tests {
                         let answer = queries.answered();
                         unclear += u32::from(matches!(answer, Answer::Unclear { .. }));
                         let is_true = match answer {
-                            Answer::News { sent_ns: told, newest } => told == sent_ns && !newest,
+                            Answer::News { sent_ns: message, newest } => message == sent_ns && !newest,
                             _ => true,
                         };
                         assert!(is_true, "{late} late, tick {tick}: {answer:?} for {sent_ns}");
@@ -493,10 +493,10 @@ mod tests {
                     match part {
                         Err(mark) => _ = queries.marked(mark),
                         Ok(sent_ns) => {
-                            if let Answer::News { sent_ns: told, newest } = queries.answered() {
+                            if let Answer::News { sent_ns: message, newest } = queries.answered() {
                                 // Never newer than it is; where the command after a mark was lost, or its state overtook the mark,
                                 // older.
-                                assert!(told <= sent_ns && (!newest || sent_ns == tick), "{overtaken}");
+                                assert!(message <= sent_ns && (!newest || sent_ns == tick), "{overtaken}");
                                 fresh += u32::from(newest);
                             }
                         }

@@ -268,7 +268,7 @@ mod tests {
                     let (symbol, sent_ns) = asked.pop_front().unwrap();
                     let answer = queries.answered(symbol, false);
                     let is_true = match answer {
-                        Answer::News { sent_ns: told, newest } => told == sent_ns && !newest,
+                        Answer::News { sent_ns: message, newest } => message == sent_ns && !newest,
                         other => other == Answer::Unknown,
                     };
                     assert!(is_true, "{late} late, tick {tick}: {answer:?} for {sent_ns}");

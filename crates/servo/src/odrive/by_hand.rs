@@ -99,7 +99,7 @@ impl ByHand for Settings {
         None
     }
 
-    fn in_file(&self, told: &Answer) -> Vec<String> {
+    fn in_file(&self, message: &Answer) -> Vec<String> {
         let OdriveSettings { kp, kd, damping, .. } = OdriveSettings::default();
         let firmware = self.firmware.unwrap_or(Firmware::V06);
         vec![
@@ -107,7 +107,7 @@ impl ByHand for Settings {
                 .to_owned(),
             format!(
                 "# Set its watchdog, heartbeats of 20 ms and no estimates by themselves with `odrivetool`: docs/servos.md. It is node {}.",
-                told.id
+                message.id
             ),
             format!("odrive = {{ firmware = \"{firmware}\", {} }}", mit::gains_in_file(kp, kd, damping)),
         ]
@@ -153,8 +153,8 @@ impl ByHand for Settings {
 }
 
 /// What the drive of this node says of a command, in eight bytes.
-fn said(id: u8, told: u8, frame: &Frame) -> Option<&[u8]> {
-    let is_its = odrive::parts(frame) == Some((id, told)) && frame.payload().len() == 8;
+fn said(id: u8, message: u8, frame: &Frame) -> Option<&[u8]> {
+    let is_its = odrive::parts(frame) == Some((id, message)) && frame.payload().len() == 8;
     is_its.then(|| frame.payload())
 }
 
@@ -170,8 +170,8 @@ fn format(register: &Wanted<'_>) -> Result<(&'static str, Reading), String> {
 
 impl Settings {
     /// A message that nothing answers.
-    fn say(&self, id: u8, told: u8, payload: [u8; 8]) -> Ask {
-        Ask::silent(id, odrive::frame(id, told, &payload), AT_ONCE_NS)
+    fn say(&self, id: u8, message: u8, payload: [u8; 8]) -> Ask {
+        Ask::silent(id, odrive::frame(id, message, &payload), AT_ONCE_NS)
     }
 
     fn ask(&self, id: u8, asked: u8, read: impl Fn([f32; 2]) -> Answer + Send + 'static) -> Ask {
@@ -200,9 +200,9 @@ impl Settings {
 
     fn torque_of(&self, id: u8, mounting: &Mounting) -> Ask {
         let (settings, sign) = (self.clone(), mounting.sign);
-        self.ask(id, self.torque_command(), move |told| Answer {
+        self.ask(id, self.torque_command(), move |message| Answer {
             id,
-            torque: Some(sign * settings.torque(told)),
+            torque: Some(sign * settings.torque(message)),
             ..Answer::default()
         })
     }
@@ -210,8 +210,8 @@ impl Settings {
     fn place(&self, id: u8, mounting: &Mounting) -> Ask {
         let (settings, mounting) = (self.clone(), *mounting);
         Ask::one(id, odrive::ask(id, command::ESTIMATES), move |frame| {
-            let told = settings.estimates(said(id, command::ESTIMATES, frame)?);
-            let [position, velocity] = told.unwrap_or([f64::NAN; 2]);
+            let message = settings.estimates(said(id, command::ESTIMATES, frame)?);
+            let [position, velocity] = message.unwrap_or([f64::NAN; 2]);
             let (position, velocity) = (Some(mounting.to_joint(position)), Some(mounting.sign * velocity));
             Some(Answer { id, position, velocity, ..Answer::default() })
         })
@@ -248,10 +248,10 @@ impl Settings {
         let (number, read) =
             (register.number, Sdo { write: false, endpoint: register.number, value: [0; 4] });
         Ok(Ask::one(id, odrive::frame(id, command::RX_SDO, &read.to_bytes()), move |frame| {
-            let told =
-                Sdo::parse(said(id, command::TX_SDO, frame)?).filter(|told| told.endpoint == number)?;
+            let message =
+                Sdo::parse(said(id, command::TX_SDO, frame)?).filter(|message| message.endpoint == number)?;
             let mut answer = Answer { id, ..Answer::default() };
-            answer.registers.insert(number, value(told.value));
+            answer.registers.insert(number, value(message.value));
             Some(answer)
         }))
     }

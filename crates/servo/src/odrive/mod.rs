@@ -24,7 +24,7 @@ pub use settings::{Firmware, OdriveSettings};
 
 use crate::about::OnBus;
 use crate::mit::codec::{INTRUDED, SILENT};
-use crate::mit::{self, Drive, Heard, Output, Said, Say};
+use crate::mit::{self, Drive, Output, Received, Said, Say};
 use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan};
 use khz_wire::Frame;
 use khz_wire::mit::Codes;
@@ -438,21 +438,21 @@ impl Driver {
         self.beat.errors == self.settings.line().watchdog()
     }
 
-    fn state(&mut self, payload: &[u8]) -> Heard {
+    fn state(&mut self, payload: &[u8]) -> Received {
         let Some([position, velocity]) = self.settings.estimates(payload) else {
             let fault = if std::mem::replace(&mut self.is_lost, true) { NO_ESTIMATE } else { Fault::NONE };
-            return Heard::Done { output: self.output, fault, newest: true };
+            return Received::Done { output: self.output, fault, newest: true };
         };
         (self.is_lost, self.position) = (false, position);
         if self.beat_ns.is_none() {
             // Nobody knows what it does.
-            return Heard::Done { output: self.output, fault: Fault::NONE, newest: true };
+            return Received::Done { output: self.output, fault: Fault::NONE, newest: true };
         }
         if self.is_driven && self.is_mute() {
-            return Heard::Fault(MUTE);
+            return Received::Fault(MUTE);
         }
         let drive = &self.settings.drive;
-        Heard::State(Said {
+        Received::State(Said {
             output: self.output,
             mode: mode(self.beat.state),
             fault: fault(self.beat, self.settings.line()),
@@ -463,7 +463,7 @@ impl Driver {
         })
     }
 
-    fn heartbeat(&mut self, beat: Heartbeat) -> Heard {
+    fn heartbeat(&mut self, beat: Heartbeat) -> Received {
         let has_error = beat.has_error(self.settings.line());
         let is_late = self.is_mute();
         self.beat_ns = self.sent_ns;
@@ -483,12 +483,12 @@ impl Driver {
         };
         if is_late {
             self.forget();
-            return Heard::Fault(SILENT);
+            return Received::Fault(SILENT);
         }
         // It may vanish from the next heartbeat.
         match fault(beat, self.settings.line()) {
-            fault if has_error && self.is_driven => Heard::Fault(fault),
-            _ => Heard::Aside,
+            fault if has_error && self.is_driven => Received::Fault(fault),
+            _ => Received::Aside,
         }
     }
 
@@ -503,14 +503,16 @@ impl Driver {
     }
 
     /// Active errors, which 0.5 tells of its motor alone.
-    fn errors(&self, payload: &[u8]) -> Heard {
-        let Some([active, rest]) = two_words(payload) else { return Heard::Nothing };
+    fn errors(&self, payload: &[u8]) -> Received {
+        let Some([active, rest]) = two_words(payload) else { return Received::Nothing };
         let line = self.settings.line();
         match line {
-            _ if !self.is_driven => Heard::Aside,
-            Line::V06 if active != 0 => Heard::Fault(Fault { code: active, text: line.error_name(active) }),
-            Line::V05 if active | rest != 0 => Heard::Fault(PART),
-            _ => Heard::Aside,
+            _ if !self.is_driven => Received::Aside,
+            Line::V06 if active != 0 => {
+                Received::Fault(Fault { code: active, text: line.error_name(active) })
+            }
+            Line::V05 if active | rest != 0 => Received::Fault(PART),
+            _ => Received::Aside,
         }
     }
 }
@@ -597,25 +599,25 @@ impl mit::Protocol for Driver {
         self.settings.replier(frame) == Some(self.id)
     }
 
-    fn hear(&mut self, frame: &Frame) -> Heard {
+    fn hear(&mut self, frame: &Frame) -> Received {
         let (payload, told) = (frame.payload(), frame.id as u8 & 0x1f);
         match told {
             command::HEARTBEAT => {
-                Heartbeat::parse(payload).map_or(Heard::Nothing, |beat| self.heartbeat(beat))
+                Heartbeat::parse(payload).map_or(Received::Nothing, |beat| self.heartbeat(beat))
             }
             // An empty frame asks.
-            _ if payload.len() != 8 && !is_of_a_host(told) => Heard::Nothing,
+            _ if payload.len() != 8 && !is_of_a_host(told) => Received::Nothing,
             command::ESTIMATES => self.state(payload),
             command::ERROR => self.errors(payload),
             told if told == self.settings.torque_command() => {
                 let torque = two_floats(payload).map(|both| self.settings.torque(both));
                 self.torque = torque.filter(|torque| torque.is_finite()).unwrap_or(self.torque);
-                Heard::Aside
+                Received::Aside
             }
-            told if is_of_a_host(told) => Heard::Fault(INTRUDED),
+            told if is_of_a_host(told) => Received::Fault(INTRUDED),
             other => match self.settings.marks().iter().position(|mark| *mark == other) {
-                Some(mark) => Heard::Register { mark: Some(mark), changed: false, deaf: false },
-                None => Heard::Aside,
+                Some(mark) => Received::Register { mark: Some(mark), changed: false, deaf: false },
+                None => Received::Aside,
             },
         }
     }
@@ -648,7 +650,7 @@ mod tests {
         driver.before().iter().map(|frame| frame.id as u8 & 0x1f).collect()
     }
 
-    fn beat(driver: &mut Driver, errors: u32, state: u8) -> Heard {
+    fn beat(driver: &mut Driver, errors: u32, state: u8) -> Received {
         driver.sent(0);
         let beat = Heartbeat { errors, state, ..Heartbeat::default() };
         driver.hear(&odrive::frame(1, command::HEARTBEAT, &beat.to_bytes()))
@@ -716,7 +718,7 @@ mod tests {
         let mut driver = driver();
         let watchdog = Line::V06.watchdog();
         for (errors, clears) in [(watchdog, true), (watchdog | 0x200, false)] {
-            assert_eq!(beat(&mut driver, errors, state::IDLE), Heard::Aside);
+            assert_eq!(beat(&mut driver, errors, state::IDLE), Received::Aside);
             let sent: Vec<_> = (0..8)
                 .flat_map(|_| {
                     driver.frame(Say::Disable);
@@ -726,7 +728,7 @@ mod tests {
             assert_eq!(sent.contains(&command::CLEAR_ERRORS), clears, "{errors:#x}");
         }
         driver.is_driven = true;
-        let Heard::Fault(fault) = beat(&mut driver, 0x200, state::IDLE) else { panic!() };
+        let Received::Fault(fault) = beat(&mut driver, 0x200, state::IDLE) else { panic!() };
         assert_eq!((fault.code, fault.text), (0x200, "bus voltage too low"));
         driver.was_driven = true;
         beat(&mut driver, watchdog, state::IDLE);
@@ -760,7 +762,7 @@ mod tests {
     fn what_only_hosts_send_is_of_another() {
         let mut driver = driver();
         let moved = odrive::frame(1, command::INPUT_POS, &[0; 8]);
-        assert_eq!(driver.hear(&moved), Heard::Fault(INTRUDED));
+        assert_eq!(driver.hear(&moved), Received::Fault(INTRUDED));
         assert!(!driver.is_from(&odrive::ask(1, command::ESTIMATES)), "who asks says nothing");
     }
 }

@@ -2,7 +2,7 @@
 //! is wrong with it, and its watchdog acts. Nothing moves, and nothing is kept.
 
 use super::{Settings, fault};
-use crate::exchange::{Exchange, Heard};
+use crate::exchange::{Exchange, ReplyCheck};
 use khz_wire::Frame;
 use khz_wire::odrive::{self, Heartbeat, Line, Version, command, state};
 
@@ -46,7 +46,7 @@ impl Servo<'_> {
         what: &str,
         frame: Frame,
         quiet_ns: i64,
-        judge: impl Fn(u8, &[u8]) -> Heard + Send + 'static,
+        judge: impl Fn(u8, &[u8]) -> ReplyCheck + Send + 'static,
     ) -> Exchange {
         let id = self.id;
         Exchange {
@@ -55,33 +55,35 @@ impl Servo<'_> {
             quiet_ns,
             frame,
             judge: Box::new(move |frame: &Frame| match odrive::parts(frame) {
-                Some((node, told)) if node == id && !odrive::is_asking(frame) => judge(told, frame.payload()),
-                _ => Heard::SomethingElse,
+                Some((node, message)) if node == id && !odrive::is_asking(frame) => {
+                    judge(message, frame.payload())
+                }
+                _ => ReplyCheck::Unrelated,
             }),
         }
     }
 
-    fn ask(&self, what: &str, asked: u8, judge: impl Fn(&[u8]) -> Heard + Send + 'static) -> Exchange {
-        self.say(what, odrive::ask(self.id, asked), 0, move |told, payload| {
-            if told == asked { judge(payload) } else { Heard::SomethingElse }
+    fn ask(&self, what: &str, asked: u8, judge: impl Fn(&[u8]) -> ReplyCheck + Send + 'static) -> Exchange {
+        self.say(what, odrive::ask(self.id, asked), 0, move |message, payload| {
+            if message == asked { judge(payload) } else { ReplyCheck::Unrelated }
         })
     }
 
     /// It is off, and says so often enough.
     fn beats(&self) -> Exchange {
         let ask = odrive::ask(self.id, command::ESTIMATES);
-        self.say("say by itself what it does", ask, BEAT_NS, move |told, payload| {
-            match (told, Heartbeat::parse(payload)) {
-                (command::HEARTBEAT, Some(Heartbeat { state: state::CLOSED_LOOP, .. })) => Heard::Wrong(
+        self.say("say by itself what it does", ask, BEAT_NS, move |message, payload| {
+            match (message, Heartbeat::parse(payload)) {
+                (command::HEARTBEAT, Some(Heartbeat { state: state::CLOSED_LOOP, .. })) => ReplyCheck::Wrong(
                     "it is on although it was told to switch off: another program drives it".to_owned(),
                 ),
-                (command::HEARTBEAT, Some(_)) => Heard::Good,
-                (command::ESTIMATES, _) => Heard::Wrong(
+                (command::HEARTBEAT, Some(_)) => ReplyCheck::Good,
+                (command::ESTIMATES, _) => ReplyCheck::Wrong(
                     "it sends no heartbeat within 60 ms, which alone tells whether it is on: set its heartbeat to 20 ms with `odrivetool` \
                      (0.6: `axis0.config.can.heartbeat_msg_rate_ms`, 0.5: `axis0.config.can.heartbeat_rate_ms`)"
                         .to_owned(),
                 ),
-                _ => Heard::SomethingElse,
+                _ => ReplyCheck::Unrelated,
             }
         })
     }
@@ -91,19 +93,19 @@ impl Servo<'_> {
         match self.line() {
             Line::V06 => self.ask("tell its version (firmware 0.6; that of 0.5 is silent: write `odrive.firmware = \"0.5\"`)", command::VERSION, |payload| {
                 match Version::parse(payload) {
-                    Some(Version { firmware: [0, 6, _], .. }) => Heard::Good,
-                    Some(Version { firmware: [major, minor, revision], .. }) => Heard::Wrong(format!(
+                    Some(Version { firmware: [0, 6, _], .. }) => ReplyCheck::Good,
+                    Some(Version { firmware: [major, minor, revision], .. }) => ReplyCheck::Wrong(format!(
                         "its firmware is {major}.{minor}.{revision}, whose messages nobody here knows: only 0.5.6 and 0.6 are"
                     )),
-                    None => Heard::SomethingElse,
+                    None => ReplyCheck::Unrelated,
                 }
             }),
             Line::V05 => {
                 let ask = odrive::ask(self.id, command::COUNT);
-                self.say("count its encoder (firmware 0.5)", ask, 0, |told, payload| match told {
-                    command::VERSION => Heard::Wrong("its firmware is 0.6: write `odrive.firmware = \"0.6\"`".to_owned()),
-                    command::COUNT if payload.len() == 8 => Heard::Good,
-                    _ => Heard::SomethingElse,
+                self.say("count its encoder (firmware 0.5)", ask, 0, |message, payload| match message {
+                    command::VERSION => ReplyCheck::Wrong("its firmware is 0.6: write `odrive.firmware = \"0.6\"`".to_owned()),
+                    command::COUNT if payload.len() == 8 => ReplyCheck::Good,
+                    _ => ReplyCheck::Unrelated,
                 })
             }
         }
@@ -112,27 +114,27 @@ impl Servo<'_> {
     /// Estimates sent by itself could not be told from answers.
     fn quiet(&self) -> Exchange {
         let ask = odrive::ask(self.id, command::BUS);
-        self.say("tell its supply", ask, QUIET_NS, |told, payload| match told {
-            command::ESTIMATES => Heard::Wrong(
+        self.say("tell its supply", ask, QUIET_NS, |message, payload| match message {
+            command::ESTIMATES => ReplyCheck::Wrong(
                 "it sends estimates by itself, which cannot be told from answers: switch that off with `odrivetool` \
                  (0.6: `axis0.config.can.encoder_msg_rate_ms = 0`, 0.5: `axis0.config.can.encoder_rate_ms = 0`)"
                     .to_owned(),
             ),
-            command::BUS if payload.len() == 8 => Heard::Good,
-            _ => Heard::SomethingElse,
+            command::BUS if payload.len() == 8 => ReplyCheck::Good,
+            _ => ReplyCheck::Unrelated,
         })
     }
 
     fn errors(&self) -> Exchange {
         let line = self.line();
         let ask = odrive::ask(self.id, command::BUS);
-        self.say("tell its errors by itself", ask, BEAT_NS, move |told, payload| {
-            let Some(beat) = Heartbeat::parse(payload).filter(|_| told == command::HEARTBEAT) else {
-                return Heard::SomethingElse;
+        self.say("tell its errors by itself", ask, BEAT_NS, move |message, payload| {
+            let Some(beat) = Heartbeat::parse(payload).filter(|_| message == command::HEARTBEAT) else {
+                return ReplyCheck::Unrelated;
             };
             match fault(Heartbeat { errors: beat.errors & !line.watchdog(), ..beat }, line) {
-                fault if fault.code == 0 => Heard::Good,
-                fault => Heard::Wrong(format!(
+                fault if fault.code == 0 => ReplyCheck::Good,
+                fault => ReplyCheck::Wrong(format!(
                     "it says \"{}\" (error 0x{:X}); find out why (`odrivetool`: `dump_errors(odrv0)`), and clear it",
                     fault.text, fault.code
                 )),
@@ -144,11 +146,11 @@ impl Servo<'_> {
     fn estimates(&self) -> Exchange {
         let (settings, most) = (self.settings.clone(), self.settings.drive.ranges[0]);
         self.ask("tell where it is", command::ESTIMATES, move |payload| match settings.estimates(payload) {
-            Some([position, _]) if position.abs() < most => Heard::Good,
-            Some([position, _]) => Heard::Wrong(format!(
+            Some([position, _]) if position.abs() < most => ReplyCheck::Good,
+            Some([position, _]) => ReplyCheck::Wrong(format!(
                 "it is at {position:.2} rad, and positions travel up to {most} rad: set `odrive.position_range` or its zero"
             )),
-            None => Heard::Wrong(
+            None => ReplyCheck::Wrong(
                 "it has no position estimate (zeros, or no numbers): calibrate its encoder, or search its index, and look at its wires"
                     .to_owned(),
             ),
@@ -158,9 +160,13 @@ impl Servo<'_> {
     /// What its watchdog may have left is cleared.
     fn cleared(&self) -> Exchange {
         let (line, clear) = (self.line(), odrive::frame(self.id, command::CLEAR_ERRORS, &[0]));
-        let mut exchange = self.say("be without an error", clear, 0, move |told, payload| {
-            let beat = Heartbeat::parse(payload).filter(|_| told == command::HEARTBEAT);
-            if beat.is_some_and(|beat| !beat.has_error(line)) { Heard::Good } else { Heard::SomethingElse }
+        let mut exchange = self.say("be without an error", clear, 0, move |message, payload| {
+            let beat = Heartbeat::parse(payload).filter(|_| message == command::HEARTBEAT);
+            if beat.is_some_and(|beat| !beat.has_error(line)) {
+                ReplyCheck::Good
+            } else {
+                ReplyCheck::Unrelated
+            }
         });
         exchange.if_silent =
             "its errors are not cleared, or come again: `odrivetool` tells them (`dump_errors(odrv0)`)";
@@ -171,16 +177,16 @@ impl Servo<'_> {
     fn watchdog(&self, watchdog_s: f64) -> Exchange {
         let (line, ask) = (self.line(), odrive::ask(self.id, command::BUS));
         let silence_ns = (watchdog_s * LONGER * 1e9) as i64 + BEAT_NS;
-        self.say("tell its supply after a silence", ask, silence_ns, move |told, payload| {
-            match (told, Heartbeat::parse(payload)) {
-                (command::HEARTBEAT, Some(beat)) if beat.errors & line.watchdog() != 0 => Heard::Good,
-                (command::BUS, _) => Heard::Wrong(format!(
+        self.say("tell its supply after a silence", ask, silence_ns, move |message, payload| {
+            match (message, Heartbeat::parse(payload)) {
+                (command::HEARTBEAT, Some(beat)) if beat.errors & line.watchdog() != 0 => ReplyCheck::Good,
+                (command::BUS, _) => ReplyCheck::Wrong(format!(
                     "it was told nothing for {:.0} ms, and its watchdog did not act: nothing stops it when this computer fails. Set \
                      `axis0.config.watchdog_timeout = {watchdog_s}` and `axis0.config.enable_watchdog = True` with `odrivetool`, which it \
                      keeps, or accept that with `odrive.unwatched = true`",
                     silence_ns as f64 * 1e-6
                 )),
-                _ => Heard::SomethingElse,
+                _ => ReplyCheck::Unrelated,
             }
         })
     }

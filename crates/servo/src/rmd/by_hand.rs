@@ -34,10 +34,10 @@ impl ByHand for Settings {
     }
 
     fn who(&self, id: u8) -> Vec<Ask> {
-        let name = self.ask(id, Message::of(command::MODEL), move |told| {
+        let name = self.ask(id, Message::of(command::MODEL), move |text| {
             // Its protocol decides which of the two it is; of one that tells blocks bytes 1 and 2 are numbers.
             let mut answer = Answer { id, ..Answer::default() };
-            answer.identity.serial = Some(ready::model_name(told, told.index < b' '));
+            answer.identity.serial = Some(ready::model_name(text, text.index < b' '));
             answer
         });
         // One whose watchdog has acted sends the first request back as it is: it is there.
@@ -106,9 +106,9 @@ impl ByHand for Settings {
         mit::by_hand::register(&NAMES, name)
     }
 
-    fn in_file(&self, told: &Answer) -> Vec<String> {
-        let date = told.registers.get(&VERSION).map(|date| *date as u32);
-        let name = told.identity.serial.as_deref().unwrap_or_default();
+    fn in_file(&self, text: &Answer) -> Vec<String> {
+        let date = text.registers.get(&VERSION).map(|date| *date as u32);
+        let name = text.identity.serial.as_deref().unwrap_or_default();
         let model = Model::ALL.iter().find(|model| ready::is_of(name, model.word()));
         let mut keys = vec![format!("model = \"{}\"", model.map_or(mit::UNNAMED, |model| model.word()))];
         let mut lines = Vec::new();
@@ -129,7 +129,7 @@ impl ByHand for Settings {
         keys.push(mit::gains_in_file(kp, kd, damping));
         lines.push(format!(
             "# Set its watchdog once: `khz bus set-watchdog LINK {} 0.1 --family rmd`.",
-            told.id
+            text.id
         ));
         lines.push(format!("rmd = {{ {} }}", keys.join(", ")));
         lines
@@ -164,10 +164,10 @@ impl ByHand for Settings {
             ));
         }
         let write = Message::with(command::WATCHDOG, milliseconds as i32);
-        let said = self.ask(id, write, move |told| {
-            let differs = told != write && told != Message::of(command::WATCHDOG);
+        let said = self.ask(id, write, move |text| {
+            let differs = text != write && text != Message::of(command::WATCHDOG);
             let wrong = differs
-                .then(|| format!("it says {} ms although {milliseconds} were written", told.unsigned()));
+                .then(|| format!("it says {} ms although {milliseconds} were written", text.unsigned()));
             Answer { id, watchdog_s: Some(seconds), wrong, ..Answer::default() }
         });
         Ok(vec![self.is_off(id), said])
@@ -205,7 +205,7 @@ fn readable(number: u16) -> Result<u16, String> {
 impl Settings {
     fn ask(&self, id: u8, request: Message, read: impl Fn(Message) -> Answer + Send + 'static) -> Ask {
         Ask::one(id, to(id, request), move |frame| {
-            message(id, frame).filter(|told| told.command == request.command).map(&read)
+            message(id, frame).filter(|text| text.command == request.command).map(&read)
         })
     }
 
@@ -213,15 +213,15 @@ impl Settings {
     fn measured(&self, id: u8, command: u8, read: impl Fn(Message) -> Answer + Send + 'static) -> Ask {
         Ask::one(id, to(id, Message::of(command)), move |frame| {
             message(id, frame)
-                .filter(|told| told.command == command && *told != Message::of(command))
+                .filter(|text| text.command == command && *text != Message::of(command))
                 .map(&read)
         })
     }
 
     /// A request that comes back as it is.
     fn echo(&self, id: u8, request: Message) -> Ask {
-        self.ask(id, request, move |told| {
-            let wrong = (told != request).then(|| "it answered something else than it was told".to_owned());
+        self.ask(id, request, move |text| {
+            let wrong = (text != request).then(|| "it answered something else than it was told".to_owned());
             Answer { id, wrong, ..Answer::default() }
         })
     }
@@ -231,8 +231,8 @@ impl Settings {
     }
 
     fn status(&self, id: u8) -> Ask {
-        self.measured(id, command::STATUS, move |told| {
-            let status = Status::parse(told);
+        self.measured(id, command::STATUS, move |text| {
+            let status = Status::parse(text);
             let mode = status.map(|status| if status.released { ON } else { OFF });
             Answer {
                 id,
@@ -254,8 +254,8 @@ impl Settings {
 
     fn angle(&self, id: u8, mounting: &Mounting) -> Ask {
         let mounting = *mounting;
-        self.ask(id, Message::of(command::ANGLE), move |told| {
-            let position = mounting.to_joint(radians(told.number()));
+        self.ask(id, Message::of(command::ANGLE), move |text| {
+            let position = mounting.to_joint(radians(text.number()));
             Answer { id, position: Some(position), ..Answer::default() }
         })
     }
@@ -263,9 +263,9 @@ impl Settings {
     /// Velocity and angle, in whole degrees.
     fn measures(&self, id: u8, mounting: &Mounting) -> Ask {
         let mounting = *mounting;
-        self.measured(id, command::MOTION, move |told| {
-            let told = Motion::parse(told);
-            let [position, speed] = [told.angle, told.speed].map(|degrees| f64::from(degrees).to_radians());
+        self.measured(id, command::MOTION, move |text| {
+            let text = Motion::parse(text);
+            let [position, speed] = [text.angle, text.speed].map(|degrees| f64::from(degrees).to_radians());
             let (position, velocity) = (Some(mounting.to_joint(position)), Some(mounting.sign * speed));
             Answer { id, position, velocity, ..Answer::default() }
         })
@@ -273,15 +273,15 @@ impl Settings {
 
     fn read(&self, id: u8, register: u16) -> Ask {
         let [command, index] = register.to_be_bytes();
-        self.ask(id, Message { index, ..Message::of(command) }, move |told| {
+        self.ask(id, Message { index, ..Message::of(command) }, move |text| {
             let value = match command {
-                command::READ_GAIN => f32::from_le_bytes(told.value).into(),
+                command::READ_GAIN => f32::from_le_bytes(text.value).into(),
                 command::VERSION | command::RUNTIME | command::READ_ACCELERATION => {
-                    f64::from(told.unsigned())
+                    f64::from(text.unsigned())
                 }
-                command::MODE => f64::from(told.value[3]),
-                command::POWER => f64::from(u16::from_le_bytes([told.value[2], told.value[3]])) / 10.0,
-                _ => f64::from(told.number()),
+                command::MODE => f64::from(text.value[3]),
+                command::POWER => f64::from(u16::from_le_bytes([text.value[2], text.value[3]])) / 10.0,
+                _ => f64::from(text.number()),
             };
             let mut answer = Answer { id, ..Answer::default() };
             if register == VERSION {

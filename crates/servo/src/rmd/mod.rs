@@ -20,7 +20,7 @@ pub use settings::{Model, Protocol, REPLY_DELAY_US, RmdSettings};
 
 use crate::about::OnBus;
 use crate::mit::codec::{Codec, INTRUDED};
-use crate::mit::{self, Drive, Heard, Output, Said, Say};
+use crate::mit::{self, Drive, Output, Received, Said, Say};
 use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand};
 use khz_wire::Frame;
 use khz_wire::rmd::{self, MOTION_REPLIES, Message, REPLIES, REQUESTS, State, Status, command, radians};
@@ -268,16 +268,16 @@ impl Driver {
     }
 
     /// Something that it has done or told, and no state.
-    fn done(&self, command: u8, fault: Fault) -> Heard {
-        Heard::Done { output: self.output, fault, newest: self.last.payload().first() == Some(&command) }
+    fn done(&self, command: u8, fault: Fault) -> Received {
+        Received::Done { output: self.output, fault, newest: self.last.payload().first() == Some(&command) }
     }
 
     /// It has sent back what it was told: its watchdog has acted.
-    fn echoed(&self, command: u8) -> Heard {
+    fn echoed(&self, command: u8) -> Received {
         self.done(command, if self.is_driven { CUT_OFF } else { Fault::NONE })
     }
 
-    fn angle(&mut self, told: Message) -> Heard {
+    fn angle(&mut self, told: Message) -> Received {
         let is_zero = told == Message::of(command::ANGLE);
         // Of two in a row one at least is none.
         if is_zero && !std::mem::replace(&mut self.was_zero, is_zero) {
@@ -286,13 +286,13 @@ impl Driver {
         self.was_zero = is_zero;
         // Motors of protocol V2 have more bits, of another shaft.
         if (told.index, told.limit) != (0, 0) {
-            return Heard::Nothing;
+            return Received::Nothing;
         }
         let position = self.settings.drive.position().encode(radians(told.number()));
-        Heard::Position(Said { output: self.output, celsius: self.celsius, ..said([position, 0, 0]) })
+        Received::Position(Said { output: self.output, celsius: self.celsius, ..said([position, 0, 0]) })
     }
 
-    fn status(&mut self, told: Message) -> Heard {
+    fn status(&mut self, told: Message) -> Received {
         let Some(status) = Status::parse(told).filter(|_| told != Message::of(command::STATUS)) else {
             return self.echoed(command::STATUS);
         };
@@ -309,7 +309,7 @@ impl Driver {
         (ahead_ns - before_ns).abs() > SAME_CLOCK_NS
     }
 
-    fn message(&mut self, told: Message) -> Heard {
+    fn message(&mut self, told: Message) -> Received {
         match told.command {
             command::ANGLE => self.angle(told),
             command::STATUS => self.status(told),
@@ -321,18 +321,18 @@ impl Driver {
                 (self.output, self.is_releasing) = (Output::On, false);
                 self.done(command::RELEASE, Fault::NONE)
             }
-            command::CUT_OFF if self.is_driven => Heard::Fault(CUT_OFF),
-            other if OTHERS.contains(&other) => Heard::Fault(INTRUDED),
+            command::CUT_OFF if self.is_driven => Received::Fault(CUT_OFF),
+            other if OTHERS.contains(&other) => Received::Fault(INTRUDED),
             other => match MARKS.iter().position(|mark| *mark == other) {
-                Some(0) => Heard::Register { mark: Some(0), changed: self.clock(told), deaf: false },
-                Some(mark) => Heard::Register { mark: Some(mark), changed: false, deaf: false },
-                None => Heard::Aside,
+                Some(0) => Received::Register { mark: Some(0), changed: self.clock(told), deaf: false },
+                Some(mark) => Received::Register { mark: Some(mark), changed: false, deaf: false },
+                None => Received::Aside,
             },
         }
     }
 
     /// A reply in motion mode.
-    fn motion(&self, frame: &Frame) -> Heard {
+    fn motion(&self, frame: &Frame) -> Received {
         match motion(self.id, frame) {
             Some(said) => {
                 let output = match self.is_driven {
@@ -341,12 +341,12 @@ impl Driver {
                     // It was told to be off, and moves.
                     false => self.output,
                 };
-                Heard::State(Said { output, celsius: self.celsius, ..said })
+                Received::State(Said { output, celsius: self.celsius, ..said })
             }
             None if rmd::is_echo(&self.last, frame) => {
-                Heard::Done { output: self.output, fault: CUT_OFF, newest: true }
+                Received::Done { output: self.output, fault: CUT_OFF, newest: true }
             }
-            None => Heard::Nothing,
+            None => Received::Nothing,
         }
     }
 }
@@ -436,7 +436,7 @@ impl mit::Protocol for Driver {
         self.settings.replier(frame) == Some(self.id)
     }
 
-    fn hear(&mut self, frame: &Frame) -> Heard {
+    fn hear(&mut self, frame: &Frame) -> Received {
         match message(self.id, frame) {
             Some(told) => self.message(told),
             None => self.motion(frame),
@@ -463,7 +463,7 @@ mod tests {
         })
     }
 
-    fn said(driver: &mut Driver, message: Message) -> Heard {
+    fn said(driver: &mut Driver, message: Message) -> Received {
         driver.hear(&rmd::frame(REPLIES + 1, message))
     }
 
@@ -472,7 +472,7 @@ mod tests {
         if frame.id > rmd::MOTIONS { 0 } else { frame.payload()[0] }
     }
 
-    const DONE: Heard = Heard::Done { output: Output::Off, fault: Fault::NONE, newest: true };
+    const DONE: Received = Received::Done { output: Output::Off, fault: Fault::NONE, newest: true };
 
     #[test]
     fn off_is_said_twice_and_then_the_angle_is_asked_for_in_turns() {
@@ -488,11 +488,11 @@ mod tests {
         let zero = Message::of(command::ANGLE);
         driver.frame(Say::Ask);
         assert_eq!(said(&mut driver, zero), DONE);
-        assert!(matches!(said(&mut driver, zero), Heard::Position(Said { position: 0x7fff, .. })));
-        assert!(matches!(said(&mut driver, Message::with(command::ANGLE, 1)), Heard::Position(_)));
+        assert!(matches!(said(&mut driver, zero), Received::Position(Said { position: 0x7fff, .. })));
+        assert!(matches!(said(&mut driver, Message::with(command::ANGLE, 1)), Received::Position(_)));
         assert_eq!(said(&mut driver, zero), DONE);
         // Of protocol V2.
-        assert_eq!(said(&mut driver, Message { index: 1, ..zero }), Heard::Nothing);
+        assert_eq!(said(&mut driver, Message { index: 1, ..zero }), Received::Nothing);
     }
 
     #[test]
@@ -500,10 +500,10 @@ mod tests {
         let mut driver = driver();
         let sent = driver.frame(Say::Command(Codes { position: 0x1234, kd: 9, ..Codes::default() }));
         let echo = khz_wire::cubemars::frame(MOTION_REPLIES + 1, sent.payload().try_into().unwrap());
-        assert!(matches!(driver.hear(&echo), Heard::Done { fault: CUT_OFF, .. }));
-        assert_eq!(said(&mut driver, Message::of(command::CUT_OFF)), Heard::Fault(CUT_OFF));
+        assert!(matches!(driver.hear(&echo), Received::Done { fault: CUT_OFF, .. }));
+        assert_eq!(said(&mut driver, Message::of(command::CUT_OFF)), Received::Fault(CUT_OFF));
         driver.frame(Say::Disable);
-        assert_eq!(said(&mut driver, Message::of(command::CUT_OFF)), Heard::Aside);
+        assert_eq!(said(&mut driver, Message::of(command::CUT_OFF)), Received::Aside);
     }
 
     #[test]
@@ -513,7 +513,7 @@ mod tests {
         let asked: Vec<_> = (0..23).filter(|&at| sent[at] == command::STATUS).collect();
         assert_eq!(asked, [3, 14]);
         let status = Status { celsius: 40, released: true, volts: 48.0, errors: 0x1004 };
-        let Heard::Done { output: Output::On, fault, .. } = said(&mut driver, status.to_message()) else {
+        let Received::Done { output: Output::On, fault, .. } = said(&mut driver, status.to_message()) else {
             panic!()
         };
         assert_eq!((fault.code, fault.text), (0x1004, "low voltage"));
@@ -524,7 +524,7 @@ mod tests {
         let mut driver = driver();
         let mut clock = |sent_ms: i64, told_ms| {
             driver.sent(sent_ms * 1_000_000);
-            let Heard::Register { mark: Some(0), changed, .. } =
+            let Received::Register { mark: Some(0), changed, .. } =
                 said(&mut driver, Message::with(command::RUNTIME, told_ms))
             else {
                 panic!()
@@ -543,13 +543,13 @@ mod tests {
         let rest =
             State { id: 1, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, temperature: None, error: 0 };
         let rest = khz_wire::cubemars::frame(MOTION_REPLIES + 1, rest.to_bytes());
-        assert!(matches!(driver.hear(&rest), Heard::State(Said { output: Output::Starting, .. })));
+        assert!(matches!(driver.hear(&rest), Received::State(Said { output: Output::Starting, .. })));
         let released = said(&mut driver, Message::of(command::RELEASE));
-        assert_eq!(released, Heard::Done { output: Output::On, fault: Fault::NONE, newest: false });
-        assert!(matches!(driver.hear(&rest), Heard::State(Said { output: Output::AsTold, .. })));
+        assert_eq!(released, Received::Done { output: Output::On, fault: Fault::NONE, newest: false });
+        assert!(matches!(driver.hear(&rest), Received::State(Said { output: Output::AsTold, .. })));
         // Told to be off, it moves.
         driver.frame(Say::Disable);
-        assert!(matches!(driver.hear(&rest), Heard::State(Said { output: Output::On, .. })));
+        assert!(matches!(driver.hear(&rest), Received::State(Said { output: Output::On, .. })));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! watchdog acts. Nothing moves, and nothing is written.
 
 use super::{Protocol, Settings, message, to};
-use crate::exchange::{Exchange, Heard};
+use crate::exchange::{Exchange, ReplyCheck};
 use khz_wire::Frame;
 use khz_wire::rmd::{self, ERRORS, Message, Motion, Status, command, radians};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
     let servo = Servo { settings, id };
     let started = Arc::new(AtomicU32::new(0));
     let mut exchanges = vec![
-        Exchange { quiet_ns: QUIET_NS, ..servo.ask("switch off", command::OFF, |_| Heard::Good) },
-        servo.ask("switch off once more", command::OFF, |_| Heard::Good),
+        Exchange { quiet_ns: QUIET_NS, ..servo.ask("switch off", command::OFF, |_| ReplyCheck::Good) },
+        servo.ask("switch off once more", command::OFF, |_| ReplyCheck::Good),
         servo.version(),
         servo.model(),
         servo.status(),
@@ -37,7 +37,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
             let started = Arc::clone(&started);
             move |told| {
                 started.store(told.unsigned(), Ordering::Relaxed);
-                Heard::Good
+                ReplyCheck::Good
             }
         }),
         servo.angle(),
@@ -47,7 +47,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
     }
     exchanges.push(servo.told("tell what it measures", command::MOTION, |told| {
         let Motion { celsius, .. } = Motion::parse(told);
-        if celsius == i8::MAX { Heard::SomethingElse } else { Heard::Good }
+        if celsius == i8::MAX { ReplyCheck::Unrelated } else { ReplyCheck::Good }
     }));
     exchanges.push(Exchange { quiet_ns: QUIET_NS, ..servo.clock(started) });
     exchanges
@@ -60,7 +60,12 @@ struct Servo<'a> {
 
 impl Servo<'_> {
     /// A message without arguments. What else comes of this servo and nobody has asked for is wrong.
-    fn ask(&self, what: &str, command: u8, judge: impl Fn(Message) -> Heard + Send + 'static) -> Exchange {
+    fn ask(
+        &self,
+        what: &str,
+        command: u8,
+        judge: impl Fn(Message) -> ReplyCheck + Send + 'static,
+    ) -> Exchange {
         let (id, motions) = (self.id, rmd::MOTION_REPLIES + u32::from(self.id));
         Exchange {
             what: what.to_owned(),
@@ -70,25 +75,26 @@ impl Servo<'_> {
             judge: Box::new(move |frame: &Frame| match message(id, frame) {
                 Some(told) if told.command == command => judge(told),
                 // Told again and again by one whose watchdog has acted.
-                Some(told) if told.command == command::CUT_OFF => Heard::SomethingElse,
+                Some(told) if told.command == command::CUT_OFF => ReplyCheck::Unrelated,
                 // What was asked before "off" is not known here.
-                Some(told) if command != command::OFF && is_asked_here(told.command) => Heard::SomethingElse,
-                Some(told) => Heard::Wrong(unasked(told.command)),
-                None if frame.id == motions && !frame.extended => Heard::Wrong(unasked(0)),
-                None => Heard::SomethingElse,
+                Some(told) if command != command::OFF && is_asked_here(told.command) => ReplyCheck::Unrelated,
+                Some(told) => ReplyCheck::Wrong(unasked(told.command)),
+                None if frame.id == motions && !frame.extended => ReplyCheck::Wrong(unasked(0)),
+                None => ReplyCheck::Unrelated,
             }),
         }
     }
 
     /// The same, where the echo of the request is no answer: one whose watchdog has acted sends that once.
-    fn told(&self, what: &str, command: u8, judge: impl Fn(Message) -> Heard + Send + 'static) -> Exchange {
-        self.ask(
-            what,
-            command,
-            move |told| {
-                if told == Message::of(command) { Heard::SomethingElse } else { judge(told) }
-            },
-        )
+    fn told(
+        &self,
+        what: &str,
+        command: u8,
+        judge: impl Fn(Message) -> ReplyCheck + Send + 'static,
+    ) -> Exchange {
+        self.ask(what, command, move |told| {
+            if told == Message::of(command) { ReplyCheck::Unrelated } else { judge(told) }
+        })
     }
 
     fn version(&self) -> Exchange {
@@ -96,8 +102,8 @@ impl Servo<'_> {
         self.told("tell the date of its firmware", command::VERSION, move |told| {
             let (date, protocol) = (told.unsigned(), Protocol::of(told.unsigned()));
             match expected {
-                Some(expected) if expected == protocol => Heard::Good,
-                _ => Heard::Wrong(format!(
+                Some(expected) if expected == protocol => ReplyCheck::Good,
+                _ => ReplyCheck::Wrong(format!(
                     "its firmware is of {date}, which has other ranges than the robot file says: torques would be wrong by up to 5.4. Write \
                      `rmd.protocol = \"{protocol}\"`"
                 )),
@@ -110,8 +116,8 @@ impl Servo<'_> {
         let mut exchange = self.told("tell its model", command::MODEL, move |told| {
             let name = model_name(told, is_new);
             match expected {
-                Some(expected) if is_of(&name, expected.word()) => Heard::Good,
-                _ => Heard::Wrong(format!("it says that it is \"{name}\": correct `rmd.model`")),
+                Some(expected) if is_of(&name, expected.word()) => ReplyCheck::Good,
+                _ => ReplyCheck::Wrong(format!("it says that it is \"{name}\": correct `rmd.model`")),
             }
         });
         if is_new {
@@ -123,17 +129,17 @@ impl Servo<'_> {
 
     fn status(&self) -> Exchange {
         self.told("tell its status", command::STATUS, |told| match Status::parse(told) {
-            Some(Status { errors: 0, released: false, .. }) => Heard::Good,
-            Some(Status { errors: 0, .. }) => Heard::Wrong(
+            Some(Status { errors: 0, released: false, .. }) => ReplyCheck::Good,
+            Some(Status { errors: 0, .. }) => ReplyCheck::Wrong(
                 "it says that its brake is released although it was told to switch off: another program drives it, or its firmware means \
                  something else by that, and nobody would know whether it is off"
                     .to_owned(),
             ),
-            Some(Status { errors, .. }) => Heard::Wrong(format!(
+            Some(Status { errors, .. }) => ReplyCheck::Wrong(format!(
                 "it says \"{}\"; find out why, and switch its power off and on if that stays",
                 named(errors)
             )),
-            None => Heard::SomethingElse,
+            None => ReplyCheck::Unrelated,
         })
     }
 
@@ -143,13 +149,13 @@ impl Servo<'_> {
         self.ask("tell its angle", command::ANGLE, move |told| {
             let angle = radians(told.number());
             if (told.index, told.limit) != (0, 0) {
-                Heard::Wrong("its angle has more than 32 bits: it is a motor of protocol V2, which is another".to_owned())
+                ReplyCheck::Wrong("its angle has more than 32 bits: it is a motor of protocol V2, which is another".to_owned())
             } else if angle.abs() > most {
-                Heard::Wrong(format!(
+                ReplyCheck::Wrong(format!(
                     "it is at {angle:.2} rad, and positions travel up to {most:.2} rad: set its zero nearer (`khz bus set-zero`)"
                 ))
             } else {
-                Heard::Good
+                ReplyCheck::Good
             }
         })
     }
@@ -164,14 +170,14 @@ impl Servo<'_> {
             quiet_ns: (watchdog_s * LONGER * 1e9) as i64,
             frame: to(id, Message::of(command::MOTION)),
             judge: Box::new(move |frame: &Frame| match message(id, frame) {
-                Some(Message { command: command::CUT_OFF, .. }) => Heard::Good,
-                Some(told) if told == Message::of(command::MOTION) => Heard::Good,
-                Some(Message { command: command::MOTION, .. }) => Heard::Wrong(format!(
+                Some(Message { command: command::CUT_OFF, .. }) => ReplyCheck::Good,
+                Some(told) if told == Message::of(command::MOTION) => ReplyCheck::Good,
+                Some(Message { command: command::MOTION, .. }) => ReplyCheck::Wrong(format!(
                     "it was told nothing for {milliseconds} ms and a fifth more, and its watchdog did not act: nothing stops it when this \
                      computer fails. Set it with `khz bus set-watchdog LINK {id} {watchdog_s} --family rmd`, which it keeps, or accept that \
                      with `rmd.unwatched = true`"
                 )),
-                _ => Heard::SomethingElse,
+                _ => ReplyCheck::Unrelated,
             }),
         }
     }
@@ -180,9 +186,11 @@ impl Servo<'_> {
         self.told("tell its time once more", command::RUNTIME, move |told| {
             let passed = told.unsigned().wrapping_sub(started.load(Ordering::Relaxed));
             if TICKED_MS.contains(&passed) {
-                Heard::Good
+                ReplyCheck::Good
             } else {
-                Heard::Wrong("its clock does not run on, or it has restarted: look at its supply".to_owned())
+                ReplyCheck::Wrong(
+                    "its clock does not run on, or it has restarted: look at its supply".to_owned(),
+                )
             }
         })
     }

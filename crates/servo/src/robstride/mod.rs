@@ -18,7 +18,7 @@ pub use settings::{Facts, Model, RobstrideSettings};
 
 use crate::about::OnBus;
 use crate::mit::codec::Codec;
-use crate::mit::{self, Drive, Heard, Output, Said, Say};
+use crate::mit::{self, Drive, Output, Received, Said, Say};
 use crate::{
     Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand,
 };
@@ -233,10 +233,10 @@ impl Protocol {
         parts(frame).is_some_and(|(kind, data, _)| kind == kind::REPORT && data as u8 == self.id)
     }
 
-    fn register(&self, parameter: u16, value: Option<[u8; 4]>) -> Heard {
+    fn register(&self, parameter: u16, value: Option<[u8; 4]>) -> Received {
         let mark = (0..MARKS.len()).find(|&mark| self.settings.mark(mark) == parameter);
         let changed = !ready::is_as_set(&self.settings, self.mark, parameter, value);
-        Heard::Register { mark, changed, deaf: changed && parameter == parameter::RUN_MODE }
+        Received::Register { mark, changed, deaf: changed && parameter == parameter::RUN_MODE }
     }
 }
 
@@ -280,15 +280,15 @@ impl mit::Protocol for Protocol {
         self.settings.reply(self.id, frame).is_some() || self.is_report(frame)
     }
 
-    fn hear(&mut self, frame: &Frame) -> Heard {
+    fn hear(&mut self, frame: &Frame) -> Received {
         match self.settings.reply(self.id, frame) {
-            Some(Reply::State(state)) => Heard::State(said(&state)),
+            Some(Reply::State(state)) => Received::State(said(&state)),
             Some(Reply::Value { parameter, value, .. }) => self.register(parameter, value),
             // Whoever is asked who it is has not been asked by the loop; its faults are in its state as well.
             // Some faults have no bit in the state.
-            Some(Reply::Faults { faults, .. }) if faults != 0 => Heard::Fault(told_fault(faults)),
-            Some(_) => Heard::Aside,
-            None => Heard::Aside,
+            Some(Reply::Faults { faults, .. }) if faults != 0 => Received::Fault(told_fault(faults)),
+            Some(_) => Received::Aside,
+            None => Received::Aside,
         }
     }
 }

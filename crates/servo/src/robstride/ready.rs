@@ -2,7 +2,7 @@
 //! and its watchdog is on.
 
 use super::Settings;
-use crate::exchange::{Exchange, Heard};
+use crate::exchange::{Exchange, ReplyCheck};
 use crate::mit;
 use khz_wire::robstride::{FAULTS, Reply, Request, State, mode, parameter};
 
@@ -59,19 +59,19 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64, mark: u32) -> Vec<
     let Mark(value) = Mark::of(settings, watchdog_s, mark);
     let power_mark = settings.power_mark();
     let mut exchanges = vec![
-        servo.state("switch off", Request::Stop { clear: false }, |_| Heard::Good),
+        servo.state("switch off", Request::Stop { clear: false }, |_| ReplyCheck::Good),
         servo.identity(),
         servo.state("clear its faults", Request::Stop { clear: true }, is_off),
     ];
     if !settings.cybergear {
-        exchanges.push(servo.state("stop sending reports", Request::Report(false), |_| Heard::Good));
+        exchanges.push(servo.state("stop sending reports", Request::Report(false), |_| ReplyCheck::Good));
     }
     exchanges.push(servo.read("the mark of earlier runs", power_mark, move |told| {
-        if told == Some(value) { Heard::Used } else { Heard::Good }
+        if told == Some(value) { ReplyCheck::Used } else { ReplyCheck::Good }
     }));
     let writes = [("set its watchdog", power_mark, value), ("set its run mode", parameter::RUN_MODE, [0; 4])];
     exchanges.extend(writes.map(|(what, parameter, value)| {
-        servo.state(what, Request::Write(parameter, value), |_| Heard::Good)
+        servo.state(what, Request::Write(parameter, value), |_| ReplyCheck::Good)
     }));
     if settings.cybergear && !settings.unwatched {
         exchanges.extend(servo.stored_watchdog(mit::timeout(watchdog_s).to_le_bytes()));
@@ -81,14 +81,14 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64, mark: u32) -> Vec<
     exchanges
 }
 
-fn is_off(state: &State) -> Heard {
+fn is_off(state: &State) -> ReplyCheck {
     match (state.mode, state.faults) {
-        (mode::RESET, 0) => Heard::Good,
-        (mode::RESET, faults) => Heard::Wrong(format!(
+        (mode::RESET, 0) => ReplyCheck::Good,
+        (mode::RESET, faults) => ReplyCheck::Wrong(format!(
             "it says \"{}\" although it was commanded to clear its faults; find out why before you drive it",
             named(faults)
         )),
-        (other, _) => Heard::Wrong(format!(
+        (other, _) => ReplyCheck::Wrong(format!(
             "it says \"{}\" although it was commanded to switch off; find out who drives it",
             mode::name(other)
         )),
@@ -148,7 +148,7 @@ impl Servo<'_> {
         &self,
         what: String,
         request: Request,
-        judge: impl Fn(Reply) -> Heard + Send + 'static,
+        judge: impl Fn(Reply) -> ReplyCheck + Send + 'static,
     ) -> Exchange {
         let (settings, id) = (self.settings.clone(), self.id);
         Exchange {
@@ -156,7 +156,7 @@ impl Servo<'_> {
             if_silent: IF_SILENT,
             quiet_ns: 0,
             frame: self.settings.request(self.id, request),
-            judge: Box::new(move |frame| settings.reply(id, frame).map_or(Heard::SomethingElse, &judge)),
+            judge: Box::new(move |frame| settings.reply(id, frame).map_or(ReplyCheck::Unrelated, &judge)),
         }
     }
 
@@ -165,18 +165,18 @@ impl Servo<'_> {
         &self,
         what: &str,
         request: Request,
-        judge: impl Fn(&State) -> Heard + Send + 'static,
+        judge: impl Fn(&State) -> ReplyCheck + Send + 'static,
     ) -> Exchange {
         self.exchange(what.to_owned(), request, move |reply| match reply {
             Reply::State(state) => judge(&state),
-            _ => Heard::SomethingElse,
+            _ => ReplyCheck::Unrelated,
         })
     }
 
     fn identity(&self) -> Exchange {
         self.exchange("tell who it is".to_owned(), Request::Identity, |reply| match reply {
-            Reply::Identity { .. } => Heard::Good,
-            _ => Heard::SomethingElse,
+            Reply::Identity { .. } => ReplyCheck::Good,
+            _ => ReplyCheck::Unrelated,
         })
     }
 
@@ -184,12 +184,12 @@ impl Servo<'_> {
         &self,
         what: &str,
         parameter: u16,
-        judge: impl Fn(Option<[u8; 4]>) -> Heard + Send + 'static,
+        judge: impl Fn(Option<[u8; 4]>) -> ReplyCheck + Send + 'static,
     ) -> Exchange {
         let what = format!("tell parameter 0x{parameter:04X}, {what}");
         self.exchange(what, Request::Read(parameter), move |reply| match reply {
             Reply::Value { parameter: told, value, .. } if told == parameter => judge(value),
-            _ => Heard::SomethingElse,
+            _ => ReplyCheck::Unrelated,
         })
     }
 
@@ -201,7 +201,7 @@ impl Servo<'_> {
             _ => "which was set",
         };
         self.read(what, parameter, move |told| {
-            wrong(&settings, mark, parameter, told).map_or(Heard::Good, Heard::Wrong)
+            wrong(&settings, mark, parameter, told).map_or(ReplyCheck::Good, ReplyCheck::Wrong)
         })
     }
 
@@ -210,19 +210,19 @@ impl Servo<'_> {
         let write = Request::Write(parameter::CYBERGEAR_TIMEOUT, value);
         let told = move |reply: Reply| match reply {
             Reply::Stored { parameter: parameter::CYBERGEAR_TIMEOUT, value: told, .. } if told == value => {
-                Heard::Good
+                ReplyCheck::Good
             }
             Reply::Stored { parameter: parameter::CYBERGEAR_TIMEOUT, .. } => {
-                Heard::Wrong(format!("its watchdog (parameter 0x200C) is not as it was set; {UNTOLD}"))
+                ReplyCheck::Wrong(format!("its watchdog (parameter 0x200C) is not as it was set; {UNTOLD}"))
             }
-            _ => Heard::SomethingElse,
+            _ => ReplyCheck::Unrelated,
         };
         let read = self.exchange(
             "tell parameter 0x200C, its watchdog".to_owned(),
             Request::ReadStored(parameter::CYBERGEAR_TIMEOUT),
             told,
         );
-        [self.state("set its watchdog", write, |_| Heard::Good), Exchange { if_silent: UNTOLD, ..read }]
+        [self.state("set its watchdog", write, |_| ReplyCheck::Good), Exchange { if_silent: UNTOLD, ..read }]
     }
 }
 
@@ -263,14 +263,16 @@ mod tests {
         let read = asks(&all, Request::Read(parameter::TIMEOUT));
         assert!(write < read && read == all.len() - 1);
         let judge = |value| (all[read].judge)(&told(parameter::TIMEOUT, value));
-        assert_eq!(judge(Some(value)), Heard::Good);
-        assert_eq!((all[read].judge)(&state(0, 0)), Heard::SomethingElse, "a write's answer is no reading");
-        assert!(matches!(judge(Some([0; 4])), Heard::Wrong(why) if why.contains("0x7028 is 0, not 2003")));
-        assert!(matches!(judge(None), Heard::Wrong(why) if why.contains("firmware is too old")));
+        assert_eq!(judge(Some(value)), ReplyCheck::Good);
+        assert_eq!((all[read].judge)(&state(0, 0)), ReplyCheck::Unrelated, "a write's answer is no reading");
+        assert!(
+            matches!(judge(Some([0; 4])), ReplyCheck::Wrong(why) if why.contains("0x7028 is 0, not 2003"))
+        );
+        assert!(matches!(judge(None), ReplyCheck::Wrong(why) if why.contains("firmware is too old")));
         // Before, that value would prove nothing.
         let before =
             all.iter().find(|ask| ask.frame == Request::Read(parameter::TIMEOUT).to_frame(1, 253)).unwrap();
-        assert_eq!((before.judge)(&told(parameter::TIMEOUT, Some(value))), Heard::Used);
+        assert_eq!((before.judge)(&told(parameter::TIMEOUT, Some(value))), ReplyCheck::Used);
     }
 
     #[test]
@@ -283,25 +285,25 @@ mod tests {
                 Some(parameter::value(parameter::TORQUE_LIMIT, limit)),
             ))
         };
-        assert_eq!([judge(17.0), judge(14.0)], [Heard::Good, Heard::Good]);
+        assert_eq!([judge(17.0), judge(14.0)], [ReplyCheck::Good, ReplyCheck::Good]);
         assert!(
-            matches!(judge(5.5), Heard::Wrong(why) if why.ends_with("write `robstride.torque_limit = 5.5`"))
+            matches!(judge(5.5), ReplyCheck::Wrong(why) if why.ends_with("write `robstride.torque_limit = 5.5`"))
         );
-        assert!(matches!(judge(60.0), Heard::Wrong(why) if why.contains("another `robstride.model`")));
-        assert!(matches!(judge(f64::NAN), Heard::Wrong(_)));
+        assert!(matches!(judge(60.0), ReplyCheck::Wrong(why) if why.contains("another `robstride.model`")));
+        assert!(matches!(judge(f64::NAN), ReplyCheck::Wrong(_)));
     }
 
     #[test]
     fn one_that_stays_on_or_faulted_is_refused() {
         let all = dialogue(&settings(Model::Rs02), 1, 0.1, 3);
         let clear = &all[asks(&all, Request::Stop { clear: true })];
-        assert_eq!((clear.judge)(&state(mode::RESET, 0)), Heard::Good);
+        assert_eq!((clear.judge)(&state(mode::RESET, 0)), ReplyCheck::Good);
         assert!(
-            matches!((clear.judge)(&state(mode::RUN, 0)), Heard::Wrong(why) if why.contains("who drives it"))
+            matches!((clear.judge)(&state(mode::RUN, 0)), ReplyCheck::Wrong(why) if why.contains("who drives it"))
         );
         let faulted = (clear.judge)(&state(mode::RESET, 0b100_001));
         assert!(
-            matches!(&faulted, Heard::Wrong(why) if why.contains("under-voltage, not calibrated")),
+            matches!(&faulted, ReplyCheck::Wrong(why) if why.contains("under-voltage, not calibrated")),
             "{faulted:?}"
         );
     }
@@ -325,7 +327,7 @@ mod tests {
                 State { id: 1, ..other }.to_frame(kind::REPORT),
                 Frame::classic(0x11, &[1; 8]).unwrap(),
             ] {
-                assert_eq!((exchange.judge)(&frame), Heard::SomethingElse, "{}", exchange.what);
+                assert_eq!((exchange.judge)(&frame), ReplyCheck::Unrelated, "{}", exchange.what);
             }
         }
     }
@@ -342,8 +344,8 @@ mod tests {
                     .to_frame(),
             )
         };
-        assert_eq!(stored(2000), Heard::Good);
-        assert!(matches!(stored(0), Heard::Wrong(why) if why.contains("robstride.unwatched")));
+        assert_eq!(stored(2000), ReplyCheck::Good);
+        assert!(matches!(stored(0), ReplyCheck::Wrong(why) if why.contains("robstride.unwatched")));
         // To a CyberGear it is another thing.
         assert!(all.iter().all(|ask| ask.frame != Request::Report(false).to_frame(1, 253)));
         cybergear.unwatched = true;

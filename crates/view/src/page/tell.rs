@@ -92,7 +92,10 @@ pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
 fn shown(counts: &Counts, lost_periods: u64) -> Vec<Value> {
     let tile = |key, label, count| json!({ "key": key, "label": label, "count": count });
     let lost = tile("lost_periods", LOST_PERIODS, lost_periods);
-    [lost].into_iter().chain(Count::to_show(counts).map(|(of, told)| tile(of.key, of.label, told))).collect()
+    [lost]
+        .into_iter()
+        .chain(Count::to_show(counts).map(|(of, message)| tile(of.key, of.label, message)))
+        .collect()
 }
 
 /// The newest input of a person who steers: when a tick took it, and what the page shows of it.

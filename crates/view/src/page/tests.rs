@@ -124,14 +124,14 @@ fn requests_reach_the_robot_and_answers_the_page_that_asked() {
     let asked = received(&robot);
     assert_eq!((&asked["set"], &asked["by"]), (&json!({ "kp": 0.4 }), &json!("page test")));
     let id = asked["id"].as_u64().unwrap();
-    let told = json(&client.answered(id, &Answer::Denied("kp: too much".into())));
-    assert_eq!(told, json!({ "tell": "answer", "id": 41.0, "refused": "kp: too much" }));
+    let message = json(&client.answered(id, &Answer::Denied("kp: too much".into())));
+    assert_eq!(message, json!({ "tell": "answer", "id": 41.0, "refused": "kp: too much" }));
     assert_eq!(client.answered(id, &Answer::Done(None)), [], "answered before");
     assert_eq!(client.hear(r#"{"ask":"stop","id":42}"#, &hub), []);
     let asked = received(&robot);
     assert_eq!(asked["do"], "stop");
-    let told = json(&client.answered(asked["id"].as_u64().unwrap(), &Answer::Done(Some(9))));
-    assert_eq!(told, json!({ "tell": "answer", "id": 42.0, "done": true, "tick": 9 }));
+    let message = json(&client.answered(asked["id"].as_u64().unwrap(), &Answer::Done(Some(9))));
+    assert_eq!(message, json!({ "tell": "answer", "id": 42.0, "done": true, "tick": 9 }));
 }
 
 #[test]
@@ -170,8 +170,8 @@ fn who_drives_is_known_after_the_clock_was_set() {
 #[test]
 fn a_robot_that_only_sends_cannot_be_stopped_from_here() {
     let hub = hub();
-    let told = json(&client(&hub).hear(r#"{"ask":"stop","id":1}"#, &hub));
-    assert!(told["refused"].as_str().unwrap().contains("only receives"), "{told}");
+    let message = json(&client(&hub).hear(r#"{"ask":"stop","id":1}"#, &hub));
+    assert!(message["refused"].as_str().unwrap().contains("only receives"), "{message}");
 }
 
 #[test]

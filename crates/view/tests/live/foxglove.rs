@@ -133,8 +133,8 @@ fn foxglove_proves_the_age_of_its_requests_by_pongs() {
     let asked = bench.robot.asked();
     assert!(asked["do"] == "arm" && asked["age_ms"].as_f64().unwrap() >= 300.0, "{asked}");
     let pinged = loop {
-        if let Message::Ping(told) = client.socket.read().unwrap() {
-            break u64::from_le_bytes((*told).try_into().unwrap());
+        if let Message::Ping(message) = client.socket.read().unwrap() {
+            break u64::from_le_bytes((*message).try_into().unwrap());
         }
     };
     client.socket.flush().unwrap();

@@ -209,8 +209,11 @@ mod tests {
         let mut found = desk.scan(0, &scan).unwrap();
         assert!(silent(&desk, &found, 3).is_empty(), "{found:?}");
         found.remove(1);
-        let told = silent(&desk, &found, 3).join("\n");
-        assert!(told.starts_with("servo 2 (") && told.contains("did not reply; replied: 1, 3."), "{told}");
+        let message = silent(&desk, &found, 3).join("\n");
+        assert!(
+            message.starts_with("servo 2 (") && message.contains("did not reply; replied: 1, 3."),
+            "{message}"
+        );
         assert!(silent(&desk, &[], 1)[0].contains("replied: none"));
     }
 }

@@ -58,14 +58,14 @@ fn printing_to(log: &mut Reader<File>, args: &Args) -> Result<Damage> {
     // A progress bar between the lines on a terminal would be in the way.
     let mut progress =
         (!std::io::IsTerminal::is_terminal(&std::io::stdout())).then(|| Progress::new(log.size()));
-    let told = |at| {
+    let message = |at| {
         if let Some(progress) = &mut progress {
             progress.at(at);
         }
     };
     if !args.csv {
         let damage =
-            scan(log, &selection, told, |item| json_line(item, &args.fields, &mut out).map(|()| true))?;
+            scan(log, &selection, message, |item| json_line(item, &args.fields, &mut out).map(|()| true))?;
         out.flush()?;
         return Ok(damage);
     }
@@ -74,7 +74,7 @@ fn printing_to(log: &mut Reader<File>, args: &Args) -> Result<Damage> {
     };
     log.survey()?;
     let mut table = CsvWriter::new(out, log.record(name)?.ty(), &args.fields)?;
-    let damage = scan(log, &selection, told, |item| table.write(item).map(|()| true))?;
+    let damage = scan(log, &selection, message, |item| table.write(item).map(|()| true))?;
     table.finish()?;
     Ok(damage)
 }

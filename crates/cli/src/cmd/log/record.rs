@@ -224,12 +224,12 @@ impl Notices {
             (counts.unknown - before.unknown, "samples without a schema"),
             (counts.unfit - before.unfit, "samples refused: they do not fit their schema"),
         ];
-        let told: Vec<String> = losses
+        let message: Vec<String> = losses
             .iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        (!message.is_empty()).then(|| message.join("; "))
     }
 }
 

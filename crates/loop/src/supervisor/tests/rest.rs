@@ -152,9 +152,9 @@ fn a_servo_that_does_not_damp_is_stopped_and_named_in_the_end() {
     assert_eq!(bench.commands, [ServoCommand::Damp; 2]);
     bench.tick(&follows);
     assert_eq!(bench.commands, [ServoCommand::Damp, ServoCommand::Stop]);
-    let told = bench.last();
-    assert_eq!((told.from, told.to), (Phase::Damping, Phase::Damping));
-    assert_eq!(told.cause, Cause::ServoNotObeying { servo: 1, mode: BRAKE });
+    let message = bench.last();
+    assert_eq!((message.from, message.to), (Phase::Damping, Phase::Damping));
+    assert_eq!(message.cause, Cause::ServoNotObeying { servo: 1, mode: BRAKE });
     // It goes on being stopped, also when it says something else meanwhile.
     bench.tick(|_| {});
     assert_eq!(bench.commands, [ServoCommand::Damp, ServoCommand::Stop]);
@@ -163,7 +163,7 @@ fn a_servo_that_does_not_damp_is_stopped_and_named_in_the_end() {
     assert_eq!(bench.supervisor.phase(), Phase::Fault, "no end as planned");
     assert_eq!((bench.last().from, bench.last().to), (Phase::Stopped, Phase::Fault));
     assert_eq!(bench.last().cause, Cause::ServoStillOn { servo: 1, mode: BRAKE });
-    assert_eq!(bench.transitions.iter().filter(|told| told.from == Phase::Damping).count(), 2);
+    assert_eq!(bench.transitions.iter().filter(|message| message.from == Phase::Damping).count(), 2);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_liar_that_sounds_obedient_now_and_then_is_let_go_told_once_and_named_in_the
             bench.last().cause,
             Cause::ServoStillOn { servo: 1, .. } | Cause::ServoNotHeardOff { servo: 1 }
         ));
-        assert_eq!(bench.transitions.iter().filter(|told| told.from == Phase::Damping).count(), 2);
+        assert_eq!(bench.transitions.iter().filter(|message| message.from == Phase::Damping).count(), 2);
     }
 }
 
@@ -236,8 +236,8 @@ fn a_servo_that_is_off_and_on_in_turn_while_it_comes_down_is_told_once() {
     bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
     bench.transitions.clear();
     bench.run(500, sounds_obedient(2, Doing::Off));
-    let told: Vec<_> = bench.transitions.iter().map(|told| (told.to, told.cause)).collect();
-    assert_eq!(told, [(Phase::Damping, Cause::ServoReset { servo: 1 })]);
+    let message: Vec<_> = bench.transitions.iter().map(|message| (message.to, message.cause)).collect();
+    assert_eq!(message, [(Phase::Damping, Cause::ServoReset { servo: 1 })]);
 }
 
 #[test]
@@ -262,6 +262,7 @@ fn what_goes_wrong_while_a_robot_comes_down_is_recorded_once() {
         bench.state.servos[0].temperature = 71.0;
     };
     bench.run(100, hot);
-    let told: Vec<_> = bench.transitions[before..].iter().map(|told| (told.to, told.cause)).collect();
-    assert_eq!(told, [(Phase::Damping, Cause::Hot { servo: 0, celsius: 71.0 })]);
+    let message: Vec<_> =
+        bench.transitions[before..].iter().map(|message| (message.to, message.cause)).collect();
+    assert_eq!(message, [(Phase::Damping, Cause::Hot { servo: 0, celsius: 71.0 })]);
 }
