@@ -124,6 +124,34 @@ pub fn run_robot(config: &RobotConfig, script: impl FnMut(&mut World, i64) + Sen
     run_on(config, config.emulate().unwrap(), Box::new(script)).unwrap()
 }
 
+/// The robot with other servos than its file says.
+pub fn run_with(config: &RobotConfig, change: impl Fn(&mut FamilyConfig)) -> Result<Outcome, NotReady> {
+    let mut world = config.world();
+    world.servos.iter_mut().for_each(|servo| change(&mut servo.family));
+    run_on(config, World::new(&world).unwrap(), Box::new(|_, _| {}))
+}
+
+/// The host of two servos dies under control: what they do so many milliseconds later.
+pub fn when_the_host_dies(config: &RobotConfig, after_ms: [(i64, Doing); 2]) {
+    let doing = Arc::<Mutex<Vec<Doing>>>::default();
+    let world = config.emulate().unwrap();
+    let link = Scripted { world, script: Box::new(|_, _| {}), doing: Arc::clone(&doing) };
+    let mut machine = assemble::machine_on(config, assemble::controller(&config.controller), Box::new(link));
+    let mut time = VirtualTime::new(0);
+    machine.make_ready(&mut time).unwrap();
+    let (first_ns, period_ns) = (time.now_ns() + MS, config.timing.period_ns());
+    for tick in 0..500 {
+        time.wait_for_tick(first_ns + tick * period_ns);
+        machine.tick(&mut time, first_ns + tick * period_ns, None);
+    }
+    assert_eq!(machine.phase(), Phase::Active);
+    let end_ns = first_ns + 500 * period_ns;
+    for (later_ms, expected) in after_ms {
+        machine.close_links(end_ns + later_ms * MS);
+        assert_eq!(*doing.lock().unwrap(), [expected; 2], "after {later_ms} ms");
+    }
+}
+
 /// Does something once, at this time.
 pub fn once_at(
     at_ms: i64,
@@ -250,25 +278,8 @@ fn a_start_that_fails_leaves_no_motor_driving() {
 
 #[test]
 fn the_watchdog_of_the_file_is_in_every_motor_before_the_first_tick() {
-    // The host dies: the joints go limp, and not before.
-    let config = robstride("model = \"RS02\"");
-    let doing = Arc::<Mutex<Vec<Doing>>>::default();
-    let world = config.emulate().unwrap();
-    let link = Scripted { world, script: Box::new(|_, _| {}), doing: Arc::clone(&doing) };
-    let mut machine = assemble::machine_on(&config, assemble::controller(&config.controller), Box::new(link));
-    let mut time = VirtualTime::new(0);
-    machine.make_ready(&mut time).unwrap();
-    let first_ns = time.now_ns() + MS;
-    for tick in 0..500 {
-        time.wait_for_tick(first_ns + tick * MS);
-        machine.tick(&mut time, first_ns + tick * MS, None);
-    }
-    assert_eq!(machine.phase(), Phase::Active);
-    let end_ns = first_ns + 500 * MS;
-    for (later_ms, expected) in [(40, Doing::Following), (60, Doing::Off)] {
-        machine.close_links(end_ns + later_ms * MS);
-        assert_eq!(*doing.lock().unwrap(), [expected; 2], "after {later_ms} ms");
-    }
+    // The joints go limp, and not before.
+    when_the_host_dies(&robstride("model = \"RS02\""), [(40, Doing::Following), (60, Doing::Off)]);
 }
 
 #[test]

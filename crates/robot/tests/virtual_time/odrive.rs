@@ -1,13 +1,13 @@
 //! Robots of ODrives, in virtual time: what is proved before anything moves, and what a drive's odd ways lead to.
 
-use crate::mit::{Outcome, Scripted, once_at, run_on, run_robot};
+use crate::mit::{self, Outcome, once_at, run_on, run_robot, when_the_host_dies};
 use khz_emu::odrive::Setup;
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_file::RobotConfig;
 use khz_loop::Doing;
 use khz_loop::ready::NotReady;
 use khz_loop::supervisor::Phase;
-use khz_loop::time::{Time, VirtualTime};
+use khz_loop::time::VirtualTime;
 use khz_robot::assemble;
 use khz_wire::Frame;
 use khz_wire::odrive::{self, InputPos, command, floats, state, two_floats, words};
@@ -34,13 +34,11 @@ fn robot(servos: usize, firmware: &str, keys: &str) -> RobotConfig {
 
 /// The robot with another drive than its file says.
 fn run_with(config: &RobotConfig, change: impl Fn(&mut Setup)) -> Result<Outcome, NotReady> {
-    let mut world = config.world();
-    for servo in &mut world.servos {
-        if let FamilyConfig::Odrive(drive) = &mut servo.family {
+    mit::run_with(config, |family| {
+        if let FamilyConfig::Odrive(drive) = family {
             change(drive);
         }
-    }
-    run_on(config, World::new(&world).unwrap(), Box::new(|_, _| {}))
+    })
 }
 
 fn refusal(config: &RobotConfig, change: impl Fn(&mut Setup)) -> String {
@@ -160,24 +158,7 @@ fn one_with_other_firmware_is_refused() {
 
 #[test]
 fn a_host_that_dies_leaves_no_motor_driving() {
-    let config = robot(2, "0.6", "");
-    let doing = Arc::<Mutex<Vec<Doing>>>::default();
-    let world = config.emulate().unwrap();
-    let link = Scripted { world, script: Box::new(|_, _| {}), doing: Arc::clone(&doing) };
-    let mut machine = assemble::machine_on(&config, assemble::controller(&config.controller), Box::new(link));
-    let mut time = VirtualTime::new(0);
-    machine.make_ready(&mut time).unwrap();
-    let first_ns = time.now_ns() + MS;
-    for tick in 0..500 {
-        time.wait_for_tick(first_ns + tick * 2 * MS);
-        machine.tick(&mut time, first_ns + tick * 2 * MS, None);
-    }
-    assert_eq!(machine.phase(), Phase::Active);
-    let end_ns = first_ns + 1000 * MS;
-    for (later_ms, expected) in [(80, Doing::Following), (120, Doing::Faulted)] {
-        machine.close_links(end_ns + later_ms * MS);
-        assert_eq!(*doing.lock().unwrap(), [expected; 2], "after {later_ms} ms");
-    }
+    when_the_host_dies(&robot(2, "0.6", ""), [(80, Doing::Following), (120, Doing::Faulted)]);
 }
 
 #[test]

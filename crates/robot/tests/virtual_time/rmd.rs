@@ -1,16 +1,15 @@
 //! Robots of RMD motors, in virtual time: what is proved before anything moves, and what a motor's odd ways lead to.
 
-use crate::mit::{Outcome, Scripted, once_at, run_on, run_robot};
+use crate::mit::{self, Outcome, once_at, run_on, run_robot, when_the_host_dies};
 use khz_emu::rmd::Setup;
-use khz_emu::{FamilyConfig, Injection, World};
+use khz_emu::{FamilyConfig, Injection};
 use khz_file::RobotConfig;
 use khz_loop::Doing;
 use khz_loop::ready::NotReady;
 use khz_loop::supervisor::Phase;
-use khz_loop::time::{Time, VirtualTime};
+use khz_loop::time::VirtualTime;
 use khz_robot::assemble;
 use khz_wire::rmd::{self, Message, command};
-use std::sync::{Arc, Mutex};
 
 const MS: i64 = 1_000_000;
 
@@ -30,13 +29,11 @@ fn robot(servos: usize, keys: &str) -> RobotConfig {
 
 /// The robot with another motor than its file says.
 fn run_with(config: &RobotConfig, change: impl Fn(&mut Setup)) -> Result<Outcome, NotReady> {
-    let mut world = config.world();
-    for servo in &mut world.servos {
-        if let FamilyConfig::Rmd(motor) = &mut servo.family {
+    mit::run_with(config, |family| {
+        if let FamilyConfig::Rmd(motor) = family {
             change(motor);
         }
-    }
-    run_on(config, World::new(&world).unwrap(), Box::new(|_, _| {}))
+    })
 }
 
 fn refusal(config: &RobotConfig, change: impl Fn(&mut Setup)) -> String {
@@ -101,24 +98,7 @@ fn one_without_a_watchdog_is_refused_unless_that_is_accepted() {
 
 #[test]
 fn a_host_that_dies_leaves_no_motor_driving() {
-    let config = robot(2, "");
-    let doing = Arc::<Mutex<Vec<Doing>>>::default();
-    let world = config.emulate().unwrap();
-    let link = Scripted { world, script: Box::new(|_, _| {}), doing: Arc::clone(&doing) };
-    let mut machine = assemble::machine_on(&config, assemble::controller(&config.controller), Box::new(link));
-    let mut time = VirtualTime::new(0);
-    machine.make_ready(&mut time).unwrap();
-    let first_ns = time.now_ns() + MS;
-    for tick in 0..500 {
-        time.wait_for_tick(first_ns + tick * 2 * MS);
-        machine.tick(&mut time, first_ns + tick * 2 * MS, None);
-    }
-    assert_eq!(machine.phase(), Phase::Active);
-    let end_ns = first_ns + 1000 * MS;
-    for (later_ms, expected) in [(40, Doing::Following), (60, Doing::Off)] {
-        machine.close_links(end_ns + later_ms * MS);
-        assert_eq!(*doing.lock().unwrap(), [expected; 2], "after {later_ms} ms");
-    }
+    when_the_host_dies(&robot(2, ""), [(40, Doing::Following), (60, Doing::Off)]);
 }
 
 #[test]
