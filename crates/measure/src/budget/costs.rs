@@ -4,6 +4,7 @@ use khz_file::RobotConfig;
 use khz_page::duration;
 use khz_wire::time::{CanBits, CanRate, EthernetRate, SpiCost, UartRate};
 use khz_wire::{Frame, rs485};
+use std::collections::BTreeSet;
 
 /// The physical layer of a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,13 +230,8 @@ impl Inputs {
                 duration(ns as f64)
             ));
         }
-        let mut unpredicted: Vec<_> = plan
-            .lines
-            .iter()
-            .flat_map(|line| &line.exchanges)
-            .filter_map(|exchange| exchange.unpredicted)
-            .collect();
-        unpredicted.dedup();
+        let exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
+        let unpredicted: BTreeSet<_> = exchanges.filter_map(|exchange| exchange.unpredicted).collect();
         said.extend(unpredicted.into_iter().map(str::to_owned));
         if plan.lines.iter().any(|line| line.delay_ns + line.jitter_ns > 0) {
             said.push("`faults` delay replies on purpose, and that is counted".to_owned());
