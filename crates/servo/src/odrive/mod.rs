@@ -1,6 +1,6 @@
 //! ODrives by CANSimple: a set-point and a question for position and velocity in every cycle, on classic CAN.
 //!
-//! How they are driven is told by [`crate::mit`]. What is their own:
+//! How they are driven is described in [`crate::mit`]. What is their own:
 //! - A set-point is not answered. What is answered is a remote frame that asks for the estimates, behind it. The drive must not send
 //!   those by itself: they could not be told from answers, which is proved before the first tick.
 //! - Gains do not travel with a command. They are a cascade in turns of the motor: `vel_gain` = 2π·kd/N², `pos_gain` = kp/kd, no
@@ -37,7 +37,7 @@ use std::f64::consts::TAU;
 /// How one servo is set up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Its firmware; `None`: nobody knows.
+    /// Its firmware; `None`: unknown.
     pub firmware: Option<Firmware>,
     /// Turns of the motor for one of the joint.
     pub reduction: f64,
@@ -57,7 +57,7 @@ const MOST_GAINS: [f64; 2] = [10_000.0, 1000.0];
 /// What a set-point carries of velocity and torque, turns/s and N·m of the motor: 16 bits of thousandths.
 const FEED_FORWARD: f64 = 32.767;
 
-/// Where nobody knows it: N·m/A of a small motor. `khz check` refuses that.
+/// Where it is unknown: N·m/A of a small motor. `khz check` refuses that.
 const TORQUE_CONSTANT: f64 = 0.05;
 
 /// So much beyond its velocity limit a drive switches off, as it leaves the factory.
@@ -192,7 +192,7 @@ impl FamilySettings for Settings {
         match occasion {
             Occasion::Stopped => vec![idle],
             Occasion::Following => vec![point],
-            // Its gains are told again.
+            // Its gains are sent again.
             Occasion::AfterLoss | Occasion::SwitchingOn => {
                 vec![told(command::VEL_GAINS, floats([0.03, 0.0])), point]
             }
