@@ -2,7 +2,7 @@
 
 use crate::control::controller;
 use crate::error::{ConfigError, KilohertzError, LogError};
-use khz_measure::replay::{ReplayError, Source, joints, with_controller};
+use khz_report::replay::{ReplayError, Source, joints, with_controller};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::thread;

@@ -16,7 +16,7 @@ use khz_loop::Controller;
 use khz_loop::console::Console;
 use khz_loop::parameters::LiveParameters;
 use khz_loop::timing::Clock;
-use khz_measure::run::RunSummary;
+use khz_report::run::RunSummary;
 use khz_robot::assemble::{AssembleError, Links, open_links};
 use khz_robot::launch::OpenLinks;
 use khz_robot::viewer;

@@ -4,13 +4,13 @@
 //! leaves out too: USB behind an fdcanusb, and the network before the bus of a UDP gateway.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use khz_budget::{Inputs, TickPlan};
 use khz_emu::hat::Hat;
 use khz_file::RobotConfig;
 use khz_link::pi3hat::{Options, Pi3hat};
 use khz_loop::Doing;
 use khz_loop::supervisor::Phase;
 use khz_loop::time::{Time, VirtualTime};
-use khz_measure::budget::{Inputs, TickPlan};
 use khz_robot::assemble::{self, Links};
 use khz_suite::rig::replier;
 use khz_suite::stands;

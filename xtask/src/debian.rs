@@ -27,7 +27,7 @@ const NEEDS: &[Need] = &[
     Need { program: "cmake", package: "cmake", wanted_by: "tests/capi" },
     Need { program: "pkg-config", package: "pkg-config", wanted_by: "tests/capi" },
     Need { program: "valgrind", package: "valgrind", wanted_by: "tests/capi" },
-    Need { program: "valgrind", package: "valgrind", wanted_by: "crates/measure/examples/instructions.rs" },
+    Need { program: "valgrind", package: "valgrind", wanted_by: "crates/robot/examples/instructions.rs" },
     Need { program: "g++", package: "g++", wanted_by: "crates/bench/src/bin/cpp.rs" },
     Need { program: "ip", package: "iproute2", wanted_by: "tests/rtt" },
     Need { program: "ip", package: "iproute2", wanted_by: "tests/fleet" },

@@ -1,6 +1,6 @@
 //! Instructions of a tick: counted by callgrind, held against the table in the repository.
 //!
-//! The ticks are those of `crates/measure/examples/instructions.rs`, in virtual time. What would make the counts vary is pinned: the
+//! The ticks are those of `crates/robot/examples/instructions.rs`, in virtual time. What would make the counts vary is pinned: the
 //! environment, and with it the stack, is empty, and libc takes the same routines on every x86-64 processor.
 
 use crate::tally::Tally;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Its page.
-const SOURCE: &str = "crates/measure/examples/instructions.rs";
+const SOURCE: &str = "crates/robot/examples/instructions.rs";
 /// The table: row, instructions of a tick in the loop, in the controller, in the emulator.
 pub const TABLE: &str = "tests/instructions.tsv";
 /// Ticks of a row that are counted, as in [`SOURCE`].
@@ -87,7 +87,7 @@ struct Count {
 
 /// Runs the ticks of these rows under callgrind; the folder with two dumps for each, one of before and one of its ticks.
 fn count(rows: &[&str], with_caches: bool) -> Result<PathBuf> {
-    let program = dist::example(dist::QUICK, "khz-measure", "instructions")?;
+    let program = dist::example(dist::QUICK, "khz-robot", "instructions")?;
     let folder = shell::target().join("instructions");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).context("cannot make the folder of the counts")?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// # Errors
 /// What is wrong, and what to write instead.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    khz_measure::jitter::duration_ns(text).map(|ns| Duration::from_nanos(ns.unsigned_abs()))
+    khz_page::duration_ns(text).map(|ns| Duration::from_nanos(ns.unsigned_abs()))
 }
 
 /// As [`parse`]; a number alone is seconds.

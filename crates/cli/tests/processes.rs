@@ -564,7 +564,7 @@ fn a_process_whose_controller_panics() {
     .unwrap();
     let outcome = robot.wait().unwrap();
     let phases: Vec<_> = outcome.stats.transitions.iter().map(|change| change.to.name()).collect();
-    let summary = khz_measure::run::RunSummary::of(&config, &outcome);
+    let summary = khz_report::run::RunSummary::of(&config, &outcome);
     std::fs::write(std::env::var_os("SAY").unwrap(), format!("{phases:?} {}", summary.end)).unwrap();
 }
 

@@ -5,6 +5,8 @@
 
 pub mod config;
 pub mod draft;
+pub mod edit;
+pub mod found;
 pub mod links;
 
 pub use config::{ConfigError, RobotConfig};

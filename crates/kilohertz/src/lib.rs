@@ -34,7 +34,7 @@ pub use khz_loop::run::{Observer, Tick};
 pub use khz_loop::state::{ImuState, RobotState, Teleop};
 pub use khz_loop::steer::{self, Steering};
 pub use khz_loop::{Doing, Fault, PositionCommand, ServoCommand, ServoState};
-pub use khz_measure::run::RunSummary;
+pub use khz_report::run::RunSummary;
 pub use khz_robot::{desk, recorder as record, viewer};
 pub use khz_run::record::Tick as LiveTick;
 pub use khz_targets as targets;

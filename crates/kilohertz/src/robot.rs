@@ -11,8 +11,8 @@ use khz_loop::steer::Steering;
 use khz_loop::tick::Failure;
 use khz_loop::timing::Clock;
 use khz_loop::{RobotState, ServoCommand};
-use khz_measure::run::page::RunData;
-use khz_measure::run::{RunSummary, page_data};
+use khz_report::run::page::RunData;
+use khz_report::run::{RunSummary, page_data};
 use khz_robot::launch::{Launch, LaunchError, LaunchOptions};
 use khz_robot::recorder::RecorderBuilder;
 use khz_robot::session::{Outcome, Session, SessionError};
@@ -489,7 +489,7 @@ impl Finished {
         }
     }
 
-    /// The controller's parameters, with their last values: see [`khz_measure::found`] for writing them down.
+    /// The controller's parameters, with their last values: see [`khz_file::found`] for writing them down.
     pub fn parameters(&self) -> &[Parameter] {
         &self.outcome.parameters
     }

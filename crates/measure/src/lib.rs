@@ -1,11 +1,5 @@
-//! Experiments on time and the reports on them and on runs.
+//! Measurements of a machine before a robot runs on it: how punctual it is, and how it is set up.
 #![forbid(unsafe_code)]
 
-pub mod budget;
 pub mod doctor;
-pub mod found;
 pub mod jitter;
-pub mod late;
-pub mod replay;
-pub mod require;
-pub mod run;

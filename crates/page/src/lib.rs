@@ -33,7 +33,7 @@ pub use compare::{Better, Comparison, alike, has_percentile, share};
 pub use distribution::Distribution;
 pub use gantt::{Bar, Gantt};
 use markup::duration_unit;
-pub use markup::{Text, calendar, duration, for_shell, grouped, number, quantity};
+pub use markup::{Text, calendar, duration, duration_ns, for_shell, grouped, number, quantity};
 pub use measured::Measured;
 pub use page::{Block, CHART, CHART_STYLE, NUMBERS, PALETTE, Page, SKELETON, Section};
 pub use plot::{Axis, Plot, Stroke};

@@ -37,6 +37,8 @@ const FORBIDDEN: &[Forbidden] = &[
             "crates/controllers",
             "crates/file",
             "crates/robot",
+            "crates/budget",
+            "crates/report",
             "crates/measure",
             "crates/drill",
             "crates/rtt",
@@ -61,6 +63,8 @@ const FORBIDDEN: &[Forbidden] = &[
             "crates/controllers",
             "crates/file",
             "crates/robot",
+            "crates/budget",
+            "crates/report",
             "crates/measure",
             "crates/drill",
             "crates/rtt",
@@ -76,7 +80,7 @@ const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
         who: &["crates/cli", "python", "capi"],
         but: &[],
-        what: &["khz_robot::launch::Launch", "khz_measure::run::page_data", "khz_robot::session::Session"],
+        what: &["khz_robot::launch::Launch", "khz_report::run::page_data", "khz_robot::session::Session"],
         why: "the life of a run is written once, in kilohertz",
     },
     Forbidden {
@@ -137,7 +141,7 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "a robot file is read without running anything",
     },
     Forbidden {
-        who: &["crates/measure", "crates/export"],
+        who: &["crates/budget", "crates/report", "crates/measure", "crates/export"],
         but: &[],
         what: &["khz_link", "libc"],
         why: "how bytes move is the links' business",
@@ -206,8 +210,8 @@ const FAMILIES: &str = "state, commands and injected faults have words of no fam
 const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
 
 const EXCEPTIONS: &[Exception] = &[
-    Exception { file: "crates/measure/src/budget/costs.rs", what: "khz_wire::rs485", until: SIZES },
-    Exception { file: "crates/measure/src/budget/lines.rs", what: "khz_wire::udp", until: SIZES },
+    Exception { file: "crates/budget/src/costs.rs", what: "khz_wire::rs485", until: SIZES },
+    Exception { file: "crates/budget/src/lines.rs", what: "khz_wire::udp", until: SIZES },
     Exception { file: "crates/drill/src/wire_monitor.rs", what: "khz_wire::Mode", until: FAMILIES },
     Exception { file: "crates/drill/src/wire_monitor.rs", what: "khz_wire::Register", until: FAMILIES },
 ];

@@ -3,8 +3,8 @@
 use super::robot_file::RobotFile;
 use super::{BAD_INPUT, output, show, show_text, tell_line};
 use anyhow::{Context, Result};
+use khz_budget::{ChangeError, File, Host, Inputs, Prediction, Sweep, TickPlan, apply, published};
 use khz_file::RobotConfig;
-use khz_measure::budget::{ChangeError, File, Host, Inputs, Prediction, Sweep, TickPlan, apply, published};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};

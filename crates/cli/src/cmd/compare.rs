@@ -2,8 +2,9 @@
 
 use super::{output, show};
 use anyhow::{Context, Result, anyhow, bail};
-use khz_measure::jitter::{Measurement, Results, comparison_text, duration_ns, results_page};
+use khz_measure::jitter::{Measurement, Results, comparison_text, results_page};
 use khz_page::Page;
+use khz_page::duration_ns;
 use khz_rtt as rtt;
 use std::io::Write;
 use std::path::{Path, PathBuf};

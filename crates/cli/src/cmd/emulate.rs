@@ -8,7 +8,7 @@ use khz_file::RobotConfig;
 use khz_file::links::LinkKind;
 use khz_link::socketcan::interface::Interface;
 use khz_loop::Doing;
-use khz_measure::jitter::duration_ns;
+use khz_page::duration_ns;
 use khz_wire::slcan::Answers;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

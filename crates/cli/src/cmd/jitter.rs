@@ -4,10 +4,9 @@ use super::output::{self, Output};
 use super::progress::left;
 use super::{ending_signals, note, show, show_judged, show_progress, show_text};
 use anyhow::{Context, Result};
-use khz_measure::jitter::{
-    self, Axes, Experiment, Load, Measurement, Plan, Results, Watch, Work, Worker, duration_ns,
-};
-use khz_measure::require::{Requirements, of_jitter};
+use khz_measure::jitter::{self, Axes, Experiment, Load, Measurement, Plan, Results, Watch, Work, Worker};
+use khz_page::duration_ns;
+use khz_report::require::Requirements;
 use khz_rt::clock::Clock;
 use khz_rt::{Grade, Overrun, Policy, Wake};
 use std::io::{IsTerminal, Write};
@@ -71,7 +70,7 @@ pub struct Args {
     trace: bool,
     /// What each measurement must keep, as NAME=LIMIT,… (wake_p99=100us,lost=0); exit code 1 if it does not. `help` lists the
     /// names
-    #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &of_jitter()))]
+    #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &jitter::required()))]
     require: Option<Requirements<Measurement>>,
     /// Refuse to measure with less than what is asked for
     #[arg(long)]

@@ -9,7 +9,6 @@ use super::{complain, show, tell_line, warn};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_file::config::{ConfigError, FamilyName};
 use khz_file::{RobotConfig, draft};
-use khz_measure::budget;
 use khz_robot::desk::{Desk, Scan};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -195,7 +194,7 @@ fn read_urdf(path: &Path) -> Result<String> {
 /// The file at the rate it was made for if the cycle fits, or as near to it as it can. A file that is wrong stays as it is: its
 /// owner knows what to correct.
 fn fitting(text: String, name: &str) -> Result<Drafted> {
-    let file = match budget::File::read(&text, name) {
+    let file = match khz_budget::File::read(&text, name) {
         Ok(file) => file,
         Err(wrong) => return Ok(Drafted { text, wrong: Some(wrong) }),
     };

@@ -3,7 +3,7 @@
 use super::{note, show, text};
 use anyhow::{Result, anyhow};
 use khz_file::config::ControllerKind;
-use khz_measure::replay::{
+use khz_report::replay::{
     self, Apart, AtTick, BodyReplay, ControllerReplay, Deviation, Differences, Joint, JointDeviation, Source,
 };
 use std::path::PathBuf;
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if is_of_file && !replay.same {
         note(format_args!(
             "`{}` is what the robot file names; if a controller of your own ran, in Python or Rust, compare it by \
-             `kilohertz.replay(log, controller)` or `khz_measure::replay::with_controller`",
+             `kilohertz.replay(log, controller)` or `khz_report::replay::with_controller`",
             replay.controller
         ));
     }

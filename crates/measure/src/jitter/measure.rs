@@ -4,7 +4,7 @@ use super::load::LoadError;
 use super::plan::{Plan, PlanError, Work};
 use super::recording::{Recording, Sample, WORK};
 use super::result::Measurement;
-use crate::late::LateReport;
+use khz_report::late::LateReport;
 use khz_rt::clock::thread_cpu_ns;
 use khz_rt::late::{Observer, Window, window_at};
 use khz_rt::{

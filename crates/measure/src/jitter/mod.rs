@@ -13,6 +13,7 @@ mod measure;
 mod page;
 mod plan;
 mod recording;
+mod require;
 mod result;
 mod text;
 
@@ -21,7 +22,8 @@ pub use load::{Load, LoadError, Running, Worker};
 pub use matrix::{ASSIGNMENT, Axes, measure_in_turns};
 pub use measure::{Experiment, JitterError, Watch};
 pub use page::{page as results_page, verdict as results_verdict};
-pub use plan::{Plan, PlanError, Work, duration_ns};
+pub use plan::{Plan, PlanError, Work};
 pub use recording::{Recording, Sample};
+pub use require::required;
 pub use result::{Buckets, FORMAT, Histograms, Measurement, Results, ResultsError, VERSION};
 pub use text::{comparison as comparison_text, run as run_text};

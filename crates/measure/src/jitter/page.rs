@@ -1,11 +1,11 @@
 //! Results as a page: lines over time, histograms, percentile curves, side by side.
 
 use super::result::{Buckets, Measurement};
-use crate::late::{LateReport, blocks};
 use khz_page::{
     Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
     Section, Stroke, Table, Verdict, alike, duration, grouped, has_percentile, share,
 };
+use khz_report::late::{LateReport, blocks};
 use khz_rt::{Policy, Summary};
 use khz_run::costs::{LateGroup, merged};
 use khz_run::verdict::side_by_side;

@@ -186,7 +186,7 @@ impl FromStr for Work {
         match text.split_once('=') {
             None if text == "none" => Ok(Work::None),
             Some(("division", count)) => count.parse().map(Work::Division).map_err(|_| help()),
-            Some(("busy", time)) => duration_ns(time).map(Work::Busy),
+            Some(("busy", time)) => khz_page::duration_ns(time).map(Work::Busy),
             _ => Err(help()),
         }
     }
@@ -206,63 +206,9 @@ impl From<Work> for String {
     }
 }
 
-/// Reads a length of time such as `200us`, `1.5ms`, `10s` or `2m`, as nanoseconds.
-///
-/// # Errors
-/// What is wrong and how to write it.
-pub fn duration_ns(text: &str) -> Result<i64, String> {
-    let wrong = || format!("`{text}` is no length of time: write 200us, 10s or 1h30m");
-    let mut rest = Some(text.trim()).filter(|text| !text.is_empty()).ok_or_else(wrong)?;
-    let mut ns = 0.0;
-    while !rest.is_empty() {
-        let unit_at = rest.find(char::is_alphabetic).unwrap_or(rest.len());
-        let (number, tail) = rest.split_at(unit_at);
-        let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len()));
-        let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-        if unit.is_empty() {
-            return Err(format!("`{text}` has no unit of time: write 200us, 10s or 1h30m"));
-        }
-        ns +=
-            Some(number * nanoseconds(unit).ok_or_else(wrong)?).filter(|ns| *ns >= 0.0).ok_or_else(wrong)?;
-        rest = tail.trim_start();
-    }
-    // Ten years: beyond it sums of times could overflow.
-    if ns <= 3.2e17 { Ok(ns.round() as i64) } else { Err(format!("`{text}` is out of range")) }
-}
-
-fn nanoseconds(unit: &str) -> Option<f64> {
-    Some(match unit {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3_600e9,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations() {
-        for (text, ns) in [
-            ("200us", 200_000),
-            ("1.5ms", 1_500_000),
-            ("10s", 10_000_000_000),
-            ("0s", 0),
-            ("1m 5s", 65_000_000_000),
-            ("7µs", 7_000),
-            ("1h30m", 5_400_000_000_000),
-        ] {
-            assert_eq!(duration_ns(text), Ok(ns));
-        }
-        for bad in ["", "10", "ms", "-1s", "1e300s", "nans", "10 parsecs", "1s1", "1h-30m", "1h30"] {
-            assert!(duration_ns(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn work_round_trips_and_a_wrong_one_says_how() {

@@ -2,9 +2,9 @@
 
 use super::plan::Plan;
 use super::recording::Recording;
-use crate::late::LateReport;
-use crate::require::{Extent, Required, Requirements, amended};
 use khz_page::{Trace, Verdict, grouped, has_percentile};
+use khz_report::late::LateReport;
+use khz_report::require::{Extent, Required, Requirements, amended};
 use khz_rt::late::{Causes, Lost};
 use khz_rt::{Cause, Counts, Grade, Histogram, Overrun, Passport, Policy, Report, Summary, Usage};
 use khz_run::Usual;
@@ -206,7 +206,7 @@ impl Results {
         })?;
         match value.get("format").and_then(|format| format.as_str()) {
             Some(FORMAT) => {}
-            Some(crate::run::FORMAT) => return Err(other(OF_A_RUN.into())),
+            Some(khz_report::run::FORMAT) => return Err(other(OF_A_RUN.into())),
             Some(format) => return Err(other(format!("holds `{format}`, not results of khz jitter"))),
             // Results of runs before they had a format.
             None if value.get("ended_well").is_some() => return Err(other(OF_A_RUN.into())),

@@ -1,8 +1,8 @@
 //! Results as a person at a terminal reads them.
 
 use super::result::Measurement;
-use crate::late::{lost_lines, tally};
 use khz_page::{duration, grouped};
+use khz_report::late::{lost_lines, tally};
 use khz_rt::Summary;
 use std::fmt::Write;
 
@@ -46,7 +46,7 @@ fn write_run(run: &Measurement, out: &mut String) -> std::fmt::Result {
             setting.name, setting.requested, setting.granted
         )?;
     }
-    crate::require::lines(&run.required).try_for_each(|line| writeln!(out, "{line}"))?;
+    khz_report::require::lines(&run.required).try_for_each(|line| writeln!(out, "{line}"))?;
     for warning in run.warnings() {
         writeln!(out, "note: {warning}")?;
     }

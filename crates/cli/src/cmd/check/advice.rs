@@ -1,10 +1,10 @@
 //! What is right in a robot file, and still will not work or is not safe.
 
+use khz_budget::{Cure, Inputs, Prediction, TickPlan};
 use khz_drill::gains::Unfit;
 use khz_drill::promises::Broken;
 use khz_file::RobotConfig;
 use khz_file::config::{ServoConfig, Simulation};
-use khz_measure::budget::{Cure, Inputs, Prediction, TickPlan};
 use khz_page::duration;
 
 /// A right robot file and the prediction of its cycle.

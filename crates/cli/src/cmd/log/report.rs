@@ -2,7 +2,7 @@
 
 use crate::cmd::{output, show, warn};
 use anyhow::Result;
-use khz_measure::run::from_log;
+use khz_report::run::from_log;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

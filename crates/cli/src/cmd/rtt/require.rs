@@ -1,8 +1,8 @@
 //! What can be required of round trips: `--require lost=0,planned_p99=1ms`.
 
-use khz_measure::require::Unit::{Count, Percent, Rate};
-use khz_measure::require::{Figure, Value};
 use khz_page::{Distribution, has_percentile, share};
+use khz_report::require::Unit::{Count, Percent, Rate};
+use khz_report::require::{Figure, Value};
 use khz_rtt::{PlannedResults, Results};
 
 type Of = Figure<Results>;

@@ -5,8 +5,8 @@ use super::require::figures;
 use crate::cmd::progress::left;
 use crate::cmd::{BAD_INPUT, complain, note, output, show, show_progress, stop_on_signal, tell_line, warn};
 use anyhow::{Context, Result, bail};
-use khz_measure::require::{Required, Requirements, amended, lines};
 use khz_page::{Distribution, duration};
+use khz_report::require::{Required, Requirements, amended, lines};
 use khz_rt::Wake;
 use khz_rtt::{
     Ask, Checkpoints, Live, Log, Logged, Network, Plan, Receive, Results, Sender, Tap, compare_receive,

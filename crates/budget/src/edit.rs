@@ -2,8 +2,9 @@
 
 use khz_file::RobotConfig;
 use khz_file::config::{Format, ServoConfig};
+use khz_file::edit::{rewritten, set, table};
 use serde::Serialize;
-use toml_edit::{DocumentMut, Item, Table, Value};
+use toml_edit::{DocumentMut, Item, Value};
 
 /// A key and its new value.
 #[derive(Clone, Debug, Serialize)]
@@ -40,9 +41,6 @@ pub enum Lengths {
     /// Positions in two bytes, too: steps of 0.6 mrad.
     Shortest,
 }
-
-/// The byte order mark.
-const MARK: char = '\u{feff}';
 
 type Keyed = ([&'static str; 2], Format, fn(&khz_file::config::ServoConfig) -> Format);
 
@@ -165,23 +163,6 @@ pub fn edited(text: &str, edits: &[Edit]) -> Result<String, toml_edit::TomlError
     rewritten(text, |file| edits.iter().for_each(|edit| edit.apply(file)))
 }
 
-/// A text of TOML after a change, with its line endings and its byte order mark.
-pub(crate) fn rewritten(
-    text: &str,
-    change: impl FnOnce(&mut DocumentMut),
-) -> Result<String, toml_edit::TomlError> {
-    let mut file: DocumentMut = text.parse()?;
-    change(&mut file);
-    let mut edited = file.to_string();
-    if text.contains("\r\n") {
-        edited = edited.replace("\r\n", "\n").replace('\n', "\r\n");
-    }
-    if text.starts_with(MARK) && !edited.starts_with(MARK) {
-        edited.insert(0, MARK);
-    }
-    Ok(edited)
-}
-
 fn is_longer(format: Format, than: Format) -> bool {
     let bytes = |format| match format {
         Format::None => 0,
@@ -192,24 +173,12 @@ fn is_longer(format: Format, than: Format) -> bool {
     bytes(format) > bytes(than)
 }
 
-/// A table of the root; a new one if there is none.
-pub(crate) fn table<'a>(file: &'a mut DocumentMut, name: &str) -> &'a mut Item {
-    file.entry(name).or_insert_with(|| Item::Table(Table::new()))
-}
-
-/// Replaces a value, and keeps the comment behind it.
-pub(crate) fn set(item: &mut Item, value: &Value) {
-    let mut value = value.clone();
-    if let Some(old) = item.as_value() {
-        *value.decor_mut() = old.decor().clone();
-    }
-    *item = Item::Value(value);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use khz_file::config::QUADRUPED;
+
+    const BYTE_ORDER_MARK: char = '\u{feff}';
 
     #[test]
     fn the_comment_behind_a_changed_key_of_the_loop_stays() {
@@ -223,12 +192,12 @@ mod tests {
     #[test]
     fn line_endings_and_a_byte_order_mark_stay() {
         let robot = RobotConfig::quadruped();
-        let dos = format!("{MARK}{}", QUADRUPED.replace('\n', "\r\n"));
+        let dos = format!("{BYTE_ORDER_MARK}{}", QUADRUPED.replace('\n', "\r\n"));
         for text in [QUADRUPED, &dos] {
             assert_eq!(edited(text, &[]).unwrap(), text);
         }
         let changed = edited(&dos, &[Edit::rate(&robot, 500.0)]).unwrap();
-        assert!(changed.starts_with(MARK) && changed.contains("rate_hz = 500"), "{changed}");
+        assert!(changed.starts_with(BYTE_ORDER_MARK) && changed.contains("rate_hz = 500"), "{changed}");
         assert_eq!(changed.matches('\n').count(), changed.matches("\r\n").count());
     }
 }

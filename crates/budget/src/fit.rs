@@ -2,12 +2,12 @@
 //!
 //! Every proposal is an edit of the file's text that was read again and predicted, so it holds what it promises.
 
-use super::costs::Inputs;
-use super::edit::{Edit, Lengths, edited};
-use super::host::Host;
-use super::plan::TickPlan;
-use super::show::Prediction;
-use super::trial::Trial;
+use crate::costs::Inputs;
+use crate::edit::{Edit, Lengths, edited};
+use crate::host::Host;
+use crate::plan::TickPlan;
+use crate::show::Prediction;
+use crate::trial::Trial;
 use khz_file::config::ServoConfig;
 use khz_file::{ConfigError, RobotConfig};
 use khz_loop::time::LAST_LOOK_NS;

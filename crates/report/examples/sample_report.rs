@@ -1,12 +1,12 @@
-//! Writes sample pages into a directory: `cargo run -p khz-measure --example sample_report -- DIR`.
+//! Writes sample pages into a directory: `cargo run -p khz-report --example sample_report -- DIR`.
 //!
 //! The figures are made up from a seed; the browser tests open these pages.
 #![allow(missing_docs)]
-use khz_measure::run::page::{Device, Event, Fact, Grant, Joint, PartTimes, RunData};
 use khz_page::{
     Axis, Bar, Better, Comparison, Distribution, Figure, Gantt, Level, Measured, Page, Plot, Ranges, Section,
     StackedTrace, Trace, Verdict,
 };
+use khz_report::run::page::{Device, Event, Fact, Grant, Joint, PartTimes, RunData};
 use std::path::PathBuf;
 
 fn main() -> std::io::Result<()> {

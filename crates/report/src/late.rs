@@ -47,7 +47,8 @@ pub struct LateReport {
 }
 
 impl LateReport {
-    pub(crate) fn new(tick: &LateTick, at_ns: i64, part: &str, window: Option<&Window>) -> LateReport {
+    /// A late tick with the part of it that was late, and what the slow counters of its CPU did around it.
+    pub fn new(tick: &LateTick, at_ns: i64, part: &str, window: Option<&Window>) -> LateReport {
         let disturbance = tick.disturbance;
         let shares = disturbance.shares();
         LateReport {
@@ -118,7 +119,7 @@ impl LateReport {
     }
 
     /// The columns of a table of late ticks, as [`LateReport::cells`] fills them.
-    pub(crate) fn columns() -> [Column; 5] {
+    pub fn columns() -> [Column; 5] {
         [
             Column::number("tick", ""),
             Column::number("at", "ns"),
@@ -129,7 +130,7 @@ impl LateReport {
     }
 
     /// Its row in a table.
-    pub(crate) fn cells(&self) -> [Cell; 5] {
+    pub fn cells(&self) -> [Cell; 5] {
         [
             self.tick.into(),
             (self.at_ns as f64).into(),
@@ -140,14 +141,14 @@ impl LateReport {
     }
 
     /// One line for a terminal.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let [at, response] = [self.at_ns, self.response_ns].map(|ns| duration(ns as f64));
         format!("tick {} at {at} took {response}, {} late: {}", self.tick, self.part, self.sentence())
     }
 }
 
 /// Late ticks by cause, as a table, and the worst of them one by one, folded behind it.
-pub(crate) fn blocks(groups: &[LateGroup], worst: Table) -> Vec<Block> {
+pub fn blocks(groups: &[LateGroup], worst: Table) -> Vec<Block> {
     let columns = [
         Column::text("cause"),
         Column::number("late ticks", ""),
@@ -174,7 +175,7 @@ pub(crate) fn blocks(groups: &[LateGroup], worst: Table) -> Vec<Block> {
 }
 
 /// The late ticks by cause, in one line; causes that did not occur are left out.
-pub(crate) fn tally(causes: &Causes) -> String {
+pub fn tally(causes: &Causes) -> String {
     occurred(&Cause::ALL.map(|cause| (cause, causes.of(cause))))
 }
 
@@ -187,7 +188,7 @@ fn occurred(counts: &[(Cause, u64)]) -> String {
 }
 
 /// What the controlled ticks lost, and how much of it the kernel accounts for.
-pub(crate) fn lost_lines(lost: &Lost, steal_ns: i64) -> [String; 2] {
+pub fn lost_lines(lost: &Lost, steal_ns: i64) -> [String; 2] {
     let ns = |ns: i64| duration(ns as f64);
     let unaccounted_ns = lost.time_ns.unaccounted;
     let LostTicks { previous_tick, preempted, blocked, page_fault, unaccounted } = lost.causes;

@@ -5,8 +5,8 @@
 //! that are late by chance. Adapters and networks have no emulated counterpart: what the prediction says that they take is taken off
 //! the bus deadline.
 
-use super::costs::Inputs;
-use super::plan::TickPlan;
+use crate::costs::Inputs;
+use crate::plan::TickPlan;
 use khz_file::RobotConfig;
 use khz_loop::run::{Observer, RunOptions, Tick, run};
 use khz_loop::supervisor::{Arming, Cause, Phase};

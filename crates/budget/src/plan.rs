@@ -1,6 +1,6 @@
 //! A robot as the model sees it: buses with their exchanges.
 
-use super::costs::{Inputs, Medium};
+use crate::costs::{Inputs, Medium};
 use khz_file::RobotConfig;
 use khz_file::config::{ImuLink, LinkConfig, RobotFile};
 use khz_file::links::{Adapter, WireKind};

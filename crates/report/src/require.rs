@@ -4,10 +4,9 @@
 
 mod figures;
 
-pub use figures::{of_jitter, of_run};
+pub use figures::{of_run, percentile};
 
-use crate::jitter::duration_ns;
-use khz_page::{Level, Verdict, counted, duration, grouped};
+use khz_page::{Level, Verdict, counted, duration, duration_ns, grouped};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

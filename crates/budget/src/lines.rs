@@ -1,8 +1,8 @@
 //! How the frames of one cycle share their wires.
 
-use super::costs::{Bridge, Cost, Medium, datagram};
-use super::plan::{Exchange, Line, TickPlan, resized};
-use super::timeline::{Moment, SpanKind, Timeline};
+use crate::costs::{Bridge, Cost, Medium, datagram};
+use crate::plan::{Exchange, Line, TickPlan, resized};
+use crate::timeline::{Moment, SpanKind, Timeline};
 use khz_file::config::ImuLink;
 use khz_wire::time::{EthernetRate, arbitration_rank};
 use khz_wire::{Frame, udp};

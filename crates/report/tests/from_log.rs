@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use khz_file::RobotConfig;
-use khz_measure::run::{RunSummary, from_log};
+use khz_report::run::{RunSummary, from_log};
 use khz_robot::launch::{Launch, LaunchOptions};
 
 const ROBOT: &str = r#"

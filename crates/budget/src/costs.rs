@@ -205,7 +205,7 @@ impl Inputs {
     }
 
     /// What was taken for granted, for the reader of a prediction.
-    pub fn assumptions(&self, plan: &super::TickPlan) -> Vec<String> {
+    pub fn assumptions(&self, plan: &crate::TickPlan) -> Vec<String> {
         let us = |ns: i64| format!("{} µs", khz_page::number(ns as f64 / 1e3));
         let [servo, control, supervise, record] =
             [self.servo_ns, self.control_ns, self.supervise_ns, self.record_ns].map(us);
@@ -272,7 +272,7 @@ impl Inputs {
 }
 
 /// What the model does not know of the links, each said once of all its buses.
-fn uncounted(plan: &super::TickPlan) -> Vec<String> {
+fn uncounted(plan: &crate::TickPlan) -> Vec<String> {
     let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in &plan.lines {
         let Some(what) = line.uncounted() else { continue };

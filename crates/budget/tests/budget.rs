@@ -1,12 +1,12 @@
 //! The budget against published figures, and what must hold of every prediction. Against emulated machines it is held in
 //! the suite.
 //!
-//! After a deliberate change run `UPDATE=1 cargo test -p khz-measure --test budget` and review the difference in
+//! After a deliberate change run `UPDATE=1 cargo test -p khz-budget --test budget` and review the difference in
 //! `docs/budget.md`.
 #![allow(clippy::unwrap_used)]
 
+use khz_budget::{ChangeError, Inputs, SpanKind, Sweep, TickPlan, apply, published};
 use khz_file::RobotConfig;
-use khz_measure::budget::{ChangeError, Inputs, SpanKind, Sweep, TickPlan, apply, published};
 
 #[test]
 fn published_figures_are_met() {

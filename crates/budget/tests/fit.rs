@@ -1,8 +1,8 @@
 //! Proposals that make a cycle fit: each is a robot file that holds what was promised, with its comments.
 #![allow(clippy::unwrap_used)]
 
+use khz_budget::{File, Inputs, TickPlan, Trial};
 use khz_file::RobotConfig;
-use khz_measure::budget::{File, Inputs, TickPlan, Trial};
 
 /// The commonest first robot: servos on one fdcanusb, everything left as it is.
 fn first_robot(servos: usize) -> String {

@@ -15,7 +15,7 @@ use khz_loop::run::{RunOptions, RunStats, run};
 use khz_loop::state::RobotState;
 use khz_loop::time::{Freeze, Time, VirtualTime};
 use khz_loop::{ControlError, ServoCommand};
-use khz_measure::run::{RunSummary, from_log};
+use khz_report::run::{RunSummary, from_log};
 use khz_robot::assemble::{self, Links};
 use khz_robot::recorder::RecorderBuilder;
 use khz_robot::records::{RunLog, robot_record, robot_schema};

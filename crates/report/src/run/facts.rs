@@ -1,7 +1,7 @@
 //! What the verdict on a run is made of: from the run itself, or from its log.
 
 use super::{EventSummary, missing};
-use crate::budget::{Inputs, TickPlan};
+use khz_budget::{Inputs, TickPlan};
 use khz_file::RobotConfig;
 use khz_file::config::{BusConfig, LinkConfig};
 use khz_loop::supervisor::Cause::OperatorStop;

@@ -1,7 +1,7 @@
 //! What if: one input changed, by the user or by the search for what would help.
 
-use super::costs::{Bridge, Medium};
-use super::plan::{Exchange, Line, TickPlan, resized};
+use crate::costs::{Bridge, Medium};
+use crate::plan::{Exchange, Line, TickPlan, resized};
 use khz_wire::time::{CanRate, EthernetRate, UartRate};
 use khz_wire::{Address, Frame, frame};
 use serde::Serialize;

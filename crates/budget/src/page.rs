@@ -1,7 +1,7 @@
 //! The prediction as a page of a report.
 
-use super::change::Sweep;
-use super::show::Prediction;
+use crate::change::Sweep;
+use crate::show::Prediction;
 use khz_page::{
     Axis, Bar, Cell, Column, Figure, Gantt, KeyValues, Level, Page, Plot, Section, Table, Trace, duration,
 };

@@ -15,11 +15,11 @@ mod table;
 pub use from_log::{FromLog, FromLogError, from_log};
 pub use page_data::page_data;
 
-use crate::budget::{Inputs, TickPlan};
 use crate::late::{LateReport, lost_lines, tally};
 use crate::require::{Extent, Required, Requirements, amended};
 use crate::run::page::PartTimes;
 use facts::{Known, Unlogged, ending, facts, fits_not, trouble, warned};
+use khz_budget::{Inputs, TickPlan};
 use khz_file::RobotConfig;
 use khz_file::config::BusConfig;
 use khz_loop::run::RunStats;

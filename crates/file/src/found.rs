@@ -1,6 +1,6 @@
 //! Values of parameters that were found while a robot ran, written down for its next run.
 
-use crate::budget::edit;
+use crate::edit;
 use khz_loop::parameters::Parameter;
 use khz_loop::parameters::settings::{ParameterKind, ParametersConfig};
 use std::fmt::Write;
@@ -97,7 +97,7 @@ fn declaration(parameter: &Parameter, value: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_file::RobotConfig;
+    use crate::RobotConfig;
     use khz_loop::parameters::{Intake, settle};
     use khz_loop::supervisor::Phase;
     use khz_loop::timing::Clock;

@@ -1,11 +1,11 @@
 //! A plan's prediction: figures, shares of the critical path, and what would help.
 
-use super::change::{Change, worthwhile};
-use super::costs::Inputs;
-use super::fit::SPARE;
-use super::lines::{Ends, HOST};
-use super::plan::TickPlan;
-use super::timeline::{SpanKind, Timeline};
+use crate::change::{Change, worthwhile};
+use crate::costs::Inputs;
+use crate::fit::SPARE;
+use crate::lines::{Ends, HOST};
+use crate::plan::TickPlan;
+use crate::timeline::{SpanKind, Timeline};
 use khz_loop::time::LAST_LOOK_NS;
 use khz_page::duration;
 use serde::Serialize;
@@ -146,7 +146,7 @@ impl TickPlan {
     }
 
     fn shares(&self, timeline: &Timeline) -> Vec<BusShare> {
-        let share = |line: &super::Line| {
+        let share = |line: &crate::Line| {
             let frames = line.exchanges.iter().flat_map(|exchange| [&exchange.command, &exchange.reply]);
             let costs: Vec<_> = frames.map(|frame| line.medium.cost(frame)).collect();
             let on_wire = timeline.spans.iter().filter(|span| {

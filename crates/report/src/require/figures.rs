@@ -1,8 +1,7 @@
-//! The figures that can be required of a run and of a measurement of jitter.
+//! The figures that can be required of a run.
 
 use super::Unit::{Count, Percent, Rate, Time};
 use super::{DURATION, Figure, Value};
-use crate::jitter::Measurement;
 use crate::run::{Pipelined, RunSummary};
 use khz_loop::timing::Clock;
 use khz_page::{has_percentile, share};
@@ -40,29 +39,9 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
         let percentiles = |name| Of::percentiles(name, |run, q| timing(run, (time.within)(&run.times), q));
         figures.extend(time.required.into_iter().flat_map(percentiles));
     }
-    figures.extend(Of::percentiles("elsewhere", |run, q| at(&pipelined(run)?.elsewhere_ns, q)));
-    figures.extend(Of::percentiles("command_age", |run, q| at(&pipelined(run)?.command_age_ns, q)));
+    figures.extend(Of::percentiles("elsewhere", |run, q| percentile(&pipelined(run)?.elsewhere_ns, q)));
+    figures.extend(Of::percentiles("command_age", |run, q| percentile(&pipelined(run)?.command_age_ns, q)));
     figures.push(Of::at_most("no_decision", Count, |run| Ok(pipelined(run)?.without_decision as f64)));
-    figures
-}
-
-/// What can be required of a measurement of jitter.
-#[must_use]
-pub fn of_jitter() -> Vec<Figure<Measurement>> {
-    type Of = Figure<Measurement>;
-    let mut figures = vec![
-        Of::at_least("rate", Rate, |run| Ok(run.rate_hz())),
-        Of::at_most("lost", Count, |run| Ok(run.counts.missed as f64)),
-        Of::at_most("lost_share", Percent, |run| Ok(share(run.counts.missed, run.periods()))),
-        Of::at_most("overruns", Count, |run| Ok(run.counts.overruns as f64)),
-        Of::at_most("late", Count, |run| Ok(late_or_overran(&run.causes, run.counts.overruns))),
-        Of::at_most("cpu", Percent, |run| Ok(run.cpu_percent)),
-    ];
-    figures.extend(Of::percentiles("wake", |run, q| at(&run.wake_latency_ns, q)));
-    figures.extend(Of::percentiles("start_delay", |run, q| at(&run.start_delay_ns, q)));
-    figures.extend(Of::percentiles("period", |run, q| at(&run.period_ns, q)));
-    figures.extend(Of::percentiles("execution", |run, q| at(&run.execution_ns, q)));
-    figures.extend(Of::percentiles("response", |run, q| at(&run.response_ns, q)));
     figures
 }
 
@@ -103,7 +82,7 @@ fn pipelined(run: &RunSummary) -> Result<&Pipelined, &'static str> {
 }
 
 fn timing(run: &RunSummary, s: &Summary, q: f64) -> Value {
-    of_computer(run).and(at(s, q))
+    of_computer(run).and(percentile(s, q))
 }
 
 /// Nothing of this computer's is measured in virtual time.
@@ -112,7 +91,10 @@ fn of_computer(run: &RunSummary) -> Value {
 }
 
 /// The value at the fraction `q`, 1 for the largest.
-fn at(s: &Summary, q: f64) -> Value {
+///
+/// # Errors
+/// There are too few values for it.
+pub fn percentile(s: &Summary, q: f64) -> Value {
     match q {
         _ if s.count == 0 => Err("no value"),
         _ if q < 1.0 && !has_percentile(s.count, q) => Err("too few values for this percentile"),
@@ -139,8 +121,8 @@ mod tests {
     #[test]
     fn a_percentile_needs_enough_values() {
         let s = |count| Summary { count, p999: 7, max: 9, ..Summary::default() };
-        assert_eq!([s(0), s(999)].map(|s| at(&s, 0.999).is_err()), [true, true]);
-        assert_eq!((at(&s(1000), 0.999), at(&s(1), 1.0)), (Ok(7.0), Ok(9.0)));
+        assert_eq!([s(0), s(999)].map(|s| percentile(&s, 0.999).is_err()), [true, true]);
+        assert_eq!((percentile(&s(1000), 0.999), percentile(&s(1), 1.0)), (Ok(7.0), Ok(9.0)));
     }
 
     #[test]
@@ -220,12 +202,8 @@ mod tests {
                 help.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned));
             names.collect::<Vec<_>>()
         };
-        for names in [
-            names(Requirements::parse("help", &of_run()).err().unwrap_or_default()),
-            names(Requirements::parse("help", &of_jitter()).err().unwrap_or_default()),
-        ] {
-            let unique: std::collections::BTreeSet<_> = names.iter().collect();
-            assert!(names.len() == unique.len() && names.contains(&"wake_p99.9".to_owned()), "{names:?}");
-        }
+        let names = names(Requirements::parse("help", &of_run()).err().unwrap_or_default());
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        assert!(names.len() == unique.len() && names.contains(&"wake_p99.9".to_owned()), "{names:?}");
     }
 }

@@ -3,17 +3,17 @@
 //! Each is a robot file of `robots/published` with the delays its article names. Where an article leaves
 //! something out, what was taken instead is said beside the figure.
 
-use super::costs::{Bridge, Inputs, Separate};
-use super::plan::TickPlan;
+use crate::costs::{Bridge, Inputs, Separate};
+use crate::plan::TickPlan;
 use khz_file::{ConfigError, RobotConfig};
 use khz_wire::time::{EthernetPath, EthernetRate, SpiCost};
 use serde::Serialize;
 use std::fmt::Write;
 
-const RS485: &str = include_str!("../../robots/published/rs485.toml");
-const PI3HAT: &str = include_str!("../../robots/published/pi3hat.toml");
-const DAMIAO: &str = include_str!("../../robots/published/damiao_nine.toml");
-const FD_CAN: &str = include_str!("../../robots/published/fd_can_plan.toml");
+const RS485: &str = include_str!("../robots/published/rs485.toml");
+const PI3HAT: &str = include_str!("../robots/published/pi3hat.toml");
+const DAMIAO: &str = include_str!("../robots/published/damiao_nine.toml");
+const FD_CAN: &str = include_str!("../robots/published/fd_can_plan.toml");
 
 /// A published figure beside the prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 //! The robot runs for a while in real time, with its devices emulated. What is kept is of one computer, kernel and build of the
 //! program; another's is not used.
 
-use super::costs::Inputs;
+use crate::costs::Inputs;
 use khz_file::RobotConfig;
 use khz_loop::run::{Observer, Tick};
 use khz_loop::supervisor::Arming;
@@ -236,8 +236,7 @@ mod tests {
     fn a_prediction_says_what_was_measured_and_what_assumed() {
         let robot = RobotConfig::quadruped();
         let said = |host: Option<&Host>| {
-            super::super::TickPlan::of(&robot, Inputs::of(&robot).on(host, &robot)).predict().assumptions[0]
-                .clone()
+            crate::TickPlan::of(&robot, Inputs::of(&robot).on(host, &robot)).predict().assumptions[0].clone()
         };
         assert!(said(None).contains("assumed"), "{}", said(None));
         let same = host(robot.controller.kind().word());
