@@ -261,7 +261,7 @@ fn set_rate(robot: &mut RobotConfig, rate_hz: f64) {
 }
 
 /// What a scenario makes of a robot.
-pub struct Cast {
+pub struct ScenarioRobot {
     /// What the machine is built from: the robot file.
     pub file: RobotConfig,
     /// What its supervisor reads: the same, unless a defect is planted.
@@ -272,7 +272,7 @@ pub struct Cast {
     pub stands_for: Vec<usize>,
 }
 
-impl Cast {
+impl ScenarioRobot {
     /// The robot of a scenario, with a defect.
     pub fn new(fleet: &Fleet, scenario: &Scenario, defect: &dyn Defect) -> Self {
         let mut real = fleet.members[scenario.robot.0].config.clone();
@@ -287,11 +287,11 @@ impl Cast {
             }
         }
         let stands_for = (0..real.servos.len()).collect();
-        let mut cast = Self { file: real.clone(), supervised: real.clone(), real, stands_for };
-        scenario.faults().for_each(|fault| cast.spoil(fault));
-        cast.supervised = cast.file.clone();
-        defect.change(&mut cast.supervised);
-        cast
+        let mut robot = Self { file: real.clone(), supervised: real.clone(), real, stands_for };
+        scenario.faults().for_each(|fault| robot.spoil(fault));
+        robot.supervised = robot.file.clone();
+        defect.change(&mut robot.supervised);
+        robot
     }
 
     /// What is wrong from the start.

@@ -4,7 +4,7 @@
 //! body: a joint counts as *driven* while its servo's torque does work on it. Motion by gravity, contact or a push is
 //! not held against the robot.
 
-use super::fleet::Cast;
+use super::fleet::ScenarioRobot;
 use super::scenario::{Fault, Scenario};
 use super::violation::{Invariant, Violated};
 use khz_emu::twin::STEP_NS;
@@ -155,34 +155,34 @@ struct Made {
 }
 
 impl Monitor {
-    /// Watches the devices of `cast` in a run of `scenario`.
-    pub fn new(cast: &Cast, scenario: &Scenario) -> Self {
-        let file = &cast.file;
+    /// Watches the devices of `robot` in a run of `scenario`.
+    pub fn new(robot: &ScenarioRobot, scenario: &Scenario) -> Self {
+        let file = &robot.file;
         let anywhere = scenario.may_push_blindly(file) || scenario.jumps_turns(file);
         let blind_s = if anywhere { f64::INFINITY } else { scenario.blind_s(file) };
         let drive = Drive::of(scenario, file);
-        let joints = cast.stands_for.iter().map(|&servo| {
+        let joints = robot.stands_for.iter().map(|&servo| {
             // What the file says counts; what its joint is made of is what is really there.
-            let (file, real) = (&cast.file.servos[servo], &cast.real.servos[servo]);
+            let (file, real) = (&robot.file.servos[servo], &robot.real.servos[servo]);
             let (is_stuck, is_untrue) = (scenario.is_stuck(servo), scenario.is_untrue(servo));
             let drive = drive.of_joint(scenario, servo);
             Joint { is_stuck, is_untrue, ..Joint::new(servo, file, real, &drive, blind_s) }
         });
         let joints: Vec<_> = joints.collect();
-        let wires = cast.file.world().buses;
+        let wires = robot.file.world().buses;
         let late = |joint: &Joint| {
-            let wire = &wires[cast.file.servos[joint.servo].bus].wire;
+            let wire = &wires[robot.file.servos[joint.servo].bus].wire;
             scenario.late_by_kernel(matches!(wire, WireKind::Rs485 { .. }))
         };
-        let servos = cast.file.servos.len();
-        let steps = HISTORY.max((PERIODS * cast.file.timing.period_ns() / STEP_NS) as usize);
+        let servos = robot.file.servos.len();
+        let steps = HISTORY.max((PERIODS * robot.file.timing.period_ns() / STEP_NS) as usize);
         Self {
             servos: vec![Vec::with_capacity(COMMANDS); servos],
             history: vec![f64::NAN; steps * servos],
             steps,
             stepped_ns: 0,
-            period_ns: cast.file.timing.period_ns(),
-            two_ticks_ns: 2 * cast.file.timing.period_ns() + scenario.late_ns(),
+            period_ns: robot.file.timing.period_ns(),
+            two_ticks_ns: 2 * robot.file.timing.period_ns() + scenario.late_ns(),
             excused: joints.iter().map(late).collect(),
             joints,
             violated: None,

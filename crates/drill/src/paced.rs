@@ -2,7 +2,7 @@
 
 use super::defect::Defect;
 use super::faulty_controller;
-use super::fleet::Cast;
+use super::fleet::ScenarioRobot;
 use super::line::FOREIGN;
 use super::rig::{Rig, Set};
 use super::scenario::Scenario;
@@ -29,15 +29,20 @@ impl Observer for Starts {
     }
 }
 
-/// Runs the robot of `cast`, whose first bus carries frames that pace it, `percent` of its rate.
-pub fn check(cast: &Cast, scenario: &Scenario, percent: u16, defect: &dyn Defect) -> Result<(), Violated> {
-    let mut config = cast.file.clone();
+/// Runs `robot`, whose first bus carries frames that pace it, `percent` of its rate.
+pub fn check(
+    robot: &ScenarioRobot,
+    scenario: &Scenario,
+    percent: u16,
+    defect: &dyn Defect,
+) -> Result<(), Violated> {
+    let mut config = robot.file.clone();
     config.timing.pace_bus = Some(config.buses[0].name.clone());
     config.timing.pace_id = Some(FOREIGN);
     let period_ns = config.timing.period_ns();
     let world =
-        cast.world().map_err(|error| Violated { invariant: Invariant::Panics, what: error.to_string() })?;
-    let set = Set { world, config: &config, supervised: &cast.supervised, monitor: None, defect };
+        robot.world().map_err(|error| Violated { invariant: Invariant::Panics, what: error.to_string() })?;
+    let set = Set { world, config: &config, supervised: &robot.supervised, monitor: None, defect };
     let controller = faulty_controller::controller(scenario.style, &config);
     let mut time = VirtualTime::new(0);
     let mut rig = Rig::on(set, controller, &[], time.clone());

@@ -4,7 +4,7 @@ use super::defect::Defect;
 use super::disk::Recording;
 use super::explain::{self, ARMS_MS, longest_watchdog_s};
 use super::faulty_controller::{self, ControllerFaults, FaultyController};
-use super::fleet::{Cast, Fleet, Span};
+use super::fleet::{Fleet, ScenarioRobot, Span};
 use super::line::Gate;
 use super::monitor::{Monitor, lock};
 use super::paced;
@@ -58,40 +58,40 @@ pub struct Verdict {
 
 /// Plays a scenario, with a defect.
 pub fn run(fleet: &Fleet, scenario: &Scenario, defect: &dyn Defect) -> Verdict {
-    let cast = Cast::new(fleet, scenario, defect);
+    let robot = ScenarioRobot::new(fleet, scenario, defect);
     if let Some(percent) = scenario.paced() {
-        let violated = paced::check(&cast, scenario, percent, defect).err();
+        let violated = paced::check(&robot, scenario, percent, defect).err();
         return Verdict { violated, armed: true, ..Verdict::default() };
     }
     prints::take_prints();
     let (controller_faults, time) = (Arc::new(ControllerFaults::default()), VirtualTime::new(0));
-    let monitor = Arc::new(Mutex::new(Monitor::new(&cast, scenario)));
+    let monitor = Arc::new(Mutex::new(Monitor::new(&robot, scenario)));
     let controller: Box<dyn Controller> = Box::new(FaultyController {
-        inner: faulty_controller::controller(scenario.style, &cast.file),
+        inner: faulty_controller::controller(scenario.style, &robot.file),
         faults: Arc::clone(&controller_faults),
         monitor: Arc::clone(&monitor),
         time: time.clone(),
         own_stop: defect.own_stop(),
         prints_panics: defect.prints_panics(),
     });
-    let faults: Vec<_> = scenario.events.iter().filter_map(|event| on_wire(event, &cast.file)).collect();
+    let faults: Vec<_> = scenario.events.iter().filter_map(|event| on_wire(event, &robot.file)).collect();
     let fills = scenario.faults().any(|fault| fault == Fault::DiskFull);
     let recording =
-        fills.then(|| Recording::start(&cast.file)).transpose().map_err(|error| error.to_string());
-    let world = cast.world().map_err(|error| error.to_string());
+        fills.then(|| Recording::start(&robot.file)).transpose().map_err(|error| error.to_string());
+    let world = robot.world().map_err(|error| error.to_string());
     match world.and_then(|world| Ok((world, recording?))) {
         Ok((world, recording)) => {
-            let (config, supervised) = (&cast.file, &cast.supervised);
+            let (config, supervised) = (&robot.file, &robot.supervised);
             let set = Set { world, config, supervised, monitor: Some(Arc::clone(&monitor)), defect };
             let (intake, parameters) = Intake::new(controller.parameters(), Clock::Virtual);
             let mut rig = Rig::on(set, controller, &faults, time);
             rig.machine.tune(intake);
-            let span = fleet.members[scenario.robot.0].span(cast.file.timing.rate_hz);
+            let span = fleet.members[scenario.robot.0].span(robot.file.timing.rate_hz);
             let later = Vec::with_capacity(4);
             let (log, tick, late) = (Vec::new(), 0, 0);
-            let starved = vec![0; cast.file.servos.len()];
+            let starved = vec![0; robot.file.servos.len()];
             Run {
-                cast,
+                robot,
                 span,
                 scenario,
                 rig,
@@ -142,7 +142,7 @@ fn on_wire(event: &Event, robot: &RobotConfig) -> Option<WireFault> {
 
 /// One run under way.
 struct Run<'a> {
-    cast: Cast,
+    robot: ScenarioRobot,
     span: Span,
     scenario: &'a Scenario,
     rig: Rig,
@@ -190,7 +190,7 @@ impl Run<'_> {
                 && transition.to != Phase::Active
                 && transition.cause.is_trouble()
         };
-        let timing = &self.cast.file.timing;
+        let timing = &self.robot.file.timing;
         let allowed_ns = timing.period_ns() + timing.bus_deadline_ns();
         let clean = self.scenario.faults().all(|fault| !fault.disturbs_the_wire());
         let reaction_ns = self.rig.stage().wire.reaction_ns().filter(|_| clean);
@@ -345,16 +345,16 @@ impl Run<'_> {
 
     fn push(&mut self, servo: usize, percent: i16) {
         let now_ns = self.rig.now_ns();
-        let limit = self.cast.file.servos[servo].limits.torque.unwrap_or(5.0);
+        let limit = self.robot.file.servos[servo].limits.torque.unwrap_or(5.0);
         self.rig.stage().world.push(servo, limit * f64::from(percent) * 0.01, now_ns);
-        let ticks = (PUSH_S * self.cast.file.timing.rate_hz) as u64;
+        let ticks = (PUSH_S * self.robot.file.timing.rate_hz) as u64;
         self.later.push((self.tick + ticks, Later::LetGo(servo)));
     }
 
     fn cut_power(&mut self, ticks: u16, queue: Queue) {
         self.power(false);
         self.later.push((self.tick + u64::from(ticks), Later::PowerOn));
-        (0..self.cast.file.buses.len()).for_each(|bus| self.hold(bus, ticks, queue));
+        (0..self.robot.file.buses.len()).for_each(|bus| self.hold(bus, ticks, queue));
     }
 
     fn power(&mut self, on: bool) {
@@ -372,7 +372,7 @@ impl Run<'_> {
             Queue::Lost => Gate::Lost,
             Queue::Link if self.defect.keeps_commands() => Gate::Endless,
             Queue::Link => Gate::Link,
-            Queue::Kernel => Gate::Kernel(self.cast.file.servos_on(bus).count()),
+            Queue::Kernel => Gate::Kernel(self.robot.file.servos_on(bus).count()),
         };
         self.rig.set_gate(bus, gate);
         self.later.push((self.tick + u64::from(ticks), Later::Open(bus)));
@@ -401,13 +401,13 @@ impl Run<'_> {
 
     /// Times of the supervisor count in seconds, faults in ticks.
     fn longest(&self) -> u64 {
-        let faster = (self.cast.file.timing.rate_hz / 1000.0).max(1.0);
+        let faster = (self.robot.file.timing.rate_hz / 1000.0).max(1.0);
         (self.span.longest as f64 * faster) as u64
     }
 
     /// Until when a fault must have led out of control.
     fn answered_by(&self, event: &Event) -> u64 {
-        let config = &self.cast.file;
+        let config = &self.robot.file;
         let ticks = |seconds: f64| (seconds * config.timing.rate_hz) as u64;
         let begun = event.tick.max(self.active_since);
         let start = self.active_since + ticks(config.supervisor.grace_s);
@@ -444,7 +444,7 @@ impl Run<'_> {
             let sinks = from == Phase::Damping && to == from && cause.trigger().is_some_and(explain::moves);
             if cause.is_trouble()
                 && !sinks
-                && !self.scenario.explains(cause, self.rig.period(), &self.cast.file)
+                && !self.scenario.explains(cause, self.rig.period(), &self.robot.file)
             {
                 let servo = cause.servo().map_or(String::new(), |servo| format!(" (servo {servo})"));
                 let what =
@@ -466,12 +466,12 @@ impl Run<'_> {
     fn check_fairness(&mut self) -> Result<(), Violated> {
         let Some(flooded) = self.scenario.flooded() else { return Ok(()) };
         // To read a flood takes a tenth of a period: a bus cycle that does not leave it is late then.
-        let timing = &self.cast.file.timing;
+        let timing = &self.robot.file.timing;
         let left_ns = timing.bus_deadline_ns().min(timing.period_ns() / 10 * 9) - timing.period_ns() / 10;
         if self.cycle_ns > left_ns {
             return Ok(());
         }
-        let servos = self.cast.file.servos.iter().zip(&self.rig.machine.state().servos);
+        let servos = self.robot.file.servos.iter().zip(&self.rig.machine.state().servos);
         for (at, (starved, (servo, state))) in self.starved.iter_mut().zip(servos).enumerate() {
             *starved = if servo.bus != flooded && !state.fresh && !self.scenario.restarts(at) {
                 *starved + 1
@@ -491,7 +491,7 @@ impl Run<'_> {
 
     /// What must not go on while the robot is under control.
     fn check_active(&self) -> Result<(), Violated> {
-        let config = &self.cast.file;
+        let config = &self.robot.file;
         let after = |seconds: f64| self.active_since + (seconds * config.timing.rate_hz) as u64;
         // A servo is not commanded before the tick after, and says in the one after that that it runs, in a slow loop one later.
         let (runs, grace) =
@@ -521,7 +521,7 @@ impl Run<'_> {
             Fault::HostLate(us) | Fault::ControllerSlow(us) => i64::from(us) * 1_000,
             _ => 0,
         };
-        self.cast.file.timing.period_ns() * 2 + self.scenario.faults().map(pause).sum::<i64>()
+        self.robot.file.timing.period_ns() * 2 + self.scenario.faults().map(pause).sum::<i64>()
     }
 
     fn check_end(&mut self) -> Result<(), Violated> {
@@ -551,8 +551,8 @@ impl Run<'_> {
         let unreachable = self.unreachable();
         for (index, servo) in self.rig.stage().world.servos().iter().enumerate() {
             let doing = servo.doing();
-            let of_file = self.cast.stands_for[index];
-            let name = &self.cast.file.servos[of_file].name;
+            let of_file = self.robot.stands_for[index];
+            let name = &self.robot.file.servos[of_file].name;
             if self.tells_of(of_file) {
                 continue;
             }
@@ -580,7 +580,7 @@ impl Run<'_> {
 
     /// Servos that no frame may have reached in the end.
     fn unreachable(&self) -> Vec<usize> {
-        let robot = &self.cast.file;
+        let robot = &self.robot.file;
         // Stop is sent for 50 ms, and in ten ticks at the least; that all of them are lost is one case in a million.
         let stops = (0.05 * robot.timing.rate_hz).max(10.0);
         let bearable = 1e-6_f64.powf(1.0 / stops);
@@ -607,7 +607,7 @@ impl Run<'_> {
 
     /// No tick comes any more: the servos must damp by themselves.
     fn host_is_gone(&mut self) -> Result<(), Violated> {
-        let watchdog_s = longest_watchdog_s(&self.cast.file);
+        let watchdog_s = longest_watchdog_s(&self.robot.file);
         self.rig.freeze((watchdog_s * 1e9) as i64 + 20_000_000);
         self.rig.end_host();
         self.rig.freeze((watchdog_s * 1e9) as i64 + 20_000_000);
@@ -615,7 +615,7 @@ impl Run<'_> {
         let obeying = stage.world.servos().iter().position(|servo| servo.doing() == Doing::Following);
         match obeying {
             Some(servo) => {
-                let name = &self.cast.real.servos[servo].name;
+                let name = &self.robot.real.servos[servo].name;
                 Violated::by(Invariant::Watchdog, format!("{name} goes on without a host"))
             }
             None => Ok(()),

@@ -4,7 +4,7 @@ use crate::common::Bench;
 use khz_emu::{BusConfig, WireKind};
 use khz_link::{Link, LinkError};
 use khz_servo::moteus::{self, Format, QueryFormat, Settings};
-use khz_servo::{Mounting, Plan, PositionCommand, ServoCommand, Servos};
+use khz_servo::{Mounting, PositionCommand, ServoCommand, ServoPlan, Servos};
 use khz_wire::time::{CanBits, CanFormat, CanRate, Stuffing, UartRate};
 use khz_wire::{Address, Frame, Mode};
 use std::f64::consts::TAU;
@@ -95,8 +95,13 @@ fn a_serial_servo_takes_no_harm_of_misreading_what_a_loop_asks() {
         let mut bench = Bench::new(BusConfig::RS485, 1);
         let settings = Settings { query, ..Settings::default() };
         let mut asking = moteus::Bus::default();
-        let plan =
-            Plan { servo: 0, id: 1, mounting: Mounting::default(), watchdog_s: f64::NAN, family: &settings };
+        let plan = ServoPlan {
+            servo: 0,
+            id: 1,
+            mounting: Mounting::default(),
+            watchdog_s: f64::NAN,
+            family: &settings,
+        };
         asking.add(&plan);
         let command = PositionCommand { max_torque: 1.0, ..PositionCommand::hold(0.25 * TAU) };
         for cycle in 0..2000 {

@@ -29,7 +29,7 @@ use crate::scan::{Damage, Selection, scan};
 use identity::{Begin, Digests, Identity, Relation, Samples};
 use khz_tlog::{Reader, Source};
 use manifest::{About, Manifest, VERSION, text_of};
-use staged::{Part, Plan, Staged, Written};
+use staged::{Part, Routes, Staged, Written};
 use staging::{Lock, Staging};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -218,13 +218,13 @@ impl Dataset {
         let mut reader = Reader::open(*log)?;
         reader.survey()?;
         let is_received = robots::is_received(&reader);
-        let mut plan = Plan::new(about.id.clone());
+        let mut routes = Routes::new(about.id.clone());
         for record in reader.records() {
             let (table, sender) = robots::sender(record.name(), is_received);
-            plan.add(record, table, sender, self.columns(table)?);
+            routes.add(record, table, sender, self.columns(table)?);
         }
-        let (plan, left_out) = plan.ready();
-        let mut written = Written::new(&plan, Staging::new(&self.folder)?);
+        let (routes, left_out) = routes.ready();
+        let mut written = Written::new(&routes, Staging::new(&self.folder)?);
         let damage =
             scan(&mut reader, &Selection::default(), progress, |item| written.write(item).map(|()| true))?;
         let day = about.begin_us.and_then(place::day);

@@ -69,9 +69,9 @@ pub struct RunSummary {
     /// The configured rate.
     pub target_rate_hz: f64,
     /// The controlled ticks: the loop was in phase active at the start of this tick and the one before.
-    pub controlled: Ticks,
+    pub controlled: TickSummary,
     /// All other ticks: the start, and coming down.
-    pub outside: Ticks,
+    pub outside: TickSummary,
     /// The robot has an IMU.
     #[serde(skip)]
     pub has_imu: bool,
@@ -140,7 +140,7 @@ pub struct RunSummary {
 
 /// Some of the ticks of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Ticks {
+pub struct TickSummary {
     /// Their counts.
     #[serde(flatten)]
     pub counts: Stretch,
@@ -152,14 +152,14 @@ pub struct Ticks {
     pub duration_ns: i64,
 }
 
-impl Ticks {
+impl TickSummary {
     fn of(counts: Stretch, pace: Pace) -> Self {
         let lost_periods = counts.lost_periods(pace);
         Self { counts, periods: counts.ticks + lost_periods, lost_periods, duration_ns: counts.span_ns }
     }
 }
 
-impl Deref for Ticks {
+impl Deref for TickSummary {
     type Target = Stretch;
 
     fn deref(&self) -> &Stretch {
@@ -303,11 +303,11 @@ impl RunSummary {
             all: tally.all(),
             rate_hz: tally.counter.rate_hz(),
             target_rate_hz: config.timing.rate_hz,
-            controlled: Ticks::of(controlled, pace),
+            controlled: TickSummary::of(controlled, pace),
             // Its stretches do not follow each other, so what fell between them is no lost period.
-            outside: Ticks {
+            outside: TickSummary {
                 duration_ns: tally.outside().span_ns,
-                ..Ticks::of(Stretch { span_ns: 0, ..tally.outside() }, pace)
+                ..TickSummary::of(Stretch { span_ns: 0, ..tally.outside() }, pace)
             },
             has_imu: config.imu.is_some(),
             early_frames: stats.early_frames,

@@ -1,6 +1,6 @@
 //! What a family can tell of a servo, and where a servo is.
 
-use crate::{Carries, Doing, Exchange, Mounting, Servos};
+use crate::{Carries, Doing, Exchange, Family, Mounting, Servos};
 use khz_wire::Frame;
 
 /// When an exchange takes place. Its frames differ, and so does what they cost on the bus.
@@ -86,9 +86,9 @@ pub trait FamilySettings {
     }
 }
 
-/// One servo of a bus, with what its family has to know of it.
+/// One servo of a bus, of whichever family or of one, with what that has to know of it.
 #[derive(Clone, Debug)]
-pub struct Plan<F> {
+pub struct ServoPlan<F = Family> {
     /// Its number in the robot.
     pub servo: usize,
     /// Its id on the bus.
@@ -101,10 +101,16 @@ pub struct Plan<F> {
     pub family: F,
 }
 
-impl<F> Plan<F> {
+impl<F> ServoPlan<F> {
     /// The same servo, with something else for its family.
-    pub fn of<G>(&self, family: G) -> Plan<G> {
-        Plan { servo: self.servo, id: self.id, mounting: self.mounting, watchdog_s: self.watchdog_s, family }
+    pub fn of<G>(&self, family: G) -> ServoPlan<G> {
+        ServoPlan {
+            servo: self.servo,
+            id: self.id,
+            mounting: self.mounting,
+            watchdog_s: self.watchdog_s,
+            family,
+        }
     }
 }
 
@@ -120,5 +126,5 @@ pub(crate) trait OnBus: Sized {
     type Bus: Servos + Default;
 
     /// Adds one.
-    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>);
+    fn add(bus: &mut Self::Bus, plan: &ServoPlan<&Self>);
 }

@@ -3,7 +3,7 @@
 //! [`families!`](crate::families!) hands the list on: whoever has something to say of each family does not compile until it is said.
 
 use crate::about::OnBus;
-use crate::{ByHand, FamilySettings, Plan, Servos, moteus};
+use crate::{ByHand, FamilySettings, ServoPlan, Servos, moteus};
 use khz_settings::words;
 use khz_wire::{Address, Frame};
 
@@ -114,6 +114,3 @@ impl Default for Family {
 pub fn replier(frame: &Frame) -> Option<u8> {
     Address::replier(frame)
 }
-
-/// One servo of a bus, of whichever family.
-pub type ServoPlan = Plan<Family>;

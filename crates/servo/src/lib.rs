@@ -45,13 +45,13 @@ pub mod robstride;
 pub mod state;
 mod track;
 
-pub use about::{FamilySettings, Occasion, Plan};
+pub use about::{FamilySettings, Occasion, ServoPlan};
 pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};
 pub use doubled::Doubled;
 pub use exchange::{Exchange, ReplyCheck};
-pub use family::{Family, FamilyName, ServoPlan};
+pub use family::{Family, FamilyName};
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};
 pub use track::Track;

@@ -23,7 +23,7 @@ pub(super) struct Part {
 
 /// Which record's samples go where, and how.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct Routes {
     log: String,
     parts: Vec<Part>,
     /// By the place of a record's schema.
@@ -39,7 +39,7 @@ pub(super) struct Ready {
     layouts: Layouts,
 }
 
-impl Plan {
+impl Routes {
     pub fn new(log: String) -> Self {
         Self { log, ..Self::default() }
     }
@@ -73,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// The plan for all records that were added, and why others are left out.
+    /// The routes for all records that were added, and why others are left out.
     pub fn ready(self) -> (Ready, BTreeMap<String, String>) {
         let Self { parts, rows, left_out, .. } = self;
         let layout = |(position, place, rows): (u64, usize, Vec<Row>)| {
@@ -99,7 +99,7 @@ struct Open {
 
 /// What has been written of a log.
 pub(super) struct Written<'a> {
-    plan: &'a Ready,
+    routes: &'a Ready,
     staging: Staging,
     open: BTreeMap<usize, Open>,
     pub from_us: Option<i64>,
@@ -121,14 +121,14 @@ pub(super) struct Staged {
 }
 
 impl<'a> Written<'a> {
-    pub fn new(plan: &'a Ready, staging: Staging) -> Self {
-        Self { plan, staging, open: BTreeMap::new(), from_us: None, to_us: None }
+    pub fn new(routes: &'a Ready, staging: Staging) -> Self {
+        Self { routes, staging, open: BTreeMap::new(), from_us: None, to_us: None }
     }
 
     /// Writes the rows of a sample.
     pub fn write(&mut self, item: &Item<'_>) -> Result<(), ExportError> {
-        let Some((place, layouts)) = self.plan.layouts.get(&item.record.position()) else { return Ok(()) };
-        let Some(part) = self.plan.parts.get(*place) else { return Ok(()) };
+        let Some((place, layouts)) = self.routes.layouts.get(&item.record.position()) else { return Ok(()) };
+        let Some(part) = self.routes.parts.get(*place) else { return Ok(()) };
         let mut cells = Vec::new();
         fill_row(item.record.ty(), item.value()?, &mut cells);
         let open = match self.open.entry(*place) {
@@ -152,7 +152,7 @@ impl<'a> Written<'a> {
     pub fn finish(self, path: impl Fn(&Part) -> String) -> Result<(Staging, Vec<Whole>), DatasetError> {
         let mut files = Vec::new();
         for (place, open) in self.open {
-            let Some(part) = self.plan.parts.get(place) else { continue };
+            let Some(part) = self.routes.parts.get(place) else { continue };
             staging::whole(&open.path, open.out.finish()?)?;
             let table = Table { table: part.table.clone(), path: path(part), rows: open.rows };
             files.push(Whole { table, part: open.path, columns: part.columns.clone() });

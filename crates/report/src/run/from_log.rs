@@ -5,7 +5,7 @@ use super::missing::{late_not_silent, never_replied, sometimes, together};
 use super::over_time::{OverTime, text};
 use super::page::{Device, RunData};
 use super::page_data::{computer, count_tiles, late_counts, page_event, subtitle, time_tile};
-use super::{EventSummary, Ticks, late_ticks, pace};
+use super::{EventSummary, TickSummary, late_ticks, pace};
 use crate::run::page::PartTimes;
 use khz_file::RobotConfig;
 use khz_file::config::{QUADRUPED, RobotFile};
@@ -531,7 +531,7 @@ impl Replay {
 
     fn figures(&self) -> Vec<Figure> {
         let (counts, pace) = (self.tally.counter.counts, self.known_pace());
-        let ticks = Ticks::of(counts.controlled, pace);
+        let ticks = TickSummary::of(counts.controlled, pace);
         let asked = match pace.period_ns {
             period_ns if period_ns > 0 => format!("asked for {:.0} Hz", 1e9 / period_ns as f64),
             _ => String::new(),

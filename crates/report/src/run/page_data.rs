@@ -2,7 +2,7 @@
 
 use super::over_time::OverTime;
 use super::page::{Device, Event, Fact, Grant, RunData};
-use super::{EventSummary, LateTicks, RunSummary, Ticks};
+use super::{EventSummary, LateTicks, RunSummary, TickSummary};
 use crate::late::tally as causes;
 use crate::require::amended;
 use khz_file::RobotConfig;
@@ -159,7 +159,7 @@ pub(super) fn time_tile(label: &str, s: &Summary) -> Figure {
 }
 
 /// Tiles for rate and counts; what happened outside control stands beside the controlled ticks' own.
-pub(super) fn count_tiles(counts: &Counts, rate_hz: f64, asked: String, ticks: &Ticks) -> Vec<Figure> {
+pub(super) fn count_tiles(counts: &Counts, rate_hz: f64, asked: String, ticks: &TickSummary) -> Vec<Figure> {
     let held = ticks.lost_periods == 0 && ticks.periods > 0;
     let mut tiles = vec![
         judged("rate", format!("{rate_hz:.2} Hz"), asked, held),

@@ -16,7 +16,8 @@ use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Output, Said, Say};
 use crate::{
-    Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand, ReplyCheck,
+    Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, PositionCommand, ReplyCheck,
+    ServoPlan,
 };
 use khz_wire::Frame;
 use khz_wire::cubemars::{self, State, error_name};
@@ -152,7 +153,7 @@ pub struct Protocol {
 
 impl Protocol {
     /// The servo of a plan.
-    pub fn of(plan: &Plan<&Settings>) -> Self {
+    pub fn of(plan: &ServoPlan<&Settings>) -> Self {
         Self { settings: plan.family.clone(), id: plan.id }
     }
 }
@@ -167,7 +168,7 @@ impl OnBus for Settings {
 
     type Bus = mit::Bus<Protocol>;
 
-    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {
+    fn add(bus: &mut Self::Bus, plan: &ServoPlan<&Self>) {
         bus.add(plan, Protocol::of(plan));
     }
 }

@@ -15,7 +15,7 @@ pub use settings::{DamiaoSettings, Model};
 use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Output, Received, Said, Say};
-use crate::{Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan};
+use crate::{Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, ServoPlan};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, RegisterReply, Special, State, celsius, register, status};
 
@@ -136,7 +136,7 @@ pub struct Protocol {
 
 impl Protocol {
     /// The servo of a plan.
-    pub fn of(plan: &Plan<&Settings>) -> Self {
+    pub fn of(plan: &ServoPlan<&Settings>) -> Self {
         let settings = plan.family.clone();
         Self { settings, id: plan.id, watchdog_s: plan.watchdog_s, timeout: None, twin: None }
     }
@@ -158,7 +158,7 @@ impl OnBus for Settings {
 
     type Bus = mit::Bus<Protocol>;
 
-    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {
+    fn add(bus: &mut Self::Bus, plan: &ServoPlan<&Self>) {
         bus.add(plan, Protocol::of(plan));
     }
 }

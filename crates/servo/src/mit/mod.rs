@@ -56,7 +56,7 @@ pub(crate) fn gains_in_file(kp: f64, kd: f64, damping: f64) -> String {
     format!("kp = {kp}, kd = {kd}, damping = {damping}")
 }
 
-use crate::{Doubled, Fault, Mode, Plan, Request, ServoCommand, ServoState, Servos, Taken};
+use crate::{Doubled, Fault, Mode, Request, ServoCommand, ServoPlan, ServoState, Servos, Taken};
 use codec::Codec;
 use khz_wire::Frame;
 use khz_wire::mit::{Codes, TIMEOUT_PER_S};
@@ -261,7 +261,7 @@ struct Servo<P> {
 
 impl<P: Protocol> Bus<P> {
     /// Adds a servo; of several whose replies look the same, only the first one is read.
-    pub fn add<F>(&mut self, plan: &Plan<F>, mut protocol: P) {
+    pub fn add<F>(&mut self, plan: &ServoPlan<F>, mut protocol: P) {
         let off = protocol.frame(Say::Disable);
         self.servos.push(Servo {
             number: plan.servo,

@@ -18,7 +18,9 @@ mod settings;
 pub use settings::{CommandFormat, Format, QueryFormat};
 
 use crate::about::OnBus;
-use crate::{Carries, FamilySettings, Mounting, Occasion, Plan, ServoCommand, ServoState, Servos, Taken};
+use crate::{
+    Carries, FamilySettings, Mounting, Occasion, ServoCommand, ServoPlan, ServoState, Servos, Taken,
+};
 use codec::{Codec, Read};
 use khz_wire::{Address, Class, Frame, Mode, Request};
 use queries::{Answer, Queries, Symbol};
@@ -120,7 +122,7 @@ struct Servo {
 
 impl Bus {
     /// Adds a servo; of several with the same id, only the last one is read.
-    pub fn add(&mut self, plan: &Plan<&Settings>) {
+    pub fn add(&mut self, plan: &ServoPlan<&Settings>) {
         self.by_id[usize::from(plan.id & 0x7f)] = Some(self.servos.len());
         self.servos.push(Servo::new(plan));
     }
@@ -135,13 +137,13 @@ impl OnBus for Settings {
 
     type Bus = Bus;
 
-    fn add(bus: &mut Bus, plan: &Plan<&Self>) {
+    fn add(bus: &mut Bus, plan: &ServoPlan<&Self>) {
         bus.add(plan);
     }
 }
 
 impl Servo {
-    fn new(plan: &Plan<&Settings>) -> Self {
+    fn new(plan: &ServoPlan<&Settings>) -> Self {
         let address = Address { prefix: PREFIX, source: HOST, destination: plan.id, reply: true };
         let mut codec = Codec::new(address, plan.family, plan.mounting, plan.watchdog_s);
         let mut frame =

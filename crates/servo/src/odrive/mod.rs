@@ -25,7 +25,7 @@ pub use settings::{Firmware, OdriveSettings};
 use crate::about::OnBus;
 use crate::mit::codec::{INTRUDED, SILENT};
 use crate::mit::{self, Drive, Output, Received, Said, Say};
-use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan};
+use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, ServoPlan};
 use khz_wire::Frame;
 use khz_wire::mit::Codes;
 use khz_wire::odrive::{
@@ -294,7 +294,7 @@ pub struct Driver {
 
 impl Driver {
     /// The servo of a plan.
-    pub fn of(plan: &Plan<&Settings>) -> Self {
+    pub fn of(plan: &ServoPlan<&Settings>) -> Self {
         let nothing = odrive::ask(plan.id, command::ESTIMATES);
         Self {
             settings: plan.family.clone(),
@@ -537,7 +537,7 @@ impl OnBus for Settings {
 
     type Bus = mit::Bus<Driver>;
 
-    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {
+    fn add(bus: &mut Self::Bus, plan: &ServoPlan<&Self>) {
         bus.add(plan, Driver::of(plan));
     }
 }
@@ -643,7 +643,7 @@ mod tests {
     fn driver() -> Driver {
         let settings = settings(Firmware::V06);
         let (mounting, family) = (Mounting::default(), &settings);
-        Driver::of(&Plan { servo: 0, id: 1, mounting, watchdog_s: 0.1, family })
+        Driver::of(&ServoPlan { servo: 0, id: 1, mounting, watchdog_s: 0.1, family })
     }
 
     fn told(driver: &Driver) -> Vec<u8> {

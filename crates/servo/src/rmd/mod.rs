@@ -21,7 +21,7 @@ pub use settings::{Model, Protocol, REPLY_DELAY_US, RmdSettings};
 use crate::about::OnBus;
 use crate::mit::codec::{Codec, INTRUDED};
 use crate::mit::{self, Drive, Output, Received, Said, Say};
-use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand};
+use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, PositionCommand, ServoPlan};
 use khz_wire::Frame;
 use khz_wire::rmd::{self, MOTION_REPLIES, Message, REPLIES, REQUESTS, State, Status, command, radians};
 
@@ -231,7 +231,7 @@ const OTHERS: [u8; 6] = [
 
 impl Driver {
     /// The servo of a plan.
-    pub fn of(plan: &Plan<&Settings>) -> Self {
+    pub fn of(plan: &ServoPlan<&Settings>) -> Self {
         Self {
             settings: plan.family.clone(),
             id: plan.id,
@@ -380,7 +380,7 @@ impl OnBus for Settings {
 
     type Bus = mit::Bus<Driver>;
 
-    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {
+    fn add(bus: &mut Self::Bus, plan: &ServoPlan<&Self>) {
         bus.add(plan, Driver::of(plan));
     }
 }
@@ -454,7 +454,7 @@ mod tests {
         let file =
             RmdSettings { model: Some(Model::X8), protocol: Some(Protocol::Old), ..RmdSettings::default() };
         let settings = Settings::of(&file);
-        Driver::of(&Plan {
+        Driver::of(&ServoPlan {
             servo: 0,
             id: 1,
             mounting: Mounting::default(),

@@ -20,7 +20,7 @@ use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Output, Received, Said, Say};
 use crate::{
-    Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan, PositionCommand,
+    Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, PositionCommand, ServoPlan,
 };
 use khz_wire::Frame;
 use khz_wire::robstride::{FAULTS, POSITION_RANGE, Reply, Request, State, kind, mode, parameter, parts};
@@ -224,7 +224,7 @@ pub struct Protocol {
 
 impl Protocol {
     /// The servo of a plan.
-    pub fn of(plan: &Plan<&Settings>) -> Self {
+    pub fn of(plan: &ServoPlan<&Settings>) -> Self {
         Self { settings: plan.family.clone(), id: plan.id, watchdog_s: plan.watchdog_s, mark: None }
     }
 
@@ -249,7 +249,7 @@ impl OnBus for Settings {
 
     type Bus = mit::Bus<Protocol>;
 
-    fn add(bus: &mut Self::Bus, plan: &Plan<&Self>) {
+    fn add(bus: &mut Self::Bus, plan: &ServoPlan<&Self>) {
         bus.add(plan, Protocol::of(plan));
     }
 }
@@ -347,7 +347,8 @@ fn told_fault(faults: u32) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::{self, Family, ServoPlan};
+    use crate::ServoPlan;
+    use crate::family::{self, Family};
     use crate::{Doing, ServoCommand, ServoState, Servos, Taken};
 
     fn settings(model: Model) -> Settings {
