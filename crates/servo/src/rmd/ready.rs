@@ -28,12 +28,15 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
     let servo = Servo { settings, id };
     let started = Arc::new(AtomicU32::new(0));
     let mut exchanges = vec![
-        Exchange { quiet_ns: QUIET_NS, ..servo.ask("switch off", command::OFF, |_| ReplyCheck::Good) },
-        servo.ask("switch off once more", command::OFF, |_| ReplyCheck::Good),
+        Exchange {
+            quiet_ns: QUIET_NS,
+            ..servo.ask("switch off", Message::of(command::OFF), |_| ReplyCheck::Good)
+        },
+        servo.ask("switch off once more", Message::of(command::OFF), |_| ReplyCheck::Good),
         servo.version(),
         servo.model(),
         servo.status(),
-        servo.told("tell its time", command::RUNTIME, {
+        servo.told("tell its time", Message::of(command::RUNTIME), {
             let started = Arc::clone(&started);
             move |told| {
                 started.store(told.unsigned(), Ordering::Relaxed);
@@ -45,7 +48,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
     if !settings.unwatched {
         exchanges.push(servo.watchdog(watchdog_s));
     }
-    exchanges.push(servo.told("tell what it measures", command::MOTION, |told| {
+    exchanges.push(servo.told("tell what it measures", Message::of(command::MOTION), |told| {
         let Motion { celsius, .. } = Motion::parse(told);
         if celsius == i8::MAX { ReplyCheck::Unrelated } else { ReplyCheck::Good }
     }));
@@ -59,19 +62,20 @@ struct Servo<'a> {
 }
 
 impl Servo<'_> {
-    /// A message without arguments. What else comes of this servo and nobody has asked for is wrong.
+    /// A message. What else comes of this servo and nobody has asked for is wrong.
     fn ask(
         &self,
         what: &str,
-        command: u8,
+        asked: Message,
         judge: impl Fn(Message) -> ReplyCheck + Send + 'static,
     ) -> Exchange {
+        let command = asked.command;
         let (id, motions) = (self.id, rmd::MOTION_REPLIES + u32::from(self.id));
         Exchange {
             what: what.to_owned(),
             if_silent: IF_SILENT,
             quiet_ns: 0,
-            frame: to(id, Message::of(command)),
+            frame: to(id, asked),
             judge: Box::new(move |frame: &Frame| match message(id, frame) {
                 Some(told) if told.command == command => judge(told),
                 // Told again and again by one whose watchdog has acted.
@@ -89,17 +93,15 @@ impl Servo<'_> {
     fn told(
         &self,
         what: &str,
-        command: u8,
+        asked: Message,
         judge: impl Fn(Message) -> ReplyCheck + Send + 'static,
     ) -> Exchange {
-        self.ask(what, command, move |told| {
-            if told == Message::of(command) { ReplyCheck::Unrelated } else { judge(told) }
-        })
+        self.ask(what, asked, move |told| if told == asked { ReplyCheck::Unrelated } else { judge(told) })
     }
 
     fn version(&self) -> Exchange {
         let expected = self.settings.protocol;
-        self.told("tell the date of its firmware", command::VERSION, move |told| {
+        self.told("tell the date of its firmware", Message::of(command::VERSION), move |told| {
             let (date, protocol) = (told.unsigned(), Protocol::of(told.unsigned()));
             match expected {
                 Some(expected) if expected == protocol => ReplyCheck::Good,
@@ -113,22 +115,19 @@ impl Servo<'_> {
 
     fn model(&self) -> Exchange {
         let (expected, is_new) = (self.settings.model, self.settings.protocol == Some(Protocol::V44));
-        let mut exchange = self.told("tell its model", command::MODEL, move |told| {
+        // In protocol V4.4 it comes in blocks of five characters.
+        let asked = Message { index: u8::from(is_new), ..Message::of(command::MODEL) };
+        self.told("tell its model", asked, move |told| {
             let name = model_name(told, is_new);
             match expected {
                 Some(expected) if is_of(&name, expected.word()) => ReplyCheck::Good,
                 _ => ReplyCheck::Wrong(format!("it says that it is \"{name}\": correct `rmd.model`")),
             }
-        });
-        if is_new {
-            // In blocks of five characters.
-            exchange.frame = to(self.id, Message { index: 1, ..Message::of(command::MODEL) });
-        }
-        exchange
+        })
     }
 
     fn status(&self) -> Exchange {
-        self.told("tell its status", command::STATUS, |told| match Status::parse(told) {
+        self.told("tell its status", Message::of(command::STATUS), |told| match Status::parse(told) {
             Some(Status { errors: 0, released: false, .. }) => ReplyCheck::Good,
             Some(Status { errors: 0, .. }) => ReplyCheck::Wrong(
                 "it says that its brake is released although it was told to switch off: another program drives it, or its firmware means \
@@ -146,7 +145,7 @@ impl Servo<'_> {
     fn angle(&self) -> Exchange {
         let most = self.settings.drive.ranges[0] - MARGIN;
         // An angle of 0 is an echo, too.
-        self.ask("tell its angle", command::ANGLE, move |told| {
+        self.ask("tell its angle", Message::of(command::ANGLE), move |told| {
             let angle = radians(told.number());
             if (told.index, told.limit) != (0, 0) {
                 ReplyCheck::Wrong("its angle has more than 32 bits: it is a motor of protocol V2, which is another".to_owned())
@@ -183,7 +182,7 @@ impl Servo<'_> {
     }
 
     fn clock(&self, started: Arc<AtomicU32>) -> Exchange {
-        self.told("tell its time once more", command::RUNTIME, move |told| {
+        self.told("tell its time once more", Message::of(command::RUNTIME), move |told| {
             let passed = told.unsigned().wrapping_sub(started.load(Ordering::Relaxed));
             if TICKED_MS.contains(&passed) {
                 ReplyCheck::Good
