@@ -316,11 +316,11 @@ impl<'a> File<'a> {
     }
 }
 
-/// Nobody there has its id or is of another family, and the link carries its frames.
+/// Nobody there has its id or knows its frames, and the link carries them.
 fn may_be_on(robot: &RobotConfig, servo: usize, bus: usize) -> bool {
     let mover = &robot.servos[servo];
     let carries = mover.in_file().facts().by_registers || robot.buses[bus].link.bus().moteus_only().is_none();
-    let gets_on = robot.servos_on(bus).all(|(_, other)| other.id != mover.id && other.family == mover.family);
+    let gets_on = robot.servos_on(bus).all(|(_, other)| other.id != mover.id && mover.clash(other).is_none());
     mover.bus != bus && carries && gets_on
 }
 

@@ -11,7 +11,7 @@ use khz_loop::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
 use khz_loop::state::RobotState;
 use khz_loop::supervisor::{Cause, Joint, Supervisor};
 use khz_loop::tick::Machine;
-use khz_servo::{Family, family};
+use khz_servo::{Family, Identifiers, family};
 use khz_targets::{Desk, Targets};
 
 /// Why the machine could not be put together.
@@ -261,20 +261,36 @@ impl Group {
 
 /// Tells a link with these channels, each with its bus, of which servo a frame is a reply: the families on the bus know.
 pub fn replier(config: &RobotConfig, channels: impl IntoIterator<Item = (u8, usize)>) -> Replier {
-    let families_on = |bus| {
-        let mut families: Vec<Family> = config.servos_on(bus).map(|(_, servo)| servo.family()).collect();
-        families.dedup();
-        families
-    };
-    let buses: Vec<_> = channels.into_iter().map(|(channel, bus)| (channel, families_on(bus))).collect();
+    let buses: Vec<_> =
+        channels.into_iter().map(|(channel, bus)| (channel, families_on(config, bus))).collect();
     Box::new(move |channel, frame| {
         let bus = buses.iter().find(|(here, families)| *here == channel && !families.is_empty());
         match bus {
-            Some((_, families)) => families.iter().find_map(|family| family.settings().replier(frame)),
+            Some((_, families)) => {
+                let mut of_it = families.iter().filter(|(_, own)| own.iter().any(|own| own.has(frame)));
+                of_it.find_map(|(family, _)| family.settings().replier(frame))
+            }
             // The file has no servos there.
             None => family::replier(frame),
         }
     })
+}
+
+/// What the servos of a bus say of their replies, each with the frames that it is asked about: beside other families its own.
+fn families_on(config: &RobotConfig, bus: usize) -> Vec<(Family, Vec<Identifiers>)> {
+    let is_shared = config
+        .servos_on(bus)
+        .any(|(_, servo)| config.servos_on(bus).any(|(_, other)| other.family != servo.family));
+    let mut families: Vec<(Family, Vec<Identifiers>)> = Vec::new();
+    for (_, servo) in config.servos_on(bus) {
+        let family = servo.family();
+        let own = if is_shared { family.settings().identifiers(servo.id) } else { Identifiers::ALL.to_vec() };
+        match families.last_mut().filter(|(last, _)| *last == family) {
+            Some((_, of_it)) => of_it.extend(own),
+            None => families.push((family, own)),
+        }
+    }
+    families
 }
 
 /// Where each bus of a robot file is.

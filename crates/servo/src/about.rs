@@ -1,6 +1,6 @@
 //! What a family can tell of a servo, and where a servo is.
 
-use crate::{Carries, Doing, Exchange, Family, Mounting, Servos};
+use crate::{Carries, Doing, Exchange, Family, Identifiers, Mounting, Servos};
 use khz_wire::Frame;
 
 /// When an exchange takes place. Its frames differ, and so does what they cost on the bus.
@@ -55,6 +55,10 @@ pub trait FamilySettings {
     fn switching_ns(&self) -> i64 {
         0
     }
+
+    /// What the servo of this id sends or listens to. No servo of another family on its bus may have one of these: it would take
+    /// replies for commands, or both would send at once.
+    fn identifiers(&self, id: u8) -> Vec<Identifiers>;
 
     /// The id of the servo that a frame is a reply of, whichever it is; `None` if no servo of this family replies so. For
     /// the tick: does not allocate.

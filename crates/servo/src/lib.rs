@@ -12,6 +12,7 @@
 //! | [`family`] | the list of families |
 //! | [`by_hand`] | servos without a loop: who is there, single commands, registers, zero, id and watchdog |
 //! | [`exchange`] | what is said to a servo before it may be driven |
+//! | [`identifiers`] | which frames of a bus belong to a servo |
 //! | [`mit`] | what all families in MIT mode have in common |
 //! | [`damiao`] | Damiao |
 //! | [`robstride`] | RobStride, and the CyberGear |
@@ -36,6 +37,7 @@ pub mod damiao;
 mod doubled;
 pub mod exchange;
 pub mod family;
+pub mod identifiers;
 pub mod mit;
 pub mod moteus;
 mod mounting;
@@ -52,6 +54,7 @@ pub use command::{PositionCommand, ServoCommand};
 pub use doubled::Doubled;
 pub use exchange::{Exchange, ReplyCheck};
 pub use family::{Family, FamilyName};
+pub use identifiers::Identifiers;
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};
 pub use track::Track;

@@ -72,7 +72,7 @@ section! {
         name: String, "";
         /// Name of the bus the servo is on.
         bus: String, "";
-        /// Its protocol. One bus carries one family.
+        /// Its protocol. Families share a bus where none has an identifier of another.
         family: FamilyName = FamilyName::Moteus, "";
         /// The servo's id on its bus (moteus: `id.id` in its own configuration, at most 126; Damiao: its register 8, at most 15).
         id: u8, "", 1 => 127;

@@ -16,6 +16,7 @@ mod pi3hat;
 mod recover;
 mod rmd;
 mod set_by_hand;
+mod shared_bus;
 mod statistics;
 mod targets;
 mod walk;

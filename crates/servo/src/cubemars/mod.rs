@@ -16,8 +16,8 @@ use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Output, Said, Say};
 use crate::{
-    Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, PositionCommand, ReplyCheck,
-    ServoPlan,
+    Carries, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, PositionCommand,
+    ReplyCheck, ServoPlan,
 };
 use khz_wire::Frame;
 use khz_wire::cubemars::{self, State, error_name};
@@ -95,6 +95,10 @@ impl FamilySettings for Settings {
         let rest =
             State { id, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, temperature: Some(30), error: 0 };
         [self.frame(id, say), cubemars::frame(self.reply_id.into(), rest.to_bytes())]
+    }
+
+    fn identifiers(&self, id: u8) -> Vec<Identifiers> {
+        vec![Identifiers::one(id.into()), Identifiers::one(self.reply_id.into())]
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {

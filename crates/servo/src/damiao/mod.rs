@@ -15,7 +15,9 @@ pub use settings::{DamiaoSettings, Model};
 use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Output, Received, Said, Say};
-use crate::{Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, ServoPlan};
+use crate::{
+    Carries, Doing, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, ServoPlan,
+};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, RegisterReply, Special, State, celsius, register, status};
 
@@ -94,6 +96,12 @@ impl FamilySettings for Settings {
         let rest =
             State { id, status, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, board: 30, rotor: 30 };
         [self.frame(id, say), reply(rest.to_bytes())]
+    }
+
+    /// In the other control modes its commands are at its id and 0x100, 0x200 or 0x300.
+    fn identifiers(&self, id: u8) -> Vec<Identifiers> {
+        let commands = [0, 0x100, 0x200, 0x300].map(|mode| mode + u32::from(id));
+        commands.into_iter().chain([self.master_id.into(), damiao::REGISTERS]).map(Identifiers::one).collect()
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {

@@ -19,9 +19,11 @@ pub use settings::{CommandFormat, Format, QueryFormat};
 
 use crate::about::OnBus;
 use crate::{
-    Carries, FamilySettings, Mounting, Occasion, ServoCommand, ServoPlan, ServoState, Servos, Taken,
+    Carries, FamilySettings, Identifiers, Mounting, Occasion, ServoCommand, ServoPlan, ServoState, Servos,
+    Taken,
 };
 use codec::{Codec, Read};
+use khz_wire::address::BROADCAST;
 use khz_wire::{Address, Class, Frame, Mode, Request};
 use queries::{Answer, Queries, Symbol};
 use std::f64::consts::TAU;
@@ -75,6 +77,12 @@ impl FamilySettings for Settings {
 
     fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2] {
         codec::exchange(host_to(id), self, occasion)
+    }
+
+    /// It listens to every source, and answers the host, which is 0.
+    fn identifiers(&self, id: u8) -> Vec<Identifiers> {
+        let to = |id: u8| Identifiers { id: id.into(), mask: 0x7f, extended: false };
+        vec![to(0), to(id), to(BROADCAST), Identifiers::EXTENDED]
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {

@@ -25,7 +25,7 @@ pub use settings::{Firmware, OdriveSettings};
 use crate::about::OnBus;
 use crate::mit::codec::{INTRUDED, SILENT};
 use crate::mit::{self, Drive, Output, Received, Said, Say};
-use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, ServoPlan};
+use crate::{Carries, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, ServoPlan};
 use khz_wire::Frame;
 use khz_wire::mit::Codes;
 use khz_wire::odrive::{
@@ -197,6 +197,11 @@ impl FamilySettings for Settings {
                 vec![told(command::VEL_GAINS, floats([0.03, 0.0])), point]
             }
         }
+    }
+
+    /// Messages of both ways are the last five bits.
+    fn identifiers(&self, id: u8) -> Vec<Identifiers> {
+        vec![Identifiers { id: odrive::ask(id, 0).id, mask: 0x7e0, extended: false }]
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {

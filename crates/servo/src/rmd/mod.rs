@@ -21,9 +21,14 @@ pub use settings::{Model, Protocol, REPLY_DELAY_US, RmdSettings};
 use crate::about::OnBus;
 use crate::mit::codec::{Codec, INTRUDED};
 use crate::mit::{self, Drive, Output, Received, Said, Say};
-use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, PositionCommand, ServoPlan};
+use crate::{
+    Carries, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, PositionCommand,
+    ServoPlan,
+};
 use khz_wire::Frame;
-use khz_wire::rmd::{self, MOTION_REPLIES, Message, REPLIES, REQUESTS, State, Status, command, radians};
+use khz_wire::rmd::{
+    self, ALL, IDS, MOTION_REPLIES, MOTIONS, Message, REPLIES, REQUESTS, State, Status, command, radians,
+};
 
 /// How one servo is set up.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,6 +142,11 @@ impl FamilySettings for Settings {
 
     fn switching_ns(&self) -> i64 {
         RELEASE_NS
+    }
+
+    fn identifiers(&self, id: u8) -> Vec<Identifiers> {
+        let own = [REQUESTS, REPLIES, MOTIONS, MOTION_REPLIES].map(|base| base + u32::from(id));
+        own.into_iter().chain([ALL, IDS]).map(Identifiers::one).collect()
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {

@@ -20,7 +20,8 @@ use crate::about::OnBus;
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Output, Received, Said, Say};
 use crate::{
-    Carries, Doing, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, PositionCommand, ServoPlan,
+    Carries, Doing, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, PositionCommand,
+    ServoPlan,
 };
 use khz_wire::Frame;
 use khz_wire::robstride::{FAULTS, POSITION_RANGE, Reply, Request, State, kind, mode, parameter, parts};
@@ -178,6 +179,11 @@ impl FamilySettings for Settings {
 
     fn switching_ns(&self) -> i64 {
         SWITCHING_NS
+    }
+
+    /// Kinds and data fill the bits beside the ids.
+    fn identifiers(&self, _: u8) -> Vec<Identifiers> {
+        vec![Identifiers::EXTENDED]
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {

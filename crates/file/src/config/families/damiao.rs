@@ -76,7 +76,7 @@ fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Re
     let Some(at) = written(i, "family", reader) else { return };
     let file = &servo.damiao;
     let other =
-        robot.servos[..i].iter().find(|other| other.bus == servo.bus && other.damiao.can_fd != file.can_fd);
+        robot.servos[..i].iter().find(|other| is_beside(other, servo) && other.damiao.can_fd != file.can_fd);
     if let (Some(other), Some(span)) = (other, written(i, "damiao.can_fd", reader).or(Some(at))) {
         let title = format!(
             "CAN and CAN-FD on bus `{}`: a motor set to CAN destroys every CAN-FD frame",
@@ -88,6 +88,11 @@ fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Re
         reader.problems.push(problem);
     }
     check_master_id(robot, i, servo, reader);
+}
+
+/// Another Damiao on its bus.
+fn is_beside(other: &ServoConfig, servo: &ServoConfig) -> bool {
+    (other.bus, other.family) == (servo.bus, servo.family)
 }
 
 /// What one servo replies must not be a command to another.
@@ -107,7 +112,7 @@ fn check_master_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &
         reader.problems.push(problem);
         return;
     }
-    let beside = robot.servos.iter().filter(|other| other.bus == servo.bus);
+    let beside = robot.servos.iter().filter(|other| is_beside(other, servo));
     // Commands go to the id; in the other control modes to the id and 0x100, 0x200 or 0x300.
     let taken = beside
         .filter(|other| [0, 0x100, 0x200, 0x300].iter().any(|mode| u16::from(other.id) + mode == master_id));

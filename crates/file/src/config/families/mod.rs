@@ -14,6 +14,7 @@ mod robstride;
 
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::FamilyConfig;
+use khz_servo::identifiers::Identifier;
 use khz_servo::{Carries, Family, FamilyName, ServoPlan};
 use khz_settings::{Documented, Problem, Reader};
 use std::ops::Range;
@@ -90,7 +91,28 @@ pub trait InFile: Sync {
     fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader);
 }
 
+/// Why servos of two families cannot share a bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clash {
+    /// One speaks CAN-FD, the other does not.
+    Format,
+    /// A frame that both know.
+    Identifier(Identifier),
+}
+
 impl ServoConfig {
+    /// Why this servo cannot share a bus with one of another family; `None` if it can. Those of one family are checked by that.
+    pub fn clash(&self, other: &Self) -> Option<Clash> {
+        if self.family == other.family {
+            return None;
+        }
+        let identifiers = |servo: &Self| servo.family().settings().identifiers(servo.id);
+        let (own, others) = (identifiers(self), identifiers(other));
+        let shared = own.iter().find_map(|own| others.iter().find_map(|other| own.shared(*other)));
+        let format = (self.speaks_fd() != other.speaks_fd()).then_some(Clash::Format);
+        format.or(shared.map(Clash::Identifier))
+    }
+
     /// What the file says of it, and what follows, in its family's words.
     pub fn in_file(&self) -> &'static dyn InFile {
         in_file(self.family)
@@ -180,18 +202,37 @@ fn check_keys(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut R
     }
 }
 
-/// Frames of one family may be commands to servos of another.
+/// Families share a bus where no frame of one means something to another.
 fn check_bus(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
-    let other = robot.servos[..i].iter().find(|other| other.bus == servo.bus && other.family != servo.family);
+    let beside = robot.servos[..i].iter().filter(|other| other.bus == servo.bus);
+    let clash = beside.filter_map(|other| Some((other, servo.clash(other)?))).next();
     let span = written(i, "family", reader).or_else(|| reader.span(&format!("servo[{i}].name")));
-    if let (Some(other), Some(span)) = (other, span) {
-        let title = format!(
-            "two families on bus `{}`: one may take the other's frames for commands",
-            servo.settings.bus
-        );
+    if let (Some((other, clash)), Some(span)) = (clash, span) {
+        let (name, bus) = (&servo.name, &servo.settings.bus);
+        let (title, help) = match clash {
+            Clash::Format => {
+                let title = format!(
+                    "CAN and CAN-FD on bus `{bus}`: servos that speak CAN destroy every CAN-FD frame"
+                );
+                (title, "put them on buses of their own".to_owned())
+            }
+            Clash::Identifier(id) => {
+                let title = format!(
+                    "frames with identifier {id} on bus `{bus}` are of `{}` and of `{name}`",
+                    other.name
+                );
+                (title, "give one of them another id (docs/servos.md says which identifiers a family has), or put them on buses of their own".to_owned())
+            }
+        };
         let problem = Problem::error(format!("servo[{i}].family"), title)
-            .at(span, format!("a {}, and `{}` is a {}", servo.family, other.name, other.family))
-            .help("put each family on its own buses");
+            .at(
+                span,
+                format!(
+                    "`{name}` is of family {}, `{}` of family {}",
+                    servo.family, other.name, other.family
+                ),
+            )
+            .help(help);
         reader.problems.push(problem);
     }
 }

@@ -172,7 +172,8 @@ fn check_host_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mu
     let Some(span) = written(i, "robstride.host_id", reader).or_else(|| written(i, "id", reader)) else {
         return;
     };
-    let mut beside = robot.servos.iter().filter(|other| other.bus == servo.bus);
+    let mut beside =
+        robot.servos.iter().filter(|other| (other.bus, other.family) == (servo.bus, servo.family));
     let place = format!("servo[{i}].robstride.host_id");
     if let Some(other) = beside.clone().find(|other| other.id == host) {
         let problem = Problem::error(place, format!("`{}` has this id", other.name))
