@@ -2,6 +2,7 @@
 
 use crate::costs::{Bridge, Medium};
 use crate::plan::{Exchange, Line, TickPlan, resized};
+use khz_loop::Aside;
 use khz_wire::time::{CanRate, EthernetRate, UartRate};
 use khz_wire::{Address, Frame, frame};
 use serde::Serialize;
@@ -181,6 +182,11 @@ impl Exchange {
         Self {
             name: format!("servo {id}"),
             besides: self.besides.clone(),
+            // Servos take turns.
+            aside: self
+                .aside
+                .clone()
+                .map(|aside| Aside { turn: u32::from(id) % aside.every.max(1), ..aside }),
             command: addressed(&self.command, to),
             reply: addressed(&self.reply, to.answered_by(id)),
             ..*self

@@ -4,7 +4,6 @@ use khz_file::RobotConfig;
 use khz_page::duration;
 use khz_wire::time::{CanBits, CanRate, EthernetRate, SpiCost, UartRate};
 use khz_wire::{Frame, rs485};
-use std::collections::BTreeSet;
 
 /// The physical layer of a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,9 +229,13 @@ impl Inputs {
                 duration(ns as f64)
             ));
         }
-        let exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
-        let unpredicted: BTreeSet<_> = exchanges.filter_map(|exchange| exchange.unpredicted).collect();
-        said.extend(unpredicted.into_iter().map(str::to_owned));
+        let mut exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
+        if let Some((_, ns)) = exchanges.find_map(|exchange| exchange.by_itself) {
+            said.push(format!(
+                "servos send what they do by themselves every {}; in the longest cycle all of them at once",
+                duration(ns as f64)
+            ));
+        }
         if plan.lines.iter().any(|line| line.delay_ns + line.jitter_ns > 0) {
             said.push("`faults` delay replies on purpose, and that is counted".to_owned());
         }

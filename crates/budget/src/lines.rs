@@ -4,6 +4,7 @@ use crate::costs::{Bridge, Cost, Medium, datagram};
 use crate::plan::{Exchange, Line, TickPlan, resized};
 use crate::timeline::{Moment, SpanKind, Timeline};
 use khz_file::config::ImuLink;
+use khz_loop::Aside;
 use khz_wire::time::{EthernetRate, arbitration_rank};
 use khz_wire::{Frame, udp};
 use std::collections::VecDeque;
@@ -202,52 +203,32 @@ impl TickPlan {
         medium: Medium,
         handed: &[Moment],
     ) -> Vec<(Moment, &'a Exchange)> {
-        let mut queue: VecDeque<_> = line
-            .exchanges
-            .iter()
-            .zip(handed)
-            .flat_map(|(exchange, &ready)| {
-                let ready = timeline.add(wire, SpanKind::Transit, "adapter", ready, line.adapter_ns);
-                let frames = exchange.besides.iter().chain(std::iter::once(&exchange.command));
-                frames.enumerate().map(move |(number, frame)| Sent {
-                    ready,
-                    exchange,
-                    frame,
-                    is_answered: number == exchange.besides.len(),
-                })
-            })
-            .collect();
-        let mut replies: Vec<(Moment, &Exchange)> = Vec::new();
+        let mut queue: VecDeque<_> = VecDeque::new();
+        for (exchange, &ready) in line.exchanges.iter().zip(handed) {
+            let ready = timeline.add(wire, SpanKind::Transit, "adapter", ready, line.adapter_ns);
+            queue.extend(exchange.sent(self.turn).map(|sent| Sent { ready, ..sent }));
+        }
+        let mut replies = line.said(self.lateness, self.said_ns);
         let (mut free, mut arrived) = (Moment::default(), Vec::new());
         while !(queue.is_empty() && replies.is_empty()) {
-            let waiting = queue.front().map(|sent| sent.ready).into_iter();
-            let waiting = waiting.chain(replies.iter().map(|(ready, _)| *ready));
+            let waiting = queue.iter().take(1).chain(&replies).map(|sent| sent.ready);
             let Some(first) = waiting.min_by_key(|ready| ready.ns) else { break };
-            let command = queue.front().copied();
-            let (ready, exchange, kind, frame, is_answered) =
-                match winner(command, &replies, first.ns.max(free.ns)) {
-                    Some(index) => {
-                        let (ready, exchange) = replies.remove(index);
-                        (ready, exchange, SpanKind::Reply, &exchange.reply, false)
-                    }
-                    None => {
-                        let Some(Sent { ready, exchange, frame, is_answered }) = queue.pop_front() else {
-                            break;
-                        };
-                        (ready, exchange, SpanKind::Command, frame, is_answered)
-                    }
-                };
-            let cost = medium.cost(frame);
-            let end = timeline.add(wire, kind, &detail(exchange, cost), ready.max(free), cost.frame_ns);
+            let winner = winner(queue.front(), &replies, first.ns.max(free.ns));
+            let Some(sent) = winner.map(|index| replies.remove(index)).or_else(|| queue.pop_front()) else {
+                break;
+            };
+            let cost = medium.cost(sent.frame);
+            let detail = detail(sent.exchange, cost);
+            let end = timeline.add(wire, sent.kind, &detail, sent.ready.max(free), cost.frame_ns);
             free = Moment { ns: end.ns + cost.occupied_ns - cost.frame_ns, span: end.span };
-            if is_answered {
+            if let Some((kind, frame)) = sent.answer {
                 let row = format!("{wire} devices");
-                let ns = self.turnaround_ns(line, exchange);
-                let ready = timeline.add(&row, SpanKind::Turnaround, &exchange.name, end, ns);
-                replies.push((ready, exchange));
-            } else if kind == SpanKind::Reply {
+                let ns = self.turnaround_ns(line, sent.exchange);
+                let ready = timeline.add(&row, SpanKind::Turnaround, &sent.exchange.name, end, ns);
+                replies.push(Sent { ready, kind, frame, answer: None, ..sent });
+            } else if sent.kind == SpanKind::Reply {
                 let end = timeline.add(wire, SpanKind::Transit, "adapter", end, line.adapter_ns);
-                arrived.push((end, exchange));
+                arrived.push((end, sent.exchange));
             }
         }
         arrived
@@ -347,22 +328,83 @@ impl TickPlan {
     }
 }
 
-/// A frame of the host that waits for the wire.
+/// The median of how often something happens at random is the mean and this, rounded down.
+const MEDIAN: f64 = 0.3;
+
+/// A frame that waits for the wire.
 #[derive(Clone, Copy)]
 struct Sent<'a> {
     ready: Moment,
+    kind: SpanKind,
     exchange: &'a Exchange,
     frame: &'a Frame,
-    is_answered: bool,
+    /// What comes back.
+    answer: Option<(SpanKind, &'a Frame)>,
+}
+
+impl Exchange {
+    /// The host's frames in a cycle in which servos have this turn to be asked something besides.
+    fn sent(&self, turn: u32) -> impl Iterator<Item = Sent<'_>> {
+        let of = |kind, frame, answer| Sent { ready: Moment::default(), kind, exchange: self, frame, answer };
+        let besides = self.besides.iter().map(move |frame| of(SpanKind::Command, frame, None));
+        let aside = self.aside.as_ref().filter(|aside| aside.turn == turn);
+        let aside = aside.map(|Aside { frames: [question, answer], .. }| {
+            of(SpanKind::Aside, question, Some((SpanKind::Aside, answer)))
+        });
+        let command = of(SpanKind::Command, &self.command, Some((SpanKind::Reply, &self.reply)));
+        besides.chain(aside).chain([command])
+    }
+}
+
+impl Line {
+    /// What servos say by themselves in a cycle: at the latest all of them at this time, as those do that were switched on together;
+    /// usually as many as there are of them in so long.
+    fn said(&self, lateness: f64, said_ns: i64) -> Vec<Sent<'_>> {
+        let own = self.exchanges.iter().filter_map(|exchange| {
+            let (frame, every_ns) = exchange.by_itself.as_ref()?;
+            let ready = Moment { ns: said_ns, span: None };
+            Some((*every_ns, Sent { ready, kind: SpanKind::Aside, exchange, frame, answer: None }))
+        });
+        let usual: f64 = own.clone().map(|(every_ns, _)| self.busy_ns() as f64 / every_ns as f64).sum();
+        let count = if lateness < 1.0 { (usual + MEDIAN) as usize } else { usize::MAX };
+        own.map(|(_, sent)| sent).take(count).collect()
+    }
+
+    /// How long the frames of every cycle are on the wire.
+    fn busy_ns(&self) -> i64 {
+        let frames = self
+            .exchanges
+            .iter()
+            .flat_map(|exchange| exchange.besides.iter().chain([&exchange.command, &exchange.reply]));
+        frames.map(|frame| self.medium.cost(frame).occupied_ns).sum()
+    }
+
+    /// What does not travel in every tick, on average.
+    pub(super) fn seldom(&self, period_ns: i64) -> Cost {
+        let mut sum = [0.0; 2];
+        for exchange in &self.exchanges {
+            let aside = exchange.aside.iter();
+            let aside = aside
+                .flat_map(|aside| aside.frames.iter().map(|frame| (frame, 1.0 / f64::from(aside.every))));
+            let own = exchange
+                .by_itself
+                .iter()
+                .map(|(frame, every_ns)| (frame, period_ns as f64 / *every_ns as f64));
+            for (frame, share) in aside.chain(own) {
+                let cost = self.medium.cost(frame);
+                sum = [sum[0] + share * cost.bits as f64, sum[1] + share * cost.frame_ns as f64];
+            }
+        }
+        Cost { bits: sum[0] as u64, frame_ns: sum[1] as i64, ..Cost::default() }
+    }
 }
 
 /// Who wins a wire that is free at this time: one of the replies, or the command.
-fn winner(command: Option<Sent<'_>>, replies: &[(Moment, &Exchange)], at_ns: i64) -> Option<usize> {
+fn winner(command: Option<&Sent<'_>>, replies: &[Sent<'_>], at_ns: i64) -> Option<usize> {
     let command = command.filter(|sent| sent.ready.ns <= at_ns);
     let command_rank = command.map(|sent| arbitration_rank(sent.frame));
-    let ready = replies.iter().enumerate().filter(|(_, (ready, _))| ready.ns <= at_ns);
-    let ranks = ready.map(|(index, (_, exchange))| (arbitration_rank(&exchange.reply), index));
-    let (rank, index) = ranks.min()?;
+    let ready = replies.iter().enumerate().filter(|(_, sent)| sent.ready.ns <= at_ns);
+    let (rank, index) = ready.map(|(index, sent)| (arbitration_rank(sent.frame), index)).min()?;
     command_rank.is_none_or(|command_rank| rank < command_rank).then_some(index)
 }
 

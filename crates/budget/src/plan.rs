@@ -4,9 +4,9 @@ use crate::costs::{Inputs, Medium};
 use khz_file::RobotConfig;
 use khz_file::config::{ImuLink, LinkConfig, RobotFile};
 use khz_file::links::{Adapter, WireKind};
-use khz_loop::Occasion;
 use khz_loop::time::LAST_LOOK_NS;
 use khz_loop::timing::{Mode, usual_deadline_ns};
+use khz_loop::{Aside, Occasion};
 use khz_page::duration;
 use khz_robot::assemble::reply_timeout_ns;
 use khz_wire::Frame;
@@ -33,9 +33,13 @@ pub struct TickPlan {
     pub inputs: Inputs,
     /// How late replies come within what their servos' delays vary by: 0 is the earliest, 1 the latest, and 0.5 what a usual cycle has.
     pub lateness: f64,
-    /// The same robot when other frames travel: in a cycle before control, in which every servo is commanded to stop, and in one in which
-    /// servos are switched on. `None` in these themselves.
-    pub start: Option<Box<[Self; 2]>>,
+    /// Which of the cycles it is in which servos are asked something besides in turn.
+    pub turn: u32,
+    /// When servos say what they send by themselves, if that is as late as it may be: they all do at once, ns.
+    pub said_ns: i64,
+    /// The same robot when other frames travel: in a cycle before control, in which every servo is commanded to stop, and behind it those
+    /// in which servos are switched on. None in these themselves.
+    pub start: Vec<Self>,
 }
 
 /// One in so many servos of a bus is switched on at a time; see [`Occasion::SwitchingOn`].
@@ -85,8 +89,10 @@ pub struct Exchange {
     pub spread_ns: i64,
     /// How long it may take to answer the frame that switches it on, if that is longer, ns.
     pub switching_ns: i64,
-    /// What of its cycles is not counted.
-    pub unpredicted: Option<&'static str>,
+    /// What it is asked besides in some cycles.
+    pub aside: Option<Aside>,
+    /// What it sends by itself, and how often, ns.
+    pub by_itself: Option<(Frame, i64)>,
 }
 
 impl Line {
@@ -130,17 +136,42 @@ impl Line {
 impl TickPlan {
     /// The plan of a robot file.
     pub fn of(robot: &RobotConfig, inputs: Inputs) -> Self {
-        let before = |occasion: fn(usize, usize) -> Occasion| Self {
-            lateness: 1.0,
-            ..Self::with(robot, inputs.clone(), occasion)
+        let before = |occasion: &dyn Fn(usize, usize) -> Occasion| {
+            let mut plan = Self { lateness: 1.0, ..Self::with(robot, inputs.clone(), occasion) };
+            // While gains change nothing is asked besides.
+            plan.lines
+                .iter_mut()
+                .flat_map(|line| &mut line.exchanges)
+                .for_each(|exchange| exchange.aside = None);
+            plan
         };
-        let stopped = before(|_, _| Occasion::Stopped);
-        let switching_on = before(|number, servos| match number < servos.div_ceil(SWITCHED_AT_ONCE) {
-            true => Occasion::SwitchingOn,
-            false => Occasion::Stopped,
-        });
-        let start = Some(Box::new([stopped, switching_on]));
-        Self { start, ..Self::with(robot, inputs, |_, _| Occasion::Following) }
+        // A part at a time is verified, is damped in the next cycle, is switched on in the one after, which takes frames as "stop" does,
+        // and follows. Those behind are stopped. In the last step all of them begin to follow.
+        let switching_on = |step: usize| {
+            before(&|number, servos| match number / servos.div_ceil(SWITCHED_AT_ONCE).max(1) {
+                part if part == step => Occasion::SwitchingOn,
+                part if part < step && part + 2 != step => Occasion::Changing,
+                _ => Occasion::Stopped,
+            })
+        };
+        let stopped = before(&|_, _| Occasion::Stopped);
+        let start = std::iter::once(stopped).chain((0..=SWITCHED_AT_ONCE + 2).map(switching_on)).collect();
+        Self { start, ..Self::with(robot, inputs, &|_, _| Occasion::Following) }.in_usual_turn()
+    }
+
+    /// So many cycles differ in what servos are asked besides.
+    pub(super) fn turns(&self) -> u32 {
+        let asides =
+            self.lines.iter().flat_map(|line| &line.exchanges).filter_map(|exchange| exchange.aside.as_ref());
+        asides.map(|aside| aside.every).max().unwrap_or(1)
+    }
+
+    fn in_usual_turn(mut self) -> Self {
+        let cycle_ns = |turn| Self { turn, start: Vec::new(), ..self.clone() }.durations_ns()[0];
+        let mut turns: Vec<_> = (0..self.turns()).map(|turn| (cycle_ns(turn), turn)).collect();
+        turns.sort_unstable();
+        self.turn = turns[turns.len() / 2].1;
+        self
     }
 
     /// The same robot on the wires as they are emulated, in virtual time: without adapters, SPI, networks and injected delays.
@@ -157,17 +188,28 @@ impl TickPlan {
     /// each other needs longer frames then.
     pub fn after_loss(robot: &RobotConfig, inputs: Inputs) -> Self {
         let occasion = |number, _| if number == 0 { Occasion::AfterLoss } else { Occasion::Following };
-        Self { lateness: 1.0, ..Self::with(robot, inputs, occasion) }
+        Self { lateness: 1.0, ..Self::with(robot, inputs, &occasion) }
     }
 
-    /// Each servo on its occasion, by its number on its bus and how many there are.
-    fn with(robot: &RobotConfig, inputs: Inputs, occasion: impl Fn(usize, usize) -> Occasion) -> Self {
+    /// Each servo on its occasion, by its number among those of its family on its bus and how many of these there are. They are asked in
+    /// this order: family by family, but those that are switched on before all others.
+    fn with(robot: &RobotConfig, inputs: Inputs, occasion: &dyn Fn(usize, usize) -> Occasion) -> Self {
         let line = |(index, bus): (usize, &khz_file::config::BusConfig)| {
-            let servos = robot.servos_on(index).count();
-            let exchanges = robot.servos_on(index).enumerate().map(|(number, (_, servo))| {
+            let servos: Vec<_> = robot.servos_on(index).map(|(_, servo)| servo).collect();
+            let mut asked: Vec<_> = servos
+                .iter()
+                .enumerate()
+                .map(|(place, servo)| {
+                    let count = servos.iter().filter(|other| other.family == servo.family).count();
+                    let number = servos[..place].iter().filter(|other| other.family == servo.family).count();
+                    (*servo, occasion(number, count))
+                })
+                .collect();
+            asked
+                .sort_by_key(|(servo, occasion)| (*occasion != Occasion::SwitchingOn, servo.family as usize));
+            let exchanges = asked.into_iter().map(|(servo, occasion)| {
                 let family = servo.family();
                 let settings = family.settings();
-                let occasion = occasion(number, servos);
                 let [command, reply] = settings.exchange(servo.id, occasion);
                 let (command, reply) = match inputs.payload {
                     Some((sent, back)) => (resized(&command, sent), resized(&reply, back)),
@@ -181,7 +223,8 @@ impl TickPlan {
                     delay_ns: settings.reply_delay_ns(),
                     spread_ns: settings.reply_spread_ns(),
                     switching_ns: settings.switching_ns(),
-                    unpredicted: settings.unpredicted(),
+                    aside: settings.aside(servo.id).filter(|_| occasion == Occasion::Following),
+                    by_itself: settings.by_itself(servo.id),
                 }
             });
             let [delay_ns, jitter_ns] =
@@ -205,7 +248,9 @@ impl TickPlan {
             imu,
             inputs: Inputs { imu_ns, ..inputs },
             lateness: 0.5,
-            start: None,
+            turn: 0,
+            said_ns: 0,
+            start: Vec::new(),
         }
     }
 
@@ -246,7 +291,7 @@ impl TickPlan {
 
     /// This plan, and those of other frames.
     pub(super) fn each(&mut self, change: impl Fn(&mut Self)) {
-        self.start.iter_mut().flat_map(|start| start.iter_mut()).for_each(&change);
+        self.start.iter_mut().for_each(&change);
         change(self);
     }
 

@@ -69,13 +69,13 @@ pub struct Part {
 pub struct BusShare {
     /// Its name.
     pub name: String,
-    /// Frames of host and devices.
+    /// Frames of host and devices in every tick.
     pub frames: usize,
     /// Their bytes; on serial lines and Ethernet with framing, on CAN the payload.
     pub bytes: usize,
-    /// Their bits, stuffing, checksums and pauses included.
+    /// Their bits, stuffing, checksums and pauses included, and those of what does not travel in every tick, on average.
     pub bits: u64,
-    /// How long the wire is in use.
+    /// How long the wire is in use, with the same.
     pub busy_ns: i64,
     /// Share of the configured tick.
     pub utilisation: f64,
@@ -137,29 +137,51 @@ impl TickPlan {
 
     /// The longest cycle before control, and under control.
     fn longest_cycles_ns(&self) -> [i64; 2] {
-        let latest = Self { lateness: 1.0, start: None, ..self.clone() };
-        let controlled_ns = latest.durations_ns()[0];
-        let start = self.start.as_deref().map(|start| start.each_ref().map(|plan| plan.durations_ns()[0]));
-        start.map_or([controlled_ns; 2], |[stopped_ns, switching_ns]| {
-            [stopped_ns, switching_ns.max(controlled_ns)]
-        })
+        let latest = Self { lateness: 1.0, start: Vec::new(), ..self.clone() };
+        let controlled_ns = latest.latest_ns();
+        let mut start_ns = self.start.iter().map(Self::latest_ns);
+        let stopped_ns = start_ns.next().unwrap_or(controlled_ns);
+        [stopped_ns, start_ns.fold(controlled_ns, i64::max)]
+    }
+
+    /// The longest of these cycles: what servos are asked besides holds the last reply up most, and so does what they send by themselves.
+    fn latest_ns(&self) -> i64 {
+        let turns = (0..self.turns())
+            .map(|turn| Self { turn, start: Vec::new(), ..self.clone() }.latest_of_turn_ns());
+        turns.fold(0, i64::max)
+    }
+
+    fn latest_of_turn_ns(&self) -> i64 {
+        let mut timeline = Timeline::default();
+        let over_ns = self.cycle(&mut timeline).over_ns;
+        let mut exchanges = self.lines.iter().flat_map(|line| &line.exchanges);
+        if exchanges.all(|exchange| exchange.by_itself.is_none()) {
+            return over_ns;
+        }
+        let replies = timeline.spans.iter().filter(|span| span.kind == SpanKind::Reply);
+        let said = replies.map(|span| Self { said_ns: span.start_ns, ..self.clone() }.durations_ns()[0]);
+        said.fold(over_ns, i64::max)
     }
 
     fn shares(&self, timeline: &Timeline) -> Vec<BusShare> {
         let share = |line: &crate::Line| {
-            let frames = line.exchanges.iter().flat_map(|exchange| [&exchange.command, &exchange.reply]);
+            let frames = line
+                .exchanges
+                .iter()
+                .flat_map(|exchange| exchange.besides.iter().chain([&exchange.command, &exchange.reply]));
             let costs: Vec<_> = frames.map(|frame| line.medium.cost(frame)).collect();
             let on_wire = timeline.spans.iter().filter(|span| {
                 span.row == line.name && matches!(span.kind, SpanKind::Command | SpanKind::Reply)
             });
-            let busy_ns = on_wire.map(|span| span.end_ns - span.start_ns).sum();
+            let busy_ns: i64 = on_wire.map(|span| span.end_ns - span.start_ns).sum();
+            let seldom = line.seldom(self.period_ns);
             BusShare {
                 name: line.name.clone(),
                 frames: costs.len(),
                 bytes: costs.iter().map(|cost| cost.bytes).sum(),
-                bits: costs.iter().map(|cost| cost.bits).sum(),
-                busy_ns,
-                utilisation: busy_ns as f64 / self.period_ns.max(1) as f64,
+                bits: costs.iter().map(|cost| cost.bits).sum::<u64>() + seldom.bits,
+                busy_ns: busy_ns + seldom.frame_ns,
+                utilisation: (busy_ns + seldom.frame_ns) as f64 / self.period_ns.max(1) as f64,
             }
         };
         self.lines.iter().map(share).collect()

@@ -18,6 +18,8 @@ pub enum SpanKind {
     Turnaround,
     /// A reply on the wire.
     Reply,
+    /// On the wire in some cycles only: a question besides and its answer, or what a servo sends by itself.
+    Aside,
     /// An adapter, a switch, the way to the loop.
     Transit,
     /// Reading the IMU.
@@ -40,6 +42,7 @@ impl SpanKind {
             Self::Command => "command",
             Self::Turnaround => "turnaround",
             Self::Reply => "reply",
+            Self::Aside => "besides",
             Self::Transit => "transit",
             Self::Imu => "IMU",
             Self::Control => "controller",

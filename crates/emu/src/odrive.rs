@@ -88,9 +88,10 @@ impl Family for Setup {
         // Every drive has its own phase.
         motor.due_ns = [motor.setup.heartbeat_ms, motor.setup.estimates_ms]
             .map(|ms| (seed % 16) as i64 * 1_000_000 * i64::from(ms) / 16);
+        let due_ns = motor.due_ns;
         let mut servo = mit::Servo::new(&device, motor);
         servo.restart();
-        servo.motor.deaf_s = 0.0;
+        (servo.motor.deaf_s, servo.motor.due_ns) = (0.0, due_ns);
         Ok(servo)
     }
 }
@@ -398,7 +399,9 @@ impl mit::Motor for Motor {
         let lost = if self.has_started { (common.joint.position * turns).round() / turns } else { 0.0 };
         common.offset = -lost;
         common.measured = JointState { position: common.joint.position + common.offset, ..common.joint };
-        let (setup, node, now_ns, due_ns) = (self.setup, self.node, self.now_ns, self.due_ns);
+        let (setup, node, now_ns) = (self.setup, self.node, self.now_ns);
+        // Its timer starts anew, so that drives that are switched on together speak together.
+        let due_ns = [setup.heartbeat_ms, setup.estimates_ms].map(|ms| now_ns + 1_000_000 * i64::from(ms));
         *self = Self { now_ns, due_ns, has_started: true, deaf_s: RESTART_S, ..Self::new(node, setup) };
     }
 

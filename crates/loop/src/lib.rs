@@ -25,5 +25,7 @@ pub mod waited;
 pub mod watchdogs;
 
 pub use controller::{ControlError, Controller};
-pub use khz_servo::{Doing, Fault, Mode, Occasion, PositionCommand, Refused, ServoCommand, ServoState};
+pub use khz_servo::{
+    Aside, Doing, Fault, Mode, Occasion, PositionCommand, Refused, ServoCommand, ServoState,
+};
 pub use state::{ImuState, RobotState, Teleop};

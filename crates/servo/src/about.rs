@@ -12,8 +12,21 @@ pub enum Occasion {
     SwitchingOn,
     /// It follows.
     Following,
+    /// It follows, and its gains are others than in the cycle before.
+    Changing,
     /// Its last reply was lost.
     AfterLoss,
+}
+
+/// A question in one of so many cycles. Its answer may come after the cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// One in so many cycles.
+    pub every: u32,
+    /// Which: servos with the same number are asked in the same ones.
+    pub turn: u32,
+    /// Question and answer.
+    pub frames: [Frame; 2],
 }
 
 /// What a family can tell of a servo before any frame travels. Not for the tick: allocates.
@@ -35,8 +48,15 @@ pub trait FamilySettings {
         Vec::new()
     }
 
-    /// What of its cycles no prediction counts, as a sentence.
-    fn unpredicted(&self) -> Option<&'static str> {
+    /// What the servo of this id is asked besides in some cycles in which it follows.
+    fn aside(&self, id: u8) -> Option<Aside> {
+        let _ = id;
+        None
+    }
+
+    /// What the servo of this id sends by itself, and how often, ns.
+    fn by_itself(&self, id: u8) -> Option<(Frame, i64)> {
+        let _ = id;
         None
     }
 

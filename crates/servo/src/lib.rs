@@ -47,7 +47,7 @@ pub mod robstride;
 pub mod state;
 mod track;
 
-pub use about::{FamilySettings, Occasion, ServoPlan};
+pub use about::{Aside, FamilySettings, Occasion, ServoPlan};
 pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};

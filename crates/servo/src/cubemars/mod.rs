@@ -88,7 +88,7 @@ impl FamilySettings for Settings {
         let say = match occasion {
             Occasion::Stopped => Say::Disable,
             Occasion::SwitchingOn => Say::Enable,
-            Occasion::Following | Occasion::AfterLoss => {
+            Occasion::Following | Occasion::Changing | Occasion::AfterLoss => {
                 Say::Command(codec.follow(&PositionCommand::hold(0.0)))
             }
         };

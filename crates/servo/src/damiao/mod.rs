@@ -85,7 +85,7 @@ impl FamilySettings for Settings {
         let reply = |payload| damiao::frame(self.master_id.into(), self.can_fd, payload);
         let (say, status) = match occasion {
             Occasion::Stopped => (Say::Disable, status::DISABLED),
-            Occasion::Following => {
+            Occasion::Following | Occasion::Changing => {
                 (Say::Command(codec.follow(&crate::PositionCommand::hold(0.0))), status::ENABLED)
             }
             Occasion::SwitchingOn | Occasion::AfterLoss => {

@@ -25,7 +25,9 @@ pub use settings::{Firmware, OdriveSettings};
 use crate::about::OnBus;
 use crate::mit::codec::{INTRUDED, SILENT};
 use crate::mit::{self, Drive, Output, Received, Said, Say};
-use crate::{Carries, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, ServoPlan};
+use crate::{
+    Aside, Carries, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, ServoPlan,
+};
 use khz_wire::Frame;
 use khz_wire::mit::Codes;
 use khz_wire::odrive::{
@@ -53,6 +55,9 @@ pub struct Settings {
 
 /// The greatest gains: N·m/rad and N·m·s/rad.
 const MOST_GAINS: [f64; 2] = [10_000.0, 1000.0];
+
+/// How often a drive says what it does, ns: as it has to be set.
+pub const HEARTBEAT_NS: i64 = 20_000_000;
 
 /// What a set-point carries of velocity and torque, turns/s and N·m of the motor: 16 bits of thousandths.
 const FEED_FORWARD: f64 = 32.767;
@@ -170,12 +175,6 @@ impl FamilySettings for Settings {
         Carries { kp_needs_kd: true, reported_steps: [0.0; 2], ..self.drive.carries(mounting) }
     }
 
-    fn unpredicted(&self) -> Option<&'static str> {
-        Some(
-            "the heartbeats of ODrives are not counted: one takes its place between the frames of a cycle now and then",
-        )
-    }
-
     fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2] {
         self.drive.targets(limits, mounting)
     }
@@ -192,8 +191,8 @@ impl FamilySettings for Settings {
         match occasion {
             Occasion::Stopped => vec![idle],
             Occasion::Following => vec![point],
-            // Its gains are sent again.
-            Occasion::AfterLoss | Occasion::SwitchingOn => {
+            // Gains are frames of their own, one in a cycle, and are sent again after a loss.
+            Occasion::AfterLoss | Occasion::SwitchingOn | Occasion::Changing => {
                 vec![told(command::VEL_GAINS, floats([0.03, 0.0])), point]
             }
         }
@@ -202,6 +201,17 @@ impl FamilySettings for Settings {
     /// Messages of both ways are the last five bits.
     fn identifiers(&self, id: u8) -> Vec<Identifiers> {
         vec![Identifiers { id: odrive::ask(id, 0).id, mask: 0x7e0, extended: false }]
+    }
+
+    fn aside(&self, id: u8) -> Option<Aside> {
+        let asked = self.torque_command();
+        let frames = [odrive::ask(id, asked), odrive::frame(id, asked, &floats([0.1, 0.1]))];
+        Some(Aside { every: ASKED_EVERY, turn: u32::from(id) % ASKED_EVERY, frames })
+    }
+
+    fn by_itself(&self, id: u8) -> Option<(Frame, i64)> {
+        let beat = Heartbeat { state: state::CLOSED_LOOP, byte_6: 1, ..Heartbeat::default() };
+        Some((odrive::frame(id, command::HEARTBEAT, &beat.to_bytes()), HEARTBEAT_NS))
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {
@@ -391,7 +401,6 @@ impl Driver {
 
     /// Every now and then, torque or errors.
     fn ask_aside(&mut self) {
-        self.commands = self.commands.wrapping_add(1);
         if self.commands.is_multiple_of(ASKED_EVERY) {
             self.asked = self.asked.wrapping_add(1);
             let errors = self.asked.is_multiple_of(ERRORS_EVERY);
@@ -570,6 +579,8 @@ impl mit::Protocol for Driver {
             return odrive::ask(self.id, self.settings.marks()[mark]);
         }
         (self.parts, self.tells) = (0, [None; 3]);
+        // Whatever it is told: drives with other nodes are asked aside in other cycles, whenever they were switched on.
+        self.commands = self.commands.wrapping_add(1);
         match say {
             Say::Command(codes) => self.follow(codes),
             Say::Enable => self.switch_on(),

@@ -115,7 +115,7 @@ impl FamilySettings for Settings {
             Occasion::SwitchingOn | Occasion::AfterLoss => {
                 [to(id, Message::of(command::RUNTIME)), reply(Message::with(command::RUNTIME, 100_000))]
             }
-            Occasion::Following => {
+            Occasion::Following | Occasion::Changing => {
                 let codec = Codec::new(self.drive.clone(), Mounting::default());
                 let rest = State {
                     id,
@@ -134,10 +134,6 @@ impl FamilySettings for Settings {
 
     fn reply_delay_ns(&self) -> i64 {
         self.reply_delay_ns
-    }
-
-    fn unpredicted(&self) -> Option<&'static str> {
-        Some("the cycle in which RMD motors are switched on is not counted, and may be up to a fifth longer")
     }
 
     fn switching_ns(&self) -> i64 {

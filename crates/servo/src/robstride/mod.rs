@@ -153,7 +153,9 @@ impl FamilySettings for Settings {
         let codec = Codec::new(self.drive.clone(), Mounting::default());
         let (say, mode) = match occasion {
             Occasion::Stopped => (Say::Disable, mode::RESET),
-            Occasion::Following => (Say::Command(codec.follow(&PositionCommand::hold(0.0))), mode::RUN),
+            Occasion::Following | Occasion::Changing => {
+                (Say::Command(codec.follow(&PositionCommand::hold(0.0))), mode::RUN)
+            }
             Occasion::SwitchingOn | Occasion::AfterLoss => {
                 let (host, parameter) = (self.host_id, self.power_mark());
                 let told = Reply::Value { id, host, parameter, value: Some([0; 4]) };

@@ -4,7 +4,7 @@ use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::FamilyConfig;
 use khz_emu::odrive::Setup;
-use khz_servo::odrive::OdriveSettings;
+use khz_servo::odrive::{HEARTBEAT_NS, OdriveSettings};
 use khz_servo::{Family, odrive};
 use khz_settings::{Problem, Reader};
 
@@ -18,9 +18,6 @@ const FACTS: Facts = Facts {
     factory_bit_rate: Some(250_000),
     ..mit::FACTS
 };
-
-/// How often an emulated drive says what it does, ms: as a real one has to be set.
-const HEARTBEAT_MS: u32 = 20;
 
 impl InFile for Odrive {
     fn facts(&self) -> &'static Facts {
@@ -61,7 +58,7 @@ impl InFile for Odrive {
             most_current: settings.current_limit,
             fault_c: servo.device.fault_temperature,
             watchdog_s: if settings.unwatched { 0.0 } else { servo.watchdog_s },
-            heartbeat_ms: HEARTBEAT_MS,
+            heartbeat_ms: (HEARTBEAT_NS / 1_000_000) as u32,
             estimates_ms: 0,
         })
     }
