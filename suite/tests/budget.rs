@@ -8,6 +8,7 @@ use khz_budget::{Inputs, TickPlan};
 use khz_emu::hat::Hat;
 use khz_emu::{Injection, World};
 use khz_file::RobotConfig;
+use khz_link::Link;
 use khz_link::pi3hat::{Options, Pi3hat};
 use khz_loop::Doing;
 use khz_loop::supervisor::Phase;
@@ -19,6 +20,8 @@ use khz_suite::stands;
 use khz_wire::fdcanusb::Dialect;
 use khz_wire::slcan::Answers;
 use khz_wire::time::EthernetRate;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 // The stands watch that links stay off the heap.
 #[global_allocator]
@@ -148,6 +151,75 @@ fn robots_emulated_in_the_process() {
     for robot in robots.map(slowed) {
         assert_met(&robot.name, &TickPlan::of(&robot, Inputs::VIRTUAL), in_process_ns(&robot));
     }
+}
+
+/// A machine that tells how long its first bus was in use.
+struct Watched {
+    world: World,
+    busy_ns: Arc<AtomicI64>,
+}
+
+impl Link for Watched {
+    khz_link::forward_link!(it => it.world; capabilities, half_duplex, next_event_ns, imu, counters, send, receive);
+
+    fn begin_cycle(&mut self, now_ns: i64) {
+        self.world.begin_cycle(now_ns);
+        self.busy_ns.store(self.world.busy_ns(0), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn ten_servos_of_three_families_load_their_bus_as_predicted() {
+    const TICKS: i64 = 500;
+    let robot = shipped("mixed_arm");
+    let busy_ns = Arc::<AtomicI64>::default();
+    let link = Watched { world: robot.emulate().unwrap(), busy_ns: Arc::clone(&busy_ns) };
+    let mut machine = assemble::machine_on(&robot, assemble::controller(&robot.controller), Box::new(link));
+    let mut time = VirtualTime::new(0);
+    machine.make_ready(&mut time).unwrap();
+    let (from_ns, period_ns) = (time.now_ns(), robot.timing.period_ns());
+    let mut busy_at = Vec::new();
+    for number in 0..TICKS + 100 {
+        time.wait_for_tick(from_ns + number * period_ns);
+        machine.tick(&mut time, from_ns + number * period_ns, None);
+        busy_at.push(busy_ns.load(Ordering::Relaxed));
+    }
+    assert_eq!(machine.phase(), Phase::Active);
+    let measured = (busy_at[99 + TICKS as usize] - busy_at[99]) as f64 / TICKS as f64;
+    let bus = &TickPlan::of(&robot, Inputs::VIRTUAL).predict().buses[0];
+    // At 1 Mbit/s.
+    let predicted = bus.bits as f64 * 1e3;
+    assert!((predicted / measured - 1.0).abs() < 0.05, "{predicted} {measured}");
+}
+
+/// Cycles of which a reply is late at this rate, wherever in them servos send what they send by themselves.
+fn late_at(robot: &RobotConfig, rate_hz: f64) -> u64 {
+    let mut robot = robot.clone();
+    (robot.timing.rate_hz, robot.timing.bus_deadline_us) = (rate_hz, Some(1e6 / rate_hz - 1.0));
+    let period_ns = robot.timing.period_ns();
+    let late = |phase: i64| {
+        let links = assemble::open_links(&robot, |world| Box::new(restarted(world))).unwrap();
+        let mut machine = assemble::put_together(&robot, assemble::controller(&robot.controller), links);
+        let mut time = VirtualTime::new(0);
+        machine.make_ready(&mut time).unwrap();
+        let from_ns = time.now_ns() + phase * 500_000;
+        let tick = |number| {
+            let planned_ns = from_ns + number * period_ns;
+            time.wait_for_tick(planned_ns);
+            machine.tick(&mut time, planned_ns, None);
+            u64::from(machine.result().missed > 0)
+        };
+        (0..200).map(tick).sum::<u64>()
+    };
+    (0..40).map(late).sum()
+}
+
+#[test]
+fn ten_servos_of_three_families_run_at_the_rate_that_is_predicted() {
+    let robot = shipped("mixed_arm");
+    let rate_hz = TickPlan::of(&robot, Inputs::VIRTUAL).predict().highest_rate_any_deadline_hz;
+    assert_eq!(late_at(&robot, 0.95 * rate_hz), 0, "{rate_hz}");
+    assert!(late_at(&robot, 1.05 * rate_hz) > 0, "{rate_hz}");
 }
 
 #[test]
