@@ -159,7 +159,8 @@ impl Launch {
         };
         let channel = live.map(|socket| Channel::start(socket, wiring)).transpose();
         let channel = channel.map_err(LaunchError::Live)?;
-        let (recording, not_drawn) = record(builder, config, text, parameters.list(), view, &console)?;
+        let (recording, not_drawn) =
+            record(builder, config, text, parameters.list(), view, (&console, desk.as_ref()))?;
         // The last to begin and the first to end: it is fed only while the loop ticks.
         let watchdogs = watchdogs(config)?;
         let beside: [Box<dyn Companion>; 6] = [
@@ -338,7 +339,7 @@ fn record(
     text: &str,
     list: &[Parameter],
     view: Option<OwnedFd>,
-    console: &Arc<Console>,
+    (console, targets): (&Arc<Console>, Option<&Desk>),
 ) -> Result<(Option<Recording>, Option<String>), LaunchError> {
     if !config.log.enabled && view.is_none() {
         return Ok((None, None));
@@ -358,7 +359,10 @@ fn record(
             0
         }
     };
-    let log = RunLog::declare(&mut builder, config)?.with_parameters(list);
+    let mut log = RunLog::declare(&mut builder, config)?.with_parameters(list);
+    if let Some(desk) = targets {
+        log = log.with_targets(&mut builder, desk)?;
+    }
     log.report_errors(&mut builder, console);
     let robot = builder.record("robot", &robot_schema())?;
     builder.in_every_file(robot);

@@ -10,11 +10,16 @@ use khz_loop::run::{Observer, Tick};
 use khz_loop::state::{ImuState, Teleop};
 use khz_loop::steer::Input;
 use khz_loop::supervisor::Transition;
+use khz_rt::Reader;
 use khz_run::record;
 use khz_servo::{Doing, Family, PositionCommand, ServoCommand, ServoState};
+use khz_targets::{Desk, Heard, Status};
 use khz_tlog::{Record, Sink, Type};
 use std::fmt::Write;
 use std::sync::Arc;
+
+/// Room for messages of programs that send targets, some seconds of a flood.
+const MESSAGES_RING_BYTES: usize = 1 << 20;
 
 /// Records every tick of a run.
 pub struct RunLog {
@@ -26,6 +31,7 @@ pub struct RunLog {
     event: RecordId,
     parameter: RecordId,
     teleop: RecordId,
+    follows: Option<Follows>,
     parameters: Vec<String>,
     names: Vec<String>,
     links: Vec<String>,
@@ -53,6 +59,7 @@ impl RunLog {
             event: builder.record("event", &record::Event::schema())?,
             parameter: builder.record("parameter", &record::Parameter::schema())?,
             teleop: builder.record("teleop", &record::Teleop::schema())?,
+            follows: None,
             parameters: Vec::new(),
             tap: builder.tap(config.log.ring_mib as usize * 1024 * 1024),
             names,
@@ -65,6 +72,25 @@ impl RunLog {
     #[must_use]
     pub fn with_parameters(self, list: &[Parameter]) -> Self {
         Self { parameters: list.iter().map(|parameter| parameter.name.clone()).collect(), ..self }
+    }
+
+    /// Also what becomes of targets: of each message, and in each tick.
+    ///
+    /// # Errors
+    /// If the builder has records of these names already.
+    pub(crate) fn with_targets(
+        mut self,
+        builder: &mut RecorderBuilder,
+        desk: &Desk,
+    ) -> Result<Self, RecorderError> {
+        let record = builder.record("targets", &record::Targets::schema())?;
+        let stage = builder.record("stage", &record::Following::schema())?;
+        let aims = self.names.iter().map(|name| (name.as_str(), record::Aim::schema()));
+        let aim = builder.record("aim", &record::per_servo(aims))?;
+        let mut tap = builder.tap(MESSAGES_RING_BYTES);
+        desk.listen(move |heard| _ = tap.push_value(record, heard.now_ns, &message(heard)));
+        self.follows = desk.watch().map(|status| Follows { status, tick: None, stage, aim });
+        Ok(self)
     }
 
     /// What goes wrong with the log becomes an `event`, so that a live view shows it.
@@ -98,6 +124,9 @@ impl Observer for RunLog {
         if let (Some(record), Some(imu)) = (self.imu, &state.imu) {
             self.tap.push_value(record, at_ns, &sensed(imu, state.now_ns));
         }
+        if let Some(follows) = &mut self.follows {
+            follows.record(&mut self.tap, at_ns);
+        }
         for change in machine.changes() {
             let name = self.parameters.get(usize::from(change.parameter)).map_or("", String::as_str);
             self.tap.push_value(self.parameter, at_ns, &changed(number, name, change));
@@ -116,6 +145,61 @@ impl Observer for RunLog {
                 self.tap.push(self.event, transition.at_ns, bytes);
             }
         }
+    }
+}
+
+/// What of targets goes into a log in each tick.
+struct Follows {
+    status: Reader<Status>,
+    /// The last tick of which it was told.
+    tick: Option<u64>,
+    stage: RecordId,
+    aim: RecordId,
+}
+
+impl Follows {
+    fn record(&mut self, tap: &mut Tap, at_ns: i64) {
+        let status = self.status.read();
+        if status.epoch == 0 || self.tick == Some(status.tick) {
+            return;
+        }
+        self.tick = Some(status.tick);
+        tap.push_value(self.stage, at_ns, &following(status));
+        tap.push_with(self.aim, at_ns, |out| {
+            for (target, offset) in status.target.iter().zip(&status.offset) {
+                let [target, offset, reference] =
+                    [*target, *offset, target + offset].map(|value| value as f32);
+                record::Aim { target, offset, reference }.encode(out);
+            }
+        });
+    }
+}
+
+fn following(status: &Status) -> record::Following {
+    use khz_targets::Stage;
+    let stage = match status.stage {
+        Stage::Idle => record::Stage::Idle,
+        Stage::OnTime => record::Stage::OnTime,
+        Stage::HeldOver => record::Stage::HeldOver,
+        Stage::Waiting => record::Stage::Waiting,
+        Stage::Silent => record::Stage::Silent,
+    };
+    record::Following { tick: status.tick, stage, age_us: status.age_ns / 1000, meant: status.is_meant }
+}
+
+fn message<'a>(heard: &Heard<'a>) -> record::Targets<'a> {
+    let points = heard.points;
+    let [first_ns, last_ns] = points.map_or([0; 2], |points| [points.first_ns(), points.last_ns()]);
+    record::Targets {
+        by: heard.sender.name.as_str().into(),
+        seq: points.and_then(|points| points.seq).map_or(0, |seq| seq.saturating_add(1)),
+        points: points.map_or(0, |points| points.at_ns.len() as u32),
+        first_ns,
+        last_ns,
+        late_ns: points.map_or(0, |_| heard.now_ns.saturating_sub(first_ns)),
+        clock_ns: heard.sender.clock_ns,
+        clamped: u32::try_from(heard.clamped).unwrap_or(u32::MAX),
+        refused: heard.refused.map_or("", |why| why.word()).into(),
     }
 }
 

@@ -9,6 +9,9 @@
 //! | `event` | on each change of phase | [`Event`] |
 //! | `parameter` | on each change of a parameter | [`Parameter`] |
 //! | `teleop` | on each input of a person who steers | [`Teleop`] |
+//! | `targets` | on each message of a program that sends targets | [`Targets`] |
+//! | `stage` | every tick of a controller that follows targets | [`Following`] |
+//! | `aim` | the same | an object per servo, under its name: [`Aim`] |
 //! | `parameters` | once | [`Parameters`]: what may be changed live, with the start values |
 //! | `robot` | once | [`Robot`]: the robot file and the computer, so that the log explains itself |
 //!
@@ -463,6 +466,82 @@ pub struct Teleop<'a> {
     pub by: Cow<'a, str>,
 }
 
+/// A message of a program that sends targets, when it arrived.
+#[derive(Clone, Debug, Default, PartialEq, Record)]
+pub struct Targets<'a> {
+    /// Who sent it.
+    pub by: Cow<'a, str>,
+    /// Its number among those of its program, and one more; 0: it has none.
+    pub seq: u64,
+    /// Its points; 0: it could not be read.
+    pub points: u32,
+    /// When the first is to be reached, by the loop's clock.
+    #[tlog(unit = "ns")]
+    pub first_ns: i64,
+    /// When the last is.
+    #[tlog(unit = "ns")]
+    pub last_ns: i64,
+    /// How long after the time of its first point it arrived; below 0: so long before.
+    #[tlog(unit = "ns")]
+    pub late_ns: i64,
+    /// How wrong its times may be, because its clock is another one.
+    #[tlog(unit = "ns")]
+    pub clock_ns: i64,
+    /// Numbers that were beyond a limit, and are at it.
+    pub clamped: u32,
+    /// Why nothing of it is taken; empty: it is.
+    pub refused: Cow<'a, str>,
+}
+
+/// Where the targets of a robot stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Record)]
+pub struct Following {
+    /// The tick.
+    pub tick: u64,
+    /// On time, or since when not.
+    pub stage: Stage,
+    /// How long ago the newest point was due; below 0: so long until then.
+    #[tlog(unit = "us")]
+    pub age_us: i64,
+    /// Whoever sends has said that it would be silent.
+    pub meant: bool,
+}
+
+/// Where targets stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Record)]
+pub enum Stage {
+    /// Nobody sends any.
+    #[default]
+    #[tlog(rename = "idle")]
+    Idle = 0,
+    /// The next point is known.
+    #[tlog(rename = "on_time")]
+    OnTime = 1,
+    /// It goes on after the newest point, and comes to rest.
+    #[tlog(rename = "held_over")]
+    HeldOver = 2,
+    /// It stands where it came to rest.
+    #[tlog(rename = "waiting")]
+    Waiting = 3,
+    /// It has been standing for longer than `silent_s`.
+    #[tlog(rename = "silent")]
+    Silent = 4,
+}
+
+/// How a servo is led to its targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+pub struct Aim {
+    /// Where its targets have it now.
+    #[tlog(unit = "rad")]
+    pub target: f32,
+    /// How far beside that it is led, after a curve was replaced.
+    #[tlog(unit = "rad")]
+    pub offset: f32,
+    /// Both together: what its command follows, within the limits.
+    #[tlog(unit = "rad")]
+    pub reference: f32,
+}
+
 /// What may be changed live.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Record)]
 pub struct Parameters {
@@ -529,7 +608,7 @@ fn is_known(field: &Field, ours: &Type) -> bool {
 }
 
 /// Every record that a run has.
-pub const KNOWN: [Known; 9] = [
+pub const KNOWN: [Known; 12] = [
     Known { name: "tick", key: None, schema: Tick::schema },
     Known { name: "servo", key: Some("servo"), schema: Servo::schema },
     Known { name: "command", key: Some("servo"), schema: Command::schema },
@@ -539,6 +618,9 @@ pub const KNOWN: [Known; 9] = [
     Known { name: "teleop", key: None, schema: Teleop::schema },
     Known { name: "parameters", key: None, schema: Parameters::schema },
     Known { name: "robot", key: None, schema: Robot::schema },
+    Known { name: "targets", key: None, schema: Targets::schema },
+    Known { name: "stage", key: None, schema: Following::schema },
+    Known { name: "aim", key: Some("servo"), schema: Aim::schema },
 ];
 
 /// The schema of a record with an object per servo.

@@ -39,7 +39,8 @@ pub struct Targets {
     desk: Desk,
     feed: Feed,
     plans: Reader<Plan>,
-    shown: Option<Writer<Status>>,
+    /// For those who send, and for the log.
+    shown: Vec<Writer<Status>>,
     status: Status,
     joints: Vec<Joint>,
     /// The time of the last tick's references.
@@ -69,7 +70,7 @@ impl Targets {
             desk: desk.clone(),
             feed: Feed::new(),
             plans,
-            shown: None,
+            shown: Vec::new(),
             status: Status::default(),
             joints: Vec::new(),
             last_ns: 0,
@@ -89,9 +90,9 @@ impl Controller for Targets {
         self.joints = robot.joints.iter().map(|joint| Joint::new(joint, dt)).collect::<Result<_, _>>()?;
         let count = self.joints.len();
         let (offset, limited, measured) = (vec![0.0; count], vec![0; count], vec![[f64::NAN; 3]; count]);
-        self.status = Status { offset, limited, measured, ..Status::default() };
-        let (shown, status) = khz_rt::newest(&self.status);
-        self.shown = Some(shown);
+        self.status = Status { target: offset.clone(), offset, limited, measured, ..Status::default() };
+        let [(shown, status), (logged, log)] = [(); 2].map(|()| khz_rt::newest(&self.status));
+        self.shown = vec![shown, logged];
         let named = self.joints.iter().zip(&robot.joints).map(|(joint, info)| JointTargets {
             name: info.name.clone(),
             velocity: joint.axis.range().velocity,
@@ -100,7 +101,7 @@ impl Controller for Targets {
             lead_ns: (joint.axis.delay() * robot.period_ns as f64) as i64,
         });
         let mut desk = self.desk.lock();
-        (desk.joints, desk.status) = (named.collect(), Some(status));
+        (desk.joints, desk.status, desk.log) = (named.collect(), Some(status), Some(log));
         Ok(())
     }
 
@@ -130,6 +131,7 @@ impl Controller for Targets {
             let (asked, is_anew) = joint.step(curve, self.shape, now_ns, jump, dt);
             *command = ServoCommand::Position(joint.not_leading_out(asked, state.servos[at].position));
             self.status.anchored += u64::from(is_anew);
+            self.status.target[at] = joint.axis.reference().position;
             self.status.offset[at] = joint.axis.offset();
             self.status.limited[at] += u64::from(joint.axis.is_limited());
         }
@@ -151,7 +153,7 @@ impl Targets {
         for (measured, servo) in self.status.measured.iter_mut().zip(&state.servos) {
             *measured = [servo.position, servo.velocity, servo.torque];
         }
-        if let Some(shown) = &mut self.shown {
+        for shown in &mut self.shown {
             shown.value().clone_from(&self.status);
             shown.publish();
         }
@@ -182,7 +184,7 @@ impl Status {
         if stage != Stage::Idle && !is_meant {
             self.longest_ns = self.longest_ns.max(age_ns);
         }
-        (self.stage, self.age_ns) = (stage, age_ns);
+        (self.stage, self.age_ns, self.is_meant) = (stage, age_ns, is_meant);
     }
 }
 

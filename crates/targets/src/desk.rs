@@ -6,7 +6,7 @@
 use crate::Motion;
 use crate::axis::Share;
 use crate::curve::{Curve, Knot, Shape, find_velocities};
-use crate::message::{Points, Refused, Sender};
+use crate::message::{Heard, Points, Refused, Sender};
 use crate::pace::{Pace, SETTLED_NS};
 use crate::plan::{Plan, Status};
 use crate::settings::TargetsConfig;
@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Messages of one program in a second.
 const MOST_MESSAGES: u32 = 500;
+/// Messages of all programs in a second that a log is told of: a flood is none of its business.
+const MOST_TOLD: u32 = 2000;
 /// Programs that are told apart: whatever names are sent, no more is remembered.
 const MOST_PROGRAMS: usize = 64;
 /// What was before stays so long in a curve, for ticks that come late.
@@ -38,6 +40,9 @@ pub(crate) struct JointTargets {
     pub lead_ns: i64,
 }
 
+/// Whoever is told of every message.
+type Listener = Box<dyn FnMut(&Heard<'_>) + Send>;
+
 /// The end of those who send. Clones are of the same robot.
 #[derive(Clone)]
 pub struct Desk(Arc<Mutex<Inner>>);
@@ -46,6 +51,10 @@ pub(crate) struct Inner {
     settings: TargetsConfig,
     pub joints: Vec<JointTargets>,
     pub status: Option<Reader<Status>>,
+    pub log: Option<Reader<Status>>,
+    listener: Option<Listener>,
+    /// The second in which so many messages were told of.
+    told: (i64, u32),
     console: Option<Arc<Console>>,
     clock: Clock,
     plan: Plan,
@@ -119,6 +128,9 @@ impl Desk {
             settings: settings.clone(),
             joints: Vec::new(),
             status: None,
+            log: None,
+            listener: None,
+            told: (i64::MIN, 0),
             console: None,
             clock: Clock::Real,
             plan,
@@ -141,6 +153,18 @@ impl Desk {
         (inner.console, inner.clock) = (Some(console), clock);
     }
 
+    /// From now on `listener` is told of every message, of at most 2000 a second. It is called on the threads of those who send, one
+    /// at a time.
+    pub fn listen(&self, listener: impl FnMut(&Heard<'_>) + Send + 'static) {
+        self.lock().listener = Some(Box::new(listener));
+    }
+
+    /// How it stands as of each tick, for one that looks between ticks and does not wait; `None`: somebody has it, or the controller
+    /// was not prepared yet.
+    pub fn watch(&self) -> Option<Reader<Status>> {
+        self.lock().log.take()
+    }
+
     /// Now, ns, by the robot's clock: that of the last tick in virtual time.
     pub fn now_ns(&self) -> i64 {
         let mut inner = self.lock();
@@ -157,16 +181,21 @@ impl Desk {
     pub fn send(&self, sender: &Sender, points: &Points, now_ns: i64) -> Result<(), Refused> {
         let mut inner = self.lock();
         let at = inner.producer(sender);
+        let before = inner.producers[at].counts.clamped;
         let outcome = inner.take(at, points, now_ns);
         inner.producers[at].counts.add(&outcome);
+        let clamped = inner.producers[at].counts.clamped - before;
+        let refused = outcome.as_ref().err();
+        inner.tell(&Heard { sender, points: Some(points), now_ns, clamped, refused });
         outcome
     }
 
     /// As [`Desk::send`], of what could not be read: counted only.
-    pub fn refuse(&self, sender: &Sender, why: &Refused) {
+    pub fn refuse(&self, sender: &Sender, why: &Refused, now_ns: i64) {
         let mut inner = self.lock();
         let at = inner.producer(sender);
         inner.producers[at].counts.add(&Err(why.clone()));
+        inner.tell(&Heard { sender, points: None, now_ns, clamped: 0, refused: Some(why) });
     }
 
     /// Whoever has the robot will be silent for `for_ns`, at most `hold_s`, and means it; until it sends again. Of others it says nothing.
@@ -259,6 +288,17 @@ impl Inner {
         });
         self.producers[at].sender.clone_from(sender);
         at
+    }
+
+    fn tell(&mut self, heard: &Heard<'_>) {
+        let second = heard.now_ns.div_euclid(1_000_000_000);
+        if self.told.0 != second {
+            self.told = (second, 0);
+        }
+        self.told.1 = self.told.1.saturating_add(1);
+        if let Some(listener) = self.listener.as_mut().filter(|_| self.told.1 <= MOST_TOLD) {
+            listener(heard);
+        }
     }
 
     /// The place of the program whose newest point is the oldest, but not of the one that has the robot.

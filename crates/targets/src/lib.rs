@@ -45,7 +45,7 @@ pub use curve::{Curve, Knot, Sample};
 pub use desk::{Account, Counts, Desk, Standing};
 pub use limiter::{Limiter, Range};
 pub use mean::Mean;
-pub use message::{Points, Refused, Sender, Stage};
+pub use message::{Heard, Points, Refused, Sender, Stage};
 pub use plan::Status;
 pub use program::Program;
 pub use settings::{Interpolation, TargetsConfig};

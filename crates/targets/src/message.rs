@@ -35,12 +35,12 @@ impl Points {
     }
 
     /// When the first point is to be reached.
-    pub(crate) fn first_ns(&self) -> i64 {
+    pub fn first_ns(&self) -> i64 {
         self.at_ns.first().copied().unwrap_or(i64::MIN)
     }
 
     /// When the last point is to be reached.
-    pub(crate) fn last_ns(&self) -> i64 {
+    pub fn last_ns(&self) -> i64 {
         self.at_ns.last().copied().unwrap_or(i64::MIN)
     }
 
@@ -89,6 +89,8 @@ pub struct Sender {
     pub takes: bool,
     /// How often it sends single targets, if it says so; otherwise that is learned from their times.
     pub every_ns: Option<i64>,
+    /// How wrong its times may be, because its clock is another one than the robot's, ns.
+    pub clock_ns: i64,
 }
 
 impl Sender {
@@ -97,8 +99,23 @@ impl Sender {
 
     /// Of usual priority.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), priority: Self::USUAL, takes: false, every_ns: None }
+        Self { name: name.to_owned(), priority: Self::USUAL, takes: false, every_ns: None, clock_ns: 0 }
     }
+}
+
+/// What became of a message.
+#[derive(Clone, Debug)]
+pub struct Heard<'a> {
+    /// Who sent it.
+    pub sender: &'a Sender,
+    /// What it says; `None`: it could not be read.
+    pub points: Option<&'a Points>,
+    /// When it arrived, ns, by the robot's clock.
+    pub now_ns: i64,
+    /// Numbers of it that were beyond a limit, and are at it.
+    pub clamped: u64,
+    /// Why nothing of it is taken.
+    pub refused: Option<&'a Refused>,
 }
 
 /// Why points are not taken.
@@ -137,6 +154,11 @@ impl Refused {
     /// The words, in the order of [`Refused::place`].
     pub const WORDS: [&str; 9] =
         ["duplicate", "out_of_order", "invalid", "late", "future", "held", "not_active", "flood", "clock"];
+
+    /// Its word.
+    pub const fn word(&self) -> &'static str {
+        Self::WORDS[self.place()]
+    }
 
     /// Its place among the words.
     pub const fn place(&self) -> usize {

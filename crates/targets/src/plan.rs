@@ -60,6 +60,10 @@ pub struct Status {
     pub waits: u64,
     /// How often a curve was replaced and the difference became an offset, of any joint.
     pub anchored: u64,
+    /// Somebody has said that it would be silent.
+    pub is_meant: bool,
+    /// For each joint, rad: where its targets have it; where it stands, without any.
+    pub target: Vec<f64>,
     /// For each joint, rad: how far it is led beside its targets.
     pub offset: Vec<f64>,
     /// For each joint, ticks in which it was at the limit of its acceleration.
@@ -70,16 +74,19 @@ pub struct Status {
 
 impl Clone for Status {
     fn clone(&self) -> Self {
-        let Self { offset, limited, measured, .. } = self;
-        Self { offset: offset.clone(), limited: limited.clone(), measured: measured.clone(), ..*self }
+        let Self { target, offset, limited, measured, .. } = self;
+        let (target, offset) = (target.clone(), offset.clone());
+        Self { target, offset, limited: limited.clone(), measured: measured.clone(), ..*self }
     }
 
     fn clone_from(&mut self, other: &Self) {
         let (mut offset, mut limited) = (std::mem::take(&mut self.offset), std::mem::take(&mut self.limited));
-        let mut measured = std::mem::take(&mut self.measured);
+        let (mut target, mut measured) =
+            (std::mem::take(&mut self.target), std::mem::take(&mut self.measured));
+        target.clone_from(&other.target);
         offset.clone_from(&other.offset);
         limited.clone_from(&other.limited);
         measured.clone_from(&other.measured);
-        *self = Self { offset, limited, measured, ..*other };
+        *self = Self { target, offset, limited, measured, ..*other };
     }
 }

@@ -53,7 +53,7 @@ impl Peer {
             outcome
                 .inspect_err(|(why, is_counted)| {
                     if !is_counted {
-                        desk.refuse(&sender, why);
+                        desk.refuse(&sender, why, arrived_ns);
                     }
                 })
                 .map_err(|(why, _)| why)
@@ -96,6 +96,7 @@ impl Peer {
         }
         let (at_ns, is_chunk) = self.times(&sender.name, message, arrived_ns).map_err(|why| (why, false))?;
         let points = points(message, at_ns, is_chunk).map_err(invalid)?;
+        let sender = &Sender { clock_ns: self.clock_ns(&sender.name, arrived_ns), ..sender.clone() };
         desk.send(sender, &points, arrived_ns).map_err(|why| (why, true))
     }
 
@@ -123,6 +124,12 @@ impl Peer {
             |at| at.into_iter().map(|at_ns| at_ns.saturating_add(offset_ns)).collect(),
         );
         Ok((at_ns, is_chunk))
+    }
+
+    /// How wrong its times may be.
+    fn clock_ns(&self, name: &str, now_ns: i64) -> i64 {
+        let clock = self.clocks.get(name).filter(|_| !self.shares_clock);
+        clock.and_then(|clock| clock.offset_ns(now_ns)).map_or(0, |(_, bound_ns)| bound_ns)
     }
 
     /// What is to be added to its times. One on another computer proves by what it heard how old they are; whoever cannot, is too old.
