@@ -35,7 +35,9 @@ use khz_run::costs::LateGroup;
 use khz_run::figures::{Time, Times};
 use khz_run::late::{LEARNING, PARTS};
 use khz_run::tally::{Counts, Pace, Stretch, Tally};
+use khz_run::targets::Fared;
 use khz_run::verdict::{Facts, Stops, judge};
+use khz_targets::Standing;
 use serde::Serialize;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -455,6 +457,23 @@ fn unlogged(outcome: &Outcome, servos: &[ServoSummary], buses: &[BusSummary]) ->
             outcome.grants.grade,
             outcome.passport.rt_share_percent,
         ),
+        targets: outcome.live.targets.as_ref().map(fared),
+    }
+}
+
+fn fared(standing: &Standing) -> Fared {
+    let status = &standing.status;
+    let has_sent = standing.accounts.iter().filter(|account| account.counts.taken > 0);
+    let all = || standing.accounts.iter().map(|account| account.counts).chain([standing.earlier]);
+    Fared {
+        programs: has_sent.map(|account| account.name.clone()).collect(),
+        taken: all().map(|counts| counts.taken).sum(),
+        refused: standing.refused().map(|(why, count)| (why.to_owned(), count)).collect(),
+        clamped: all().map(|counts| counts.clamped).sum(),
+        held_over: status.held_over,
+        waits: status.waits,
+        longest_ns: status.longest_ns,
+        ..Fared::default()
     }
 }
 

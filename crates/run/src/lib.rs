@@ -25,6 +25,7 @@ mod phase;
 pub mod recent;
 pub mod record;
 pub mod tally;
+pub mod targets;
 mod usual;
 pub mod verdict;
 pub mod watch;

@@ -12,6 +12,7 @@ mod words;
 pub use crate::commands::{BUDGET, CONTROLLER, DOCTOR, Medium, RobotFile, SCAN};
 use crate::costs::LateGroup;
 use crate::tally::{Counts, Pace};
+use crate::targets::Fared;
 use crate::usual::Usual;
 use causes::has_several_causes;
 pub use causes::{Explained, explained};
@@ -108,6 +109,8 @@ pub struct Facts {
     pub warnings: Vec<String>,
     /// What of the run is not known, as sentences: whatever else is said is said without it.
     pub unknown: Vec<String>,
+    /// How the targets of programs fared, of a robot that follows them. It is no fault of the loop.
+    pub targets: Option<Fared>,
     /// The robot file, which the commands in the verdict name.
     pub file: RobotFile,
 }
@@ -257,7 +260,10 @@ pub fn judge(facts: &Facts) -> Verdict {
     }
     let verdict = verdict.sentence(&what);
     let others = others(facts).map_or_else(String::new, |others| facts.file.named_in(&others));
-    let text = format!("{}{others}{}", verdict.text, besides(facts, &verdict).unwrap_or_default());
+    let besides = besides(facts, &verdict).unwrap_or_default();
+    let targets = facts.targets.as_ref().and_then(Fared::sentence);
+    let targets = targets.map_or_else(String::new, |sentence| format!(" {sentence}"));
+    let text = format!("{}{others}{besides}{targets}", verdict.text);
     Verdict { cause, text, ..verdict }
 }
 

@@ -11,6 +11,7 @@ use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
 use khz_run::costs::LateGroup;
 use khz_run::tally::{Counter, Pace, Tally, stands_out};
+use khz_run::targets::Fared;
 use khz_run::verdict::{
     BUDGET, Broken, CONTROLLER, DOCTOR, Explained, Facts, Medium, Outside, RobotFile, SCAN, Stops, explained,
 };
@@ -50,6 +51,8 @@ pub(super) struct Unlogged {
     /// What the loop's thread was granted.
     pub granted: Option<Grade>,
     pub stops: Stops,
+    /// How the targets of programs fared.
+    pub targets: Option<Fared>,
 }
 
 /// The facts, without warnings.
@@ -95,6 +98,7 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         duplicates: unlogged.duplicates,
         damaged_frames: unlogged.corrupt,
         downs: unlogged.downs.clone(),
+        targets: unlogged.targets.clone(),
         file: config.map_or(RobotFile::Unknown, |config| config.file.clone()),
         ..base
     };

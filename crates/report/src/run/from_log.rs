@@ -16,6 +16,7 @@ use khz_rt::{Histogram, Passport};
 use khz_run::figures::Time;
 use khz_run::record;
 use khz_run::tally::{Pace, Tally};
+use khz_run::targets::Fared;
 use khz_run::verdict::{Facts, judge};
 use khz_tlog::{Columns, Reader, Type, Value};
 use std::fs::File;
@@ -86,6 +87,8 @@ struct Replay {
     over_time: OverTime,
     tally: Tally,
     late: Late,
+    /// Of a robot that follows them.
+    targets: Option<Fared>,
     /// The number of the first tick.
     first: Option<u64>,
     /// The last tick, which the next record of servos is of.
@@ -171,6 +174,7 @@ impl Replay {
             over_time: OverTime::of(std::iter::empty()),
             tally: Tally::new(0),
             late: Late::default(),
+            targets: None,
             first: None,
             last: None,
             after: None,
@@ -264,6 +268,8 @@ impl Replay {
                 let event = time_us.and_then(|time_us| self.event(value, time_us));
                 self.events.extend(event);
             }
+            "targets" => self.targets.get_or_insert_default().message(&message(value)),
+            "stage" => self.targets.get_or_insert_default().tick(&following(value)),
             _ => {}
         }
         if let (Some(time_us), "tick" | "servo" | "command" | "imu" | "parameter") = (time_us, record) {
@@ -525,7 +531,10 @@ impl Replay {
             unknown: self.missing.clone(),
             begins_late,
             has_gaps: self.tally.counter.unrecorded > 0,
-            ..facts(&known, &Unlogged { duplicates, untold, downs, ..Unlogged::default() })
+            ..facts(
+                &known,
+                &Unlogged { duplicates, untold, downs, targets: self.targets.clone(), ..Unlogged::default() },
+            )
         }
     }
 
@@ -560,6 +569,26 @@ impl Replay {
 }
 
 /// An integer field; 0 where there is none.
+fn message(value: &Value<'_>) -> record::Targets<'static> {
+    record::Targets {
+        by: text(value, "by").into(),
+        clamped: number(value, "clamped") as u32,
+        refused: text(value, "refused").into(),
+        ..record::Targets::default()
+    }
+}
+
+fn following(value: &Value<'_>) -> record::Following {
+    let stage = match number(value, "stage") {
+        1 => record::Stage::OnTime,
+        2 => record::Stage::HeldOver,
+        3 => record::Stage::Waiting,
+        4 => record::Stage::Silent,
+        _ => record::Stage::Idle,
+    };
+    record::Following { stage, age_us: number(value, "age_us"), meant: is(value, "meant"), tick: 0 }
+}
+
 fn number(value: &Value<'_>, field: &str) -> i64 {
     value.at(field).and_then(|value| value.number()).map_or(0, |number| number as i64)
 }

@@ -69,7 +69,6 @@ fn problems(summary: &RunSummary) -> Vec<String> {
     lines.extend(summary.events.iter().filter(warned).map(|event| happened("warning:", event)));
     lines.extend(summary.sinks.iter().skip(1).filter_map(about_sink));
     lines.extend(unheard(&summary.live));
-    lines.extend(summary.live.targets.iter().filter_map(untimely));
     lines
 }
 
