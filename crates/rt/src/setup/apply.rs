@@ -165,9 +165,15 @@ fn affinity(cpu: usize) -> Setting {
     }
 }
 
+/// A process that maps more than this is somebody else's that has a loop, too: with a learning library it maps gigabytes that it never
+/// touches, and to fill the RAM with them takes seconds.
+const LARGE_KB: u64 = 1 << 20;
+
 /// With a limit, later growth of the process would fail; so the limit is looked at first.
 fn lock_memory() -> Setting {
     let status = || Root::system().read("/proc/self/status").unwrap_or_default();
+    let kilobytes = |status: &str| field(status, "VmSize")?.split_whitespace().next()?.parse::<u64>().ok();
+    let is_large = kilobytes(&status()).is_some_and(|mapped_kb| mapped_kb > LARGE_KB);
     let limit = getrlimit(Resource::Memlock).current;
     let result = match limit {
         Some(bytes) if !is_capable(CAP_IPC_LOCK) => Err(format!(
@@ -175,7 +181,7 @@ fn lock_memory() -> Setting {
             bytes / 1024,
             advice().memory()
         )),
-        _ => crate::sys::lock_memory().map_err(|error| {
+        _ => crate::sys::lock_memory(is_large).map_err(|error| {
             format!(
                 "mlockall: {error}; free memory, of the machine or its control group (container: --memory)"
             )
@@ -187,7 +193,7 @@ fn lock_memory() -> Setting {
     Setting {
         name: "memory".into(),
         requested: "locked".into(),
-        granted: format!("{locked} locked"),
+        granted: format!("{locked} locked{}", if is_large { ", as it is touched" } else { "" }),
         ok,
         remedy: result.err(),
     }

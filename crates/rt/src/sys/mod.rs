@@ -48,9 +48,11 @@ pub(crate) fn scheduler(tid: i32) -> io::Result<SchedAttr> {
 /// Keeps the process's memory in RAM, what it has and what it will have.
 ///
 /// Through libc: the address sanitizer replaces `mlockall` there, because its shadow of the address space would fill the RAM.
-pub(crate) fn lock_memory() -> io::Result<()> {
+/// `as_touched`: what is mapped and was never touched stays out of the RAM until it is (Linux 4.4).
+pub(crate) fn lock_memory(as_touched: bool) -> io::Result<()> {
+    let how = if as_touched { libc::MCL_ONFAULT } else { 0 };
     // SAFETY: it takes flags only, and no memory of ours changes.
-    let done = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
+    let done = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | how) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
