@@ -58,6 +58,8 @@ pub struct Shape {
     pub hold_over_ns: i64,
     /// Straight from point to point.
     pub is_linear: bool,
+    /// After the last point its torque goes to 0 within that time, because it is no weight that is to be carried.
+    pub fades_torque: bool,
 }
 
 /// Points in the order of their times. Those of a piece follow each other.
@@ -145,7 +147,8 @@ fn after(last: &Knot, shape: Shape, now_ns: i64) -> Sample {
         position: position + velocity * (x - x * x / (2.0 * whole)),
         velocity: velocity * (1.0 - x / whole),
     };
-    Sample { over_ns, ..last.with(at, last.torque, last.gains) }
+    let torque = if shape.fades_torque { last.torque * (1.0 - x / whole) } else { last.torque };
+    Sample { over_ns, ..last.with(at, torque, last.gains) }
 }
 
 /// Velocities of the points from `first` on, as their neighbours of the same piece have it: 0 where the slope changes its sign,
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
 
     const MS: i64 = 1_000_000;
-    const SHAPE: Shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false };
+    const SHAPE: Shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false, fades_torque: false };
 
     fn knot(due_ms: i64, position: f64, piece: u32) -> Knot {
         let at = Motion::still(position);

@@ -330,8 +330,13 @@ impl Inner {
         }
         self.producers[at].check_order(points)?;
         let takes_over = self.holder != Some(at);
-        let delay_ns = self.producers[at].delay_ns(points, now_ns, self.settings.smooth);
+        let follows_at_once = self.settings.latest && points.is_single();
+        let learned_ns = self.producers[at].delay_ns(points, now_ns, self.settings.smooth);
+        let delay_ns = if follows_at_once { 0 } else { learned_ns };
         self.check_times(at, points, delay_ns, now_ns)?;
+        if takes_over {
+            self.check_aligned(&joints, points)?;
+        }
         for (column, joint) in joints.into_iter().enumerate() {
             self.lay(at, joint, column, points, delay_ns, takes_over, now_ns);
         }
@@ -387,6 +392,18 @@ impl Inner {
         }
     }
 
+    /// Whoever takes the robot begins where it is, if that is wanted.
+    fn check_aligned(&mut self, joints: &[usize], points: &Points) -> Result<(), Refused> {
+        let Some((most, status)) = self.settings.align_rad.zip(self.status.as_mut()) else { return Ok(()) };
+        let status = status.read();
+        let led = |joint: usize| status.target[joint] + status.offset[joint];
+        let is_near = |(&joint, position): (&usize, &f64)| (led(joint) - position).abs() <= most;
+        match joints.iter().zip(&points.position[0]).all(is_near) {
+            true => Ok(()),
+            false => Err(Refused::Apart),
+        }
+    }
+
     fn check_times(&self, at: usize, points: &Points, delay_ns: i64, now_ns: i64) -> Result<(), Refused> {
         let horizon_ns = nanoseconds(self.settings.horizon_s, 1e9);
         if points.first_ns().saturating_sub(now_ns) > horizon_ns {
@@ -431,6 +448,7 @@ impl Inner {
         };
         self.pieces += 1;
         match knots[..] {
+            [knot] if self.settings.latest => laying.jog(curve, knot, takes_over),
             [knot] => laying.append(curve, knot, takes_over),
             _ => laying.replace(curve, knots),
         }
@@ -474,6 +492,15 @@ impl Laying {
         curve.0.push(knot);
         let from = self.first_unsettled(&curve.0);
         find_velocities(&mut curve.0, from);
+    }
+
+    /// A target that is followed at once. The limiter alone makes a motion of it: what went back as an offset would come much later.
+    fn jog(&self, curve: &mut Curve, knot: Knot, takes_over: bool) {
+        let last = curve.0.last().filter(|_| !takes_over);
+        let (piece, share) = last.map_or((self.piece, self.replaced), |last| (last.piece, last.share));
+        let at = Motion::still(knot.at.position);
+        curve.0.clear();
+        curve.0.push(Knot { due_ns: knot.due_ns.min(self.now_ns), at, is_given: true, piece, share, ..knot });
     }
 
     /// The last point, or also the one before, if nobody is on the way to it yet: it has two neighbours now.
@@ -580,7 +607,7 @@ impl Producer {
         if !points.is_single() {
             return 0;
         }
-        self.pace.arrived(now_ns - points.first_ns());
+        self.pace.arrived(now_ns.saturating_sub(points.first_ns()));
         self.pace.delay_ns(points.first_ns(), self.sender.every_ns, smooth)
     }
 

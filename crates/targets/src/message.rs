@@ -2,6 +2,9 @@
 
 use khz_settings::words;
 
+/// Times beyond 73 years from the clock's zero are none: sums and differences of others are numbers, too.
+const FARTHEST_NS: i64 = 1 << 61;
+
 /// More points are no chunk.
 pub const MOST_POINTS: usize = 256;
 
@@ -54,6 +57,9 @@ impl Points {
         let count = self.at_ns.len();
         if count == 0 || count > MOST_POINTS {
             return Err(format!("{count} points; 1 to {MOST_POINTS} are a message"));
+        }
+        if self.at_ns.iter().any(|at_ns| !(-FARTHEST_NS..=FARTHEST_NS).contains(at_ns)) {
+            return Err("a time is out of range".to_owned());
         }
         if self.at_ns.windows(2).any(|pair| pair[0] >= pair[1]) {
             return Err("the times of the points do not rise".to_owned());
@@ -145,6 +151,9 @@ pub enum Refused {
     /// More than 500 messages in a second.
     #[error("flood")]
     Flood,
+    /// It would take the robot, and a joint is further than `align_rad` from its first point.
+    #[error("apart")]
+    Apart,
     /// Its clock is not known well enough for times.
     #[error("clock")]
     Clock,
@@ -152,8 +161,18 @@ pub enum Refused {
 
 impl Refused {
     /// The words, in the order of [`Refused::place`].
-    pub const WORDS: [&str; 9] =
-        ["duplicate", "out_of_order", "invalid", "late", "future", "held", "not_active", "flood", "clock"];
+    pub const WORDS: [&str; 10] = [
+        "duplicate",
+        "out_of_order",
+        "invalid",
+        "late",
+        "future",
+        "held",
+        "not_active",
+        "flood",
+        "clock",
+        "apart",
+    ];
 
     /// Its word.
     pub const fn word(&self) -> &'static str {
@@ -172,6 +191,7 @@ impl Refused {
             Self::NotActive => 6,
             Self::Flood => 7,
             Self::Clock => 8,
+            Self::Apart => 9,
         }
     }
 }

@@ -35,6 +35,13 @@ section! {
         hold_s: f64 = 60.0, "s", 0.0 => 3600.0;
         /// How a joint goes from point to point.
         interpolation: Interpolation = Interpolation::Cubic, "";
+        /// Single targets are followed at once, whatever their times, and each ends in a stop: for jogging by hand only.
+        latest: bool = false, "";
+        /// After the newest point its torque goes to 0 while the joint comes to rest; otherwise it stays, because it carries a weight.
+        fade_torque: bool = false, "";
+        /// A program that is to take the robot, and whose first point is further than this from where a joint is led, is refused
+        /// (`apart`). Without it the joint goes there.
+        align_rad: Option<f64> = None, "rad", 0.0 => 100.0;
         /// Single targets are followed another four fifths of their period later, and more smoothly.
         smooth: bool = false, "";
     }
@@ -43,7 +50,8 @@ section! {
 impl TargetsConfig {
     pub(crate) fn shape(&self) -> Shape {
         let hold_over_ns = nanoseconds(self.hold_over_s, 1e9);
-        Shape { hold_over_ns, is_linear: self.interpolation == Interpolation::Linear }
+        let is_linear = self.interpolation == Interpolation::Linear;
+        Shape { hold_over_ns, is_linear, fades_torque: self.fade_torque }
     }
 
     pub(crate) fn replaced(&self) -> Share {

@@ -172,7 +172,7 @@ fn chunks_that_replace_each_other_keep_every_limit() {
     let range = Range { velocity: 6.0, acceleration: 40.0, position: [-1.0, 1.0] };
     let mut axis = Axis::new(range, mean::ticks(40.0, 2000.0, DT));
     axis.begin(Motion::still(0.0), DT);
-    let shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false };
+    let shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false, fades_torque: false };
     let (mut judge, mut curve) = (Judge::new(Motion::default()), chunk(&mut random, 0, 0));
     for tick in 0..300_000 {
         let now_ns = tick * MS;
@@ -213,7 +213,7 @@ fn chunks_that_do_not_agree_meet_softly() {
         let (mut random, mut axis) = (Random::new(), Axis::new(range, ticks));
         let start = Motion { position: path(0.0), velocity: 2.1 };
         axis.begin(start, DT);
-        let shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false };
+        let shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false, fades_torque: false };
         let (mut curve, mut judge, mut sum) = (Curve::default(), Judge::new(start), 0.0);
         for tick in 0..8000_i64 {
             let replaced = tick % 200 == 0;

@@ -98,6 +98,14 @@ impl Robot {
         }
     }
 
+    /// Where it is commanded, or stands without a command.
+    pub fn command_or_rest(&self, joint: usize) -> f64 {
+        match self.commands[joint] {
+            ServoCommand::Position(command) => command.position,
+            _ => self.state.servos[joint].position,
+        }
+    }
+
     pub fn position(&self, joint: usize) -> f64 {
         self.command(joint).position
     }

@@ -271,6 +271,77 @@ fn many_names_take_no_memory_and_none_of_their_refusals_is_forgotten() {
 }
 
 #[test]
+fn the_latest_target_is_followed_at_once_within_the_limits() {
+    let mut robot = Robot::new(&TargetsConfig { latest: true, ..TargetsConfig::default() }, 4000.0);
+    let (mut last, mut before, mut most) = (0.0, 0.0, 0.0_f64);
+    for ms in 0..1200 {
+        if ms % 33 == 0 {
+            robot.send("stick", &[(0, if ms < 700 { 0.5 } else { -0.5 })]).unwrap();
+        }
+        robot.tick_after(0);
+        let velocity = (robot.position(0) - last) * 1e3;
+        most = most.max(((velocity - before) * 1e3).abs());
+        (last, before) = (robot.position(0), velocity);
+        if ms == 690 {
+            assert!((robot.position(0) - 0.5).abs() < 1e-6, "{}", robot.position(0));
+        }
+    }
+    assert!((30.0..=40.0 + 1e-6).contains(&most), "{most}");
+    assert!((robot.position(0) + 0.5).abs() < 1e-3, "{}", robot.position(0));
+}
+
+#[test]
+fn a_torque_that_carries_nothing_ends_with_the_motion() {
+    for (fade_torque, last) in [(false, 5.0), (true, 0.0)] {
+        let mut robot = Robot::new(&TargetsConfig { fade_torque, ..TargetsConfig::default() }, 4000.0);
+        let mut points = robot.points(&[(0, 0.0), (300, 0.0)]);
+        points.torque = vec![vec![5.0; 3]; 2];
+        robot.send_as(&Sender::new("policy"), &points).unwrap();
+        robot.ticks(250);
+        assert!((robot.command(0).torque - 5.0).abs() < 1e-9);
+        robot.ticks(250);
+        assert!((robot.command(0).torque - last).abs() < 1e-9, "{fade_torque}: {:?}", robot.command(0));
+    }
+}
+
+#[test]
+fn who_stands_elsewhere_is_refused_if_that_is_wanted() {
+    let mut robot = Robot::new(&TargetsConfig { align_rad: Some(0.1), ..TargetsConfig::default() }, 4000.0);
+    assert_eq!(robot.send("leader", &[(0, 0.2)]), Err(Refused::Apart));
+    assert_eq!(robot.send("leader", &[(0, 0.05)]), Ok(()));
+    robot.ticks(30);
+    // Whoever has the robot goes where it likes.
+    assert_eq!(robot.send("leader", &[(0, 0.3)]), Ok(()));
+    assert_eq!(robot.refused("leader", &Refused::Apart), 1);
+}
+
+/// Times of the far past and future, and numbers at the ends of their range, are answered and move nothing far.
+#[test]
+fn times_and_numbers_at_their_ends_neither_panic_nor_break_a_limit() {
+    let mut robot = robot();
+    let ends = [i64::MIN, -1 << 61, -1, 0, robot.state.now_ns, 1 << 61, i64::MAX];
+    for (number, &first) in ends.iter().enumerate() {
+        for &last in &ends[number..] {
+            for position in [0.0, f64::MAX, -f64::MAX, f64::MIN_POSITIVE] {
+                let at_ns = if first == last { vec![first] } else { vec![first, last] };
+                let rows = vec![vec![position; 3]; at_ns.len()];
+                let mut points = Points::new(at_ns, rows);
+                points.velocity = vec![vec![f64::MAX; 3]; points.at_ns.len()];
+                let sender = Sender { takes: true, ..Sender::new(&format!("program {number}")) };
+                let _ = robot.send_as(&sender, &points);
+                let before = robot.command_or_rest(0);
+                robot.ticks(3);
+                let command = robot.command(0);
+                assert!(
+                    command.position.abs() <= 3.0 && (command.position - before).abs() < 0.02,
+                    "{command:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn gains_and_torques_fade() {
     let mut robot = robot();
     let mut points = robot.points(&[(0, 0.0), (1000, 0.0)]);
