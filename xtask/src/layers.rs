@@ -24,6 +24,7 @@ const CRATES: &[(&str, &str, u8)] = &[
     ("khz-tlog-derive", "tlog", 1),
     ("khz-rt", "rt", 1),
     ("khz-page", "page", 1),
+    ("khz-policy", "policy", 1),
     ("khz-servo", "servo", 2),
     ("khz-run", "run", 2),
     ("khz-record", "record", 2),

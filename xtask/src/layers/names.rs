@@ -128,6 +128,12 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "what makes a motion knows no link and no robot file, and is told the time",
     },
     Forbidden {
+        who: &["crates/policy/src"],
+        but: &[],
+        what: &["std::fs", "std::net", "std::time", "std::thread", "libc", "rustix", "khz_rt"],
+        why: "an evaluation depends on its numbers alone",
+    },
+    Forbidden {
         who: &["crates/file"],
         but: &[],
         what: &[

@@ -1,0 +1,59 @@
+//! Why a model is refused.
+
+use crate::operators::OPERATORS;
+
+/// Why a model is refused. Names out of the file are escaped and cut, whatever is in them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// The bytes are no protobuf, or end early.
+    #[error("not an ONNX model, or damaged: byte {at}: {what}")]
+    Bytes {
+        /// Where in the file.
+        at: usize,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// An operator that is not evaluated here.
+    #[error("{node}: this operator is not evaluated here; known are {}", OPERATORS.join(", "))]
+    Operator {
+        /// Number, operator and name of the node.
+        node: String,
+    },
+    /// A node that cannot be evaluated as it is.
+    #[error("{node}: {what}")]
+    Node {
+        /// Number, operator and name of the node.
+        node: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A tensor of constants that cannot be taken.
+    #[error("tensor {name}: {what}")]
+    Tensor {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// An input or output that cannot be given or taken.
+    #[error("{port}: {what}")]
+    Port {
+        /// Input or output, and its name.
+        port: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The model as a whole.
+    #[error("{0}")]
+    Whole(String),
+}
+
+/// A name out of a file as it may be printed: quoted, escaped, and not longer than a line.
+pub(crate) fn shown(name: &str) -> String {
+    const LONGEST: usize = 80;
+    let mut shown: String = name.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    if name.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}
