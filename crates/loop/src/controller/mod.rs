@@ -2,11 +2,13 @@
 
 mod about;
 mod chain;
+mod decisions;
 mod handover;
 mod pipelined;
 
 pub use about::{JointInfo, RobotInfo};
 pub use chain::Chain;
+pub use decisions::{Decide, Decisions, OnThread, Pace};
 pub use pipelined::Pipelined;
 pub use pipelined::hold as hold_still;
 
@@ -81,6 +83,17 @@ pub trait Controller: Send {
     /// # Errors
     /// Whatever makes it impossible to go on; the supervisor damps the robot and shows the text.
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError>;
+
+    /// Moves what takes longer than a tick to a thread of its own, which first calls `on_thread` (to set its scheduling up), and returns
+    /// true; false: there is no such thing. Called once, after [`Controller::prepare`], where the clock is a real one; elsewhere time
+    /// stands still while it decides.
+    ///
+    /// # Errors
+    /// If the thread cannot be made.
+    fn to_thread(&mut self, on_thread: OnThread) -> std::io::Result<bool> {
+        drop(on_thread);
+        Ok(false)
+    }
 
     /// How long the last update took, ns, or has taken so far, if it does not run within [`Controller::update`] but
     /// beside it, as that of [`Pipelined`]; the supervisor's `controller_us` is the limit. Called once per tick, after
