@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod compile;
+mod digest;
 mod error;
 pub mod maths;
 pub mod model;
@@ -36,6 +37,7 @@ mod protobuf;
 mod recurrent;
 mod steps;
 
+pub use digest::sha256;
 pub use error::ModelError;
 pub use model::{Model, Port};
 pub use operators::OPERATORS;

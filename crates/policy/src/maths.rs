@@ -69,6 +69,33 @@ pub fn softplus(x: f32) -> f32 {
     (above + ln_1p(wide_exp(if x < 0.0 { x } else { -x }))) as f32
 }
 
+/// Sine of an angle within ±1000 rad.
+#[must_use]
+pub fn sin(x: f64) -> f32 {
+    quarter_turned(x, 0) as f32
+}
+
+/// Cosine of an angle within ±1000 rad.
+#[must_use]
+pub fn cos(x: f64) -> f32 {
+    quarter_turned(x, 1) as f32
+}
+
+/// sin(x + quarters·π/2): Taylor's series of the sine or the cosine of what is left of a quarter turn.
+fn quarter_turned(x: f64, quarters: i64) -> f64 {
+    let n = (x * std::f64::consts::FRAC_2_PI + ROUNDING) - ROUNDING;
+    let r = x - n * std::f64::consts::FRAC_PI_2;
+    let (quarter, square) = ((n as i64).wrapping_add(quarters), r * r);
+    let series = |first: u32| {
+        (1..=7_u32).rev().fold(1.0, |sum, k| {
+            let n = 2 * k + first;
+            1.0 - sum * square * (1.0 / f64::from(n * (n - 1)))
+        })
+    };
+    let value = if quarter & 1 == 0 { r * series(1) } else { series(0) };
+    if quarter & 2 == 0 { value } else { -value }
+}
+
 /// Between −most and most; NaN stays.
 fn clamp(x: f64, most: f64) -> f64 {
     if x > most {
@@ -79,6 +106,9 @@ fn clamp(x: f64, most: f64) -> f64 {
         x
     }
 }
+
+/// 1.5·2⁵²: adding and taking it away rounds to a whole number.
+const ROUNDING: f64 = 6_755_399_441_055_744.0;
 
 fn wide_exp(x: f64) -> f64 {
     let (power, grown) = reduced(x);
@@ -95,8 +125,6 @@ fn wide_exp_m1(x: f64) -> f64 {
 fn reduced(x: f64) -> (f64, f64) {
     // An f32 is 0 or infinite long before; an f64 is not yet.
     let x = clamp(x, 300.0);
-    // Adding and taking away 1.5·2⁵² rounds to a whole number.
-    const ROUNDING: f64 = 6_755_399_441_055_744.0;
     let n = (x * std::f64::consts::LOG2_E + ROUNDING) - ROUNDING;
     let r = x - n * std::f64::consts::LN_2;
     (power_of_two(n), r * series(r))

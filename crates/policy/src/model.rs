@@ -101,6 +101,16 @@ impl Model {
         steps.iter().for_each(|step| step.run(arena));
     }
 
+    /// An input has from now on what an output has. Does not allocate.
+    ///
+    /// # Panics
+    /// If there is no such input or output, or they differ in length.
+    pub fn carry(&mut self, output: usize, input: usize) {
+        let (from, to) = (self.compiled.outputs[output].span, self.compiled.inputs[input].span);
+        assert_eq!(from.len, to.len, "an output that is carried to an input of another length");
+        self.compiled.arena.copy_within(from.start..from.start + from.len, to.start);
+    }
+
     /// What the file says of itself: keys and values as they are.
     pub fn metadata(&self) -> &[(String, String)] {
         &self.metadata

@@ -93,6 +93,18 @@ fn functions_are_within_one_bit() {
 }
 
 #[test]
+fn sine_and_cosine_are_within_one_bit_of_the_largest() {
+    let mut random = Random(4);
+    for _ in 0..100_000 {
+        let x = f64::from(random.float()) * 100.0;
+        for (found, expected) in [(maths::sin(x), x.sin()), (maths::cos(x), x.cos())] {
+            assert!((f64::from(found) - expected).abs() < 6e-8, "{x}: {found}, {expected}");
+        }
+    }
+    assert_eq!([maths::sin(0.0), maths::cos(0.0)], [0.0, 1.0]);
+}
+
+#[test]
 fn functions_end_where_they_end() {
     let infinite = f32::INFINITY;
     assert_eq!([maths::exp(infinite), maths::exp(-infinite), maths::exp(0.0)], [infinite, 0.0, 1.0]);
