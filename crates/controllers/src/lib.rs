@@ -6,12 +6,14 @@
 mod gliding;
 mod hold;
 mod moving;
+pub mod policy;
 mod sine;
 mod smooth;
 mod stand_and_squat;
 pub mod walk;
 
 pub use hold::{Hold, HoldParameters};
+pub use policy::{Policy, PolicyConfig};
 pub use sine::{Sine, SineParameters};
 pub use smooth::{LowPass, Slew};
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};

@@ -14,7 +14,7 @@ pub use pipelined::hold as hold_still;
 
 use crate::parameters::Parameter;
 use crate::state::RobotState;
-use khz_rt::SectionSummary;
+pub use khz_rt::SectionSummary;
 use khz_servo::ServoCommand;
 use std::borrow::Cow;
 
