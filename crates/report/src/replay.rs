@@ -333,6 +333,7 @@ fn choose(config: &mut RobotConfig, kind: Option<ControllerKind>) {
         ControllerKind::StandAndSquat => ControllerConfig::StandAndSquat(StandAndSquatParameters::default()),
         ControllerKind::Walk => ControllerConfig::Walk(WalkParameters::default()),
         ControllerKind::Targets => ControllerConfig::Targets,
+        ControllerKind::Policy => ControllerConfig::Policy(Box::default()),
     };
     config.parameters.clear();
 }

@@ -1,6 +1,6 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
-use khz_controllers::{Hold, Sine, StandAndSquat, Walk};
+use khz_controllers::{Hold, Policy, Sine, StandAndSquat, Walk};
 use khz_emu::{EmulatedLink, WireKind, World};
 use khz_file::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig, TargetsConfig};
 use khz_file::links::{Around, LinkConfig, LinkKind};
@@ -103,6 +103,7 @@ pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
         ControllerConfig::Sine(parameters) => Box::new(Sine::new(*parameters)),
         ControllerConfig::StandAndSquat(parameters) => Box::new(StandAndSquat::new(*parameters)),
         ControllerConfig::Walk(parameters) => Box::new(Walk::new(*parameters)),
+        ControllerConfig::Policy(config) => Box::new(Policy::new((**config).clone())),
         ControllerConfig::Targets => Box::new(Targets::new(&TargetsConfig::default()).0),
     }
 }

@@ -299,29 +299,36 @@ fn watchdogs(config: &RobotConfig) -> Result<Option<Watchdogs>, WatchdogError> {
     }
 }
 
-/// The controller as the file wants it, and its parameters as the loop sees them: in the tick, or on its own thread.
+/// The controller as the file wants it, and its parameters as the loop sees them: in the tick, but for what takes longer, or on its own
+/// thread.
 fn threaded(
     config: &RobotConfig,
-    controller: Box<dyn Controller>,
+    mut controller: Box<dyn Controller>,
     list: Vec<Parameter>,
 ) -> Result<(Box<dyn Controller>, Vec<Parameter>), LaunchError> {
     if config.timing.mode == config::Mode::Inline {
+        if config.timing.clock == Clock::Real {
+            controller.to_thread(Box::new(below(config))).map_err(LaunchError::Controller)?;
+        }
         return Ok((controller, list));
     }
     let state = assemble::state(config);
-    let loop_setup = setup(&config.timing);
-    // Below the loop, and free to move: the loop's CPU is the loop's.
-    let priority = loop_setup.priority.saturating_sub(1).max(1);
-    let setup =
-        Setup { priority, cpu: None, lock_memory: false, stay_awake: false, strict: false, ..loop_setup };
-    let on_thread = move || {
-        // Whatever is not granted shows in the time the controller takes; the loop's own grants are reported.
-        let _ = setup.apply();
-    };
-    let pipelined = Pipelined::with_parameters(controller, list, &state, on_thread);
+    let pipelined = Pipelined::with_parameters(controller, list, &state, below(config));
     let pipelined = pipelined.map_err(LaunchError::Controller)?.patient(patience(config));
     let list = pipelined.parameters();
     Ok((Box::new(pipelined), list))
+}
+
+/// Sets a thread up below the loop, and free to move: the loop's CPU is the loop's.
+fn below(config: &RobotConfig) -> impl FnOnce() + Send + 'static {
+    let loop_setup = setup(&config.timing);
+    let priority = loop_setup.priority.saturating_sub(1).max(1);
+    let setup =
+        Setup { priority, cpu: None, lock_memory: false, stay_awake: false, strict: false, ..loop_setup };
+    move || {
+        // Whatever is not granted shows in the time the controller takes; the loop's own grants are reported.
+        let _ = setup.apply();
+    }
 }
 
 /// A controller that is late for more ticks in a row than the supervisor would ever bear has failed, whatever the reaction to a

@@ -488,7 +488,7 @@ fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
         ControllerConfig::StandAndSquat(legs) => check_stand_and_squat(robot, legs, reader),
         ControllerConfig::Walk(legs) => check_walk(robot, legs, reader),
         ControllerConfig::Targets => check_targets(robot, reader),
-        ControllerConfig::Hold(_) | ControllerConfig::Sine(_) => {}
+        ControllerConfig::Hold(_) | ControllerConfig::Sine(_) | ControllerConfig::Policy(_) => {}
     }
 }
 

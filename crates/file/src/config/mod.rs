@@ -40,7 +40,9 @@ pub use crate::links::{LinkConfig, LinkKind};
 pub use bus::*;
 pub use emulated::Simulation;
 pub use families::{Facts, InFile};
-pub use khz_controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
+pub use khz_controllers::{
+    HoldParameters, PolicyConfig, SineParameters, StandAndSquatParameters, WalkParameters,
+};
 pub use khz_emu::{
     BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,
 };
@@ -177,8 +179,13 @@ impl RobotConfig {
 
     /// Paths of files that belong to a robot file count from its folder.
     fn beside(mut self, file: &Path) -> Self {
-        if let (Some(RobotBody::Mujoco(body)), Some(folder)) = (&mut self.body, file.parent()) {
-            body.model = folder.join(&body.model).display().to_string();
+        let Some(folder) = file.parent() else { return self };
+        let place = |path: &mut String| *path = folder.join(&*path).display().to_string();
+        if let Some(RobotBody::Mujoco(body)) = &mut self.body {
+            place(&mut body.model);
+        }
+        if let ControllerConfig::Policy(policy) = &mut self.controller {
+            place(&mut policy.model);
         }
         self
     }
@@ -346,8 +353,9 @@ fn read_imu(root: &DeTable<'_>, reader: &mut Reader) -> Option<ImuConfig> {
 }
 
 fn read_controller(root: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig {
-    let table = root.get("controller").and_then(|value| as_table(value, "controller", reader));
-    table.map(|table| whole::read_controller(table, reader)).unwrap_or_default()
+    let value = root.get("controller");
+    let table = value.and_then(|value| Some((as_table(value, "controller", reader)?, value.span())));
+    table.map(|(table, span)| whole::read_controller(table, span, reader)).unwrap_or_default()
 }
 
 fn read_parameters(root: &DeTable<'_>, reader: &mut Reader) -> ParametersConfig {

@@ -2,6 +2,7 @@
 
 use super::families::in_file;
 use super::*;
+use khz_controllers::policy::settings::{ActionConfig, HistoryConfig, ObserveConfig};
 use khz_settings::Documented;
 
 const BEFORE_LINKS: &[Documented] = &[
@@ -32,6 +33,10 @@ const AFTER_FAMILIES: &[Documented] = &[
         StandAndSquatParameters::KEYS,
     ),
     ("`[controller]` with `name = \"walk\"`", WalkParameters::ABOUT, WalkParameters::KEYS),
+    ("`[controller]` with `name = \"policy\"`", PolicyConfig::ABOUT, PolicyConfig::KEYS),
+    ("`[[controller.observe]]`", ObserveConfig::ABOUT, ObserveConfig::KEYS),
+    ("`[controller.history]`", HistoryConfig::ABOUT, HistoryConfig::KEYS),
+    ("`[controller.action]`", ActionConfig::ABOUT, ActionConfig::KEYS),
     ("`[parameters]`", ParameterSettings::ABOUT, ParameterSettings::KEYS),
     ("`[targets]`", TargetsConfig::ABOUT, TargetsConfig::KEYS),
     ("`[teleop]`", TeleopConfig::ABOUT, TeleopConfig::KEYS),

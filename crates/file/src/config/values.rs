@@ -106,6 +106,7 @@ impl ControllerConfig {
             Self::StandAndSquat(parameters) => json!(parameters),
             Self::Walk(parameters) => json!(parameters),
             Self::Targets => json!({}),
+            Self::Policy(parameters) => json!(parameters),
         };
         with(keys, "name", self.kind())
     }

@@ -2,7 +2,9 @@
 
 use super::BodyConfig;
 use crate::links::LinkKind;
-use khz_controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
+use khz_controllers::{
+    HoldParameters, PolicyConfig, SineParameters, StandAndSquatParameters, WalkParameters,
+};
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};
 use std::ops::Range;
@@ -137,6 +139,8 @@ words! {
         Walk = "walk",
         /// Follow the targets of programs beside the loop, smoothly and within limits (`[targets]`).
         Targets = "targets",
+        /// A trained policy, an ONNX model, decides where joints go.
+        Policy = "policy",
     }
 }
 
@@ -153,6 +157,8 @@ pub enum ControllerConfig {
     Walk(WalkParameters),
     /// Follow targets, as `[targets]` says.
     Targets,
+    /// A trained policy decides.
+    Policy(Box<PolicyConfig>),
 }
 
 section! {
@@ -172,6 +178,7 @@ impl ControllerKind {
             Self::StandAndSquat => StandAndSquatParameters::KEYS,
             Self::Walk => WalkParameters::KEYS,
             Self::Targets => &[],
+            Self::Policy => PolicyConfig::KEYS,
         }
     }
 
@@ -185,6 +192,9 @@ impl ControllerKind {
             }
             Self::Walk => ControllerConfig::Walk(WalkParameters::default().over(table, PATH, reader)),
             Self::Targets => ControllerConfig::Targets,
+            Self::Policy => {
+                ControllerConfig::Policy(Box::new(PolicyConfig::default().over(table, PATH, reader)))
+            }
         }
     }
 }
@@ -198,6 +208,7 @@ impl ControllerConfig {
             Self::StandAndSquat(_) => ControllerKind::StandAndSquat,
             Self::Walk(_) => ControllerKind::Walk,
             Self::Targets => ControllerKind::Targets,
+            Self::Policy(_) => ControllerKind::Policy,
         }
     }
 }
@@ -209,13 +220,18 @@ impl Default for ControllerConfig {
 }
 
 /// Reads `[controller]`: its name first, which says what the other keys are.
-pub(super) fn read_controller(table: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig {
+pub(super) fn read_controller(
+    table: &DeTable<'_>,
+    span: Range<usize>,
+    reader: &mut Reader,
+) -> ControllerConfig {
     let section = ControllerSection::default().over(table, "controller", reader);
     if table.get("name").is_some() && reader.span("controller.name").is_none() {
         return ControllerConfig::default();
     }
     let chosen = format!("the controller `{}`", section.name);
     refuse_unknown(table, "controller", &chosen, [ControllerSection::KEYS, section.name.keys()], reader);
+    reader.require(table, span, "controller", section.name.keys(), &[]);
     section.name.read(table, reader)
 }
 

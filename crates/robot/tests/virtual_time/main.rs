@@ -12,7 +12,11 @@ mod links;
 mod machine;
 mod mit;
 mod odrive;
+#[allow(dead_code)]
+#[path = "../../../policy/tests/all/onnx.rs"]
+mod onnx;
 mod pi3hat;
+mod policy;
 mod recover;
 mod rmd;
 mod set_by_hand;

@@ -1,0 +1,133 @@
+//! An emulated arm that a policy moves.
+
+use crate::onnx::Graph;
+use khz_file::RobotConfig;
+use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::tick::Machine;
+use khz_loop::time::{Time, VirtualTime};
+use khz_robot::assemble;
+use tempfile::TempDir;
+
+const MS: i64 = 1_000_000;
+
+/// Three joints; the elbow follows the sine of the policy's clock, and all are drawn to the posture.
+const CONTROLLER: &str = r#"
+[controller]
+name = "policy"
+model = "policy.onnx"
+rate_hz = 50
+joints = ["elbow", "shoulder", "wrist"]
+default = [0.2, 0.1, -0.1]
+start_s = 0.5
+observe = [
+    { term = "phase", period_s = 1.0 },
+    { term = "joint_pos", history = 2 },
+    { term = "last_action" },
+    { term = "joint_pos", scale = [100] },
+]
+action = { scale = [0.3] }
+"#;
+
+/// Says the sine for the elbow, and a tenth of what it sees of the other two; NaN once the elbow is more than `most` centiradians beyond the posture.
+fn model(most: f32) -> Vec<u8> {
+    let (inputs, mut weights) = (2 + 6 + 3 + 3, vec![0.0; 3 * 14]);
+    (weights[0], weights[14 + 3], weights[28 + 4]) = (1.0, -0.1, -0.1);
+    Graph::default()
+        .input("obs", &[1, inputs])
+        .output("actions", &[1, 3])
+        .floats("w", &[3, inputs], &weights)
+        .floats("most", &[1], &[most])
+        .ints("elbow", &[11])
+        .node_with("Gemm", &["obs", "w"], &["wanted"], &[crate::onnx::whole("transB", 1)])
+        .node_with("Gather", &["obs", "elbow"], &["at"], &[crate::onnx::whole("axis", 1)])
+        .node("Sub", &["most", "at"], &["left"])
+        .node("Sqrt", &["left"], &["root"])
+        .node("Sub", &["root", "root"], &["nothing"])
+        .node("Add", &["wanted", "nothing"], &["actions"])
+        .file()
+}
+
+struct Arm {
+    machine: Machine,
+    time: VirtualTime,
+    number: i64,
+    causes: Vec<Cause>,
+    _folder: TempDir,
+}
+
+impl Arm {
+    fn new(most: f32) -> Self {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/arm_targets.toml");
+        let text = std::fs::read_to_string(file).unwrap();
+        let (before, after) = (text.find("[controller]").unwrap(), text.find("[log]").unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("policy.onnx"), model(most)).unwrap();
+        let path = folder.path().join("arm.toml");
+        let text = [&text[..before], CONTROLLER, &text[after..]].concat();
+        let config = RobotConfig::parse(&text, &path.display().to_string()).unwrap();
+        // What a log has is the same robot.
+        assert_eq!(config.checked().unwrap().controller, config.controller);
+        let mut controller = assemble::controller(&config.controller);
+        controller.prepare(&assemble::info(&config)).unwrap();
+        let mut machine = assemble::machine(&config, controller).unwrap();
+        let mut time = VirtualTime::new(0);
+        machine.make_ready(&mut time).unwrap();
+        let mut arm = Self { machine, time, number: 0, causes: Vec::new(), _folder: folder };
+        while arm.machine.phase() != Phase::Active {
+            arm.tick();
+            assert!(arm.number < 2000, "{:?}", arm.causes);
+        }
+        arm
+    }
+
+    fn tick(&mut self) {
+        self.time.wait_for_tick(self.number * MS);
+        if self.number == 0 {
+            self.machine.arm();
+        }
+        self.machine.tick(&mut self.time, self.number * MS, None);
+        self.causes.extend(self.machine.transitions().iter().map(|change| change.cause));
+        self.number += 1;
+    }
+
+    /// Positions of all joints after so many ticks.
+    fn after(&mut self, ticks: usize) -> Vec<f64> {
+        (0..ticks).for_each(|_| self.tick());
+        self.machine.state().servos.iter().map(|servo| servo.position).collect()
+    }
+}
+
+#[test]
+fn an_arm_moves_as_its_policy_says_and_no_tick_allocates() {
+    let mut arm = Arm::new(1e9);
+    let mut elbow: Vec<f64> = Vec::new();
+    arm.after(600);
+    for _ in 0..1000 {
+        arm.time.wait_for_tick(arm.number * MS);
+        let (machine, time) = (&mut arm.machine, &mut arm.time);
+        let ((), heap) = khz_rt::alloc_trap::forbid(|| _ = machine.tick(time, arm.number * MS, None));
+        heap.assert_untouched();
+        arm.number += 1;
+        elbow.push(arm.machine.state().servos[1].position);
+    }
+    assert_eq!(arm.machine.phase(), Phase::Active, "{:?} {:?}", arm.causes, arm.machine.failure());
+    let [least, most] = [f64::min, f64::max].map(|of| elbow.iter().copied().reduce(of).unwrap());
+    assert!((least + 0.1).abs() < 0.05 && (most - 0.5).abs() < 0.05, "{least} to {most}");
+}
+
+#[test]
+fn two_runs_are_the_same_to_the_last_bit() {
+    let run = || Arm::new(1e9).after(3000).into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    assert_eq!(run(), run());
+}
+
+/// The trial before the start does not find it: no observation within ±3 is that far out.
+#[test]
+fn a_policy_that_says_nan_brings_its_robot_down_with_the_name_of_the_joint() {
+    let mut arm = Arm::new(4.0);
+    arm.after(2000);
+    assert!(arm.causes.contains(&Cause::ControllerFailed), "{:?}", arm.causes);
+    let failure = arm.machine.failure().map(ToString::to_string).unwrap_or_default();
+    assert!(failure.contains("it says NaN for the joint `elbow`"), "{failure}");
+    assert!(!matches!(arm.machine.phase(), Phase::Active | Phase::Armed), "{:?}", arm.machine.phase());
+}
