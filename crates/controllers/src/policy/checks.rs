@@ -7,8 +7,9 @@ use khz_loop::controller::{ControlError, Decide, RobotInfo};
 use khz_loop::state::RobotState;
 use khz_policy::{Model, Port, sha256};
 
-/// Observations that a model is tried with.
+/// Observations that a model is tried with; so few of a large one that all of them take a second or so.
 const PROBES: u64 = 256;
+const PROBED_WORK: u64 = 2_000_000_000;
 
 /// What a policy is for a robot.
 pub(super) struct Fitting {
@@ -34,15 +35,17 @@ pub(super) fn fit(config: &PolicyConfig, robot: &RobotInfo) -> Result<Fitting, C
     }
     ports(&model, &observation, config.joints.len())?;
     let action = Action::new(&config.action, config.joints.clone(), &config.default);
-    let decider = Decider { model, observation, action };
-    probe(decider.clone())?;
-    posture(decider.clone(), robot, &servos, config)?;
+    let mut decider = Decider { model, observation, action };
+    probe(&mut decider)?;
+    posture(&mut decider, robot, &servos, config)?;
     Ok(Fitting { decider, servos, every })
 }
 
 fn model(config: &PolicyConfig) -> Result<Model, ControlError> {
     let path = &config.model;
-    let bytes = std::fs::read(path).map_err(|error| wrong(format!("`{path}` cannot be read: {error}")))?;
+    let bytes = std::fs::read(path).map_err(|error| {
+        wrong(format!("`{path}` cannot be read: {error}; it counts from the folder of the robot file (of a log: `--robot FILE`)"))
+    })?;
     let found = sha256(&bytes);
     if let Some(wanted) = config.sha256.as_ref().filter(|wanted| !wanted.eq_ignore_ascii_case(&found)) {
         return Err(wrong(format!(
@@ -140,9 +143,10 @@ fn ports(model: &Model, observation: &Observation, joints: usize) -> Result<(), 
 }
 
 /// Whatever is within reach gives numbers.
-fn probe(mut decider: Decider) -> Result<(), ControlError> {
+fn probe(decider: &mut Decider) -> Result<(), ControlError> {
     let mut random = 42_u64;
-    for number in 0..PROBES {
+    let probes = (PROBED_WORK / decider.model.work().max(1)).clamp(8, PROBES);
+    for number in 0..probes {
         decider.begin();
         for value in decider.model.input_mut(0) {
             // Xorshift; within ±3, and all 0 the first time.
@@ -151,7 +155,7 @@ fn probe(mut decider: Decider) -> Result<(), ControlError> {
             random ^= random << 17;
             *value = if number == 0 { 0.0 } else { (random >> 40) as f32 / (1 << 23) as f32 * 3.0 - 3.0 };
         }
-        let tried = |error| wrong(format!("tried with observation {number} of {PROBES} within ±3, {error}"));
+        let tried = |error| wrong(format!("tried with observation {number} of {probes} within ±3, {error}"));
         decider.evaluate().map_err(tried)?;
     }
     Ok(())
@@ -159,7 +163,7 @@ fn probe(mut decider: Decider) -> Result<(), ControlError> {
 
 /// Level, at rest, in the default posture, with nothing asked for: what it wants then is within the limits.
 fn posture(
-    mut decider: Decider,
+    decider: &mut Decider,
     robot: &RobotInfo,
     servos: &[usize],
     config: &PolicyConfig,

@@ -7,7 +7,7 @@ use khz_loop::state::RobotState;
 use khz_policy::Model;
 
 /// Decides as a model says.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Decider {
     pub(super) model: Model,
     pub(super) observation: Observation,
@@ -15,7 +15,7 @@ pub(super) struct Decider {
 }
 
 /// From what a model says to targets of joints.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Action {
     pub(super) names: Vec<String>,
     pub(super) clip: Vec<[f64; 2]>,

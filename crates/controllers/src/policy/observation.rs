@@ -5,7 +5,7 @@ use khz_loop::controller::ControlError;
 use khz_loop::state::RobotState;
 
 /// What an observation is of, beside a state.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Joints {
     /// The servo of each.
     pub(super) servos: Vec<usize>,
@@ -14,7 +14,7 @@ pub(super) struct Joints {
 }
 
 /// Puts observations together.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Observation {
     joints: Joints,
     terms: Vec<Kept>,
@@ -27,7 +27,7 @@ pub(super) struct Observation {
 }
 
 /// A term with the values it keeps, the oldest first.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Kept {
     config: ObserveConfig,
     len: usize,
