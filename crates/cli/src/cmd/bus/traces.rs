@@ -1,13 +1,13 @@
-//! `khz bus record` and `khz bus replay`: traces in candump text or pcapng.
+//! `khz bus record` and `khz bus replay`: traces in candump text or pcapng; of other programs' also asc, trc and csv.
 
 use super::open::{Links, desk, listen, robots};
 use super::watch::errors;
 use crate::cmd::output::{self, create};
 use crate::cmd::{note, show, stop_on_signal};
 use crate::duration;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use khz_link::Received;
-use khz_link::replay::{Recorded, read_candump, read_pcapng};
+use khz_link::replay::{self as traces, Recorded};
 use khz_link::trace::{Candump, Pcapng, Sink, Traced, Way};
 use khz_rt::clock::{now_ns, realtime_ns};
 use std::io::Write;
@@ -39,9 +39,10 @@ pub struct RecordArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus replay trace.log --link socketcan:vcan0
-  khz bus replay trace.pcapng --link emulated --all")]
+  khz bus replay trace.pcapng --link emulated --all
+  khz bus replay trace.asc --link socketcan:can0 --all")]
 pub struct ReplayArgs {
-    /// The trace: pcapng if it is called so, else candump text.
+    /// The trace: .pcapng, .asc, .trc or .csv (of python-can) if it is called so, else candump text.
     trace: PathBuf,
     /// A link: KIND:TARGET, a robot file, or `emulated`; repeatable. The trace's interfaces take its buses in order.
     #[arg(long = "link", short, required = true, value_name = "LINK")]
@@ -54,6 +55,9 @@ pub struct ReplayArgs {
 /// Records until Ctrl-C.
 pub fn record(args: RecordArgs) -> Result<ExitCode> {
     let links = args.links.all();
+    if let Some(why) = traces::unwritten(&args.output) {
+        bail!("{}: {why}", args.output.display());
+    }
     output::spare(&args.output, &robots(&links).iter().collect::<Vec<_>>())?;
     let mut out = create(&args.output, args.force)?;
     let mut desk = listen(&links)?;
@@ -101,21 +105,17 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
     let mut desk = desk(&args.links)?;
     let name = args.trace.display().to_string();
     let bytes = std::fs::read(&args.trace).with_context(|| name.clone())?;
-    let trace = if is_pcapng(&args.trace) {
-        read_pcapng(&bytes)
-    } else {
-        read_candump(&String::from_utf8_lossy(&bytes))
-    };
-    let Recorded { frames: mut trace, errors } = trace.with_context(|| name)?;
+    let trace = traces::read(&args.trace, &bytes).with_context(|| name)?;
+    let Recorded { frames: mut trace, errors, others } = trace;
     let whole = trace.len();
     trace.retain(|traced| args.all || traced.way == Way::Sent);
     let left_out = whole - trace.len();
     let first_ns = trace.first().map_or(0, |traced| traced.item.at_ns);
     let (begun_ns, mut sent, mut refused) = (now_ns(), 0_u64, 0_u64);
     for Traced { item, .. } in &trace {
-        let due_ns = begun_ns + (item.at_ns - first_ns);
+        let due_ns = begun_ns.saturating_add(item.at_ns.saturating_sub(first_ns));
         // What comes back is taken out of the way meanwhile.
-        desk.collect((due_ns - now_ns()).max(0), |_, _| false);
+        desk.collect(due_ns.saturating_sub(now_ns()).max(0), |_, _| false);
         let bus = usize::from(item.channel);
         let went = bus < desk.buses() && desk.send(bus, &item.frame).and_then(|()| desk.flush()).is_ok();
         sent += u64::from(went);
@@ -124,6 +124,9 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
     show(&format!("{sent} frames sent, {refused} refused\n"))?;
     if errors > 0 {
         note(format_args!("{errors} error frames of the trace are none that can be sent"));
+    }
+    if others > 0 {
+        note(format_args!("{others} lines of the trace tell of something else than frames"));
     }
     if left_out > 0 {
         note(format_args!(

@@ -1,10 +1,15 @@
 //! A recorded trace, played back as a link: what was received then is received now, with the same gaps.
 //!
-//! Reads candump log text ([`read_candump`]) and pcapng ([`read_pcapng`]), whoever wrote them.
+//! [`read`] reads candump log text and pcapng, whoever wrote them, and what other programs keep as text: asc, trc and csv.
+
+mod texts;
+
+pub use texts::{read_asc, read_csv, read_trc};
 
 use crate::trace::{Traced, Way};
 use crate::{Capabilities, Counters, Link, LinkError, Received};
 use khz_wire::{Frame, Request};
+use std::path::Path;
 
 /// Plays a trace back.
 ///
@@ -84,6 +89,8 @@ pub struct Recorded {
     pub frames: Vec<Traced>,
     /// How many error frames it has, which nobody can send.
     pub errors: u64,
+    /// How many of its lines tell of something else than frames.
+    pub others: u64,
 }
 
 /// Why a trace could not be read.
@@ -97,6 +104,21 @@ pub enum TraceError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// A line of another text makes no sense.
+    #[error("line {line} of {} {format} file: {what}", if *format == "asc" { "an" } else { "a" })]
+    Text {
+        /// Counted from 1.
+        line: usize,
+        /// What the file is called.
+        format: &'static str,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A format of other programs that is not read.
+    #[error(
+        "{0} files are not read here: {READ} are. Convert it: `can_logconvert` of python-can makes .asc of .blf, .mf4 and others"
+    )]
+    Unread(String),
     /// A block of a pcapng file makes no sense.
     #[error("offset {offset}: {what}")]
     Block {
@@ -105,6 +127,51 @@ pub enum TraceError {
         /// What is wrong with it.
         what: &'static str,
     },
+}
+
+/// What is read, by the ends of names.
+pub const READ: &str = "candump text (.log), .pcapng, .asc, .trc, and .csv of python-can";
+
+/// Formats of traces that others write, by the ends of their names.
+const UNREAD: [&str; 9] = ["blf", "mf4", "mdf", "db", "sqlite", "pcap", "gz", "zip", "zst"];
+
+/// The trace's format, as the end of its name says.
+fn ending(path: &Path) -> String {
+    path.extension().map(|end| end.to_string_lossy().to_lowercase()).unwrap_or_default()
+}
+
+/// Why no trace is written under this name: who reads it would expect another format than candump text or pcapng.
+pub fn unwritten(path: &Path) -> Option<String> {
+    let end = ending(path);
+    let is_other = ["asc", "trc", "csv"].contains(&&*end) || UNREAD.contains(&&*end);
+    is_other.then(|| {
+        format!(
+            ".{end} files are not written here: candump text (.log) and .pcapng are. `can_logconvert` of python-can makes .asc, .blf, .csv \
+             and .trc of candump text"
+        )
+    })
+}
+
+/// Reads a trace by the end of its name: candump text, if it is none of the others.
+///
+/// # Errors
+/// What cannot be read, and where; or its format is not read.
+pub fn read(path: &Path, bytes: &[u8]) -> Result<Recorded, TraceError> {
+    let text = String::from_utf8_lossy;
+    match &*ending(path) {
+        "pcapng" => read_pcapng(bytes),
+        "asc" => read_asc(&text(bytes)),
+        "trc" => read_trc(&text(bytes)),
+        "csv" => read_csv(&text(bytes)),
+        other if UNREAD.contains(&other) => Err(TraceError::Unread(format!(".{other}"))),
+        _ => read_candump(&text(bytes)),
+    }
+}
+
+/// The frame, with an identifier of 29 or 11 bits; `None` if it does not fit.
+fn of_kind(mut frame: Frame, extended: bool) -> Option<Frame> {
+    frame.extended = extended;
+    (extended || frame.id <= 0x7ff).then_some(frame)
 }
 
 /// Reads candump log text (`candump -L`, `-L -x`, or [`crate::trace::Candump`]).
@@ -163,9 +230,7 @@ fn frame(word: &str) -> Option<Option<Frame>> {
     if let Some(asked) = data.strip_prefix('R') {
         // The length, and perhaps the raw one after an underscore.
         let len = asked.split('_').next().filter(|len| !len.is_empty()).map_or(Ok(0), str::parse);
-        let mut frame = Frame::remote(id, len.ok()?)?;
-        frame.extended = extended;
-        return Some(Some(frame));
+        return Some(Some(of_kind(Frame::remote(id, len.ok()?)?, extended)?));
     }
     let (flags, data) = match data.strip_prefix('#') {
         Some(rest) => (Some(rest.get(..1)?), rest.get(1..)?),
@@ -173,9 +238,8 @@ fn frame(word: &str) -> Option<Option<Frame>> {
     };
     let mut payload = [0; 64];
     let payload = hex(data, &mut payload)?;
-    let mut frame = Frame::new(id, payload)?;
+    let mut frame = of_kind(Frame::new(id, payload)?, extended)?;
     let flags = flags.map(|digit| u8::from_str_radix(digit, 16)).transpose().ok()?;
-    frame.extended = extended;
     frame.fd = flags.is_some();
     frame.brs = flags.is_some_and(|flags| flags & 1 != 0);
     Some(Some(frame))
@@ -325,7 +389,7 @@ mod tests {
 
     #[test]
     fn candump_text_is_understood() {
-        let Recorded { frames: trace, errors } = read_candump(TEXT).unwrap();
+        let Recorded { frames: trace, errors, .. } = read_candump(TEXT).unwrap();
         assert_eq!((trace.len(), errors), (5, 1));
         let remote = trace[4].item.frame;
         assert_eq!((trace[3].item.frame.remote, remote.remote, remote.extended), (Some(0), Some(4), true));
@@ -357,7 +421,24 @@ mod tests {
         assert_eq!(error("\n(1.0) can0"), TraceError::Line { line: 2, what: "no frame" });
         assert_eq!(error("1.0 can0 1#"), TraceError::Line { line: 1, what: "no time in brackets" });
         assert_eq!(error("(1.0) can0 1#ABC"), TraceError::Line { line: 1, what: "not a frame" });
+        assert_eq!(error("(1.0) can0 FFF#"), TraceError::Line { line: 1, what: "not a frame" });
         assert_eq!(error("(1.0) can0 1##"), TraceError::Line { line: 1, what: "not a frame" });
+    }
+
+    #[test]
+    fn formats_are_told_by_the_ends_of_names_and_others_are_named() {
+        let text = "(1.0) can0 123#00\n";
+        for known in ["a.log", "a", "a.txt"] {
+            assert_eq!(read(Path::new(known), text.as_bytes()).unwrap().frames.len(), 1);
+            assert_eq!(unwritten(Path::new(known)), None);
+        }
+        for other in ["a.blf", "a.BLF", "a.asc.gz", "a.mf4"] {
+            let why = read(Path::new(other), text.as_bytes()).unwrap_err().to_string();
+            assert!(why.contains("are not read here") && why.contains(".pcapng"), "{why}");
+            assert!(unwritten(Path::new(other)).is_some());
+        }
+        assert!(read(Path::new("a.csv"), text.as_bytes()).is_err());
+        assert!(unwritten(Path::new("a.csv")).is_some() && unwritten(Path::new("a.pcapng")).is_none());
     }
 
     #[test]
