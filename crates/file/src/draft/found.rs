@@ -49,7 +49,7 @@ pub fn of_found(words: &[String], places: &[(usize, u8)], found: &[Found]) -> Re
             "limits once it moves as it should. Every key: docs/configuration.md.".to_owned(),
         ],
         name: "robot".to_owned(),
-        rate_hz: 1000.0,
+        rate_hz: rate_hz(found),
         buses: buses
             .iter()
             .map(|&bus| {
@@ -66,6 +66,15 @@ pub fn of_found(words: &[String], places: &[(usize, u8)], found: &[Found]) -> Re
         more: Vec::new(),
     };
     Ok(draft.to_string())
+}
+
+/// Servos that take longer than this to answer, ns, do not answer within a millisecond with all else that is in it.
+const SLOW_NS: i64 = 500_000;
+
+/// 1 kHz, or half of it if servos are too slow for that.
+fn rate_hz(found: &[Found]) -> f64 {
+    let is_slow = |found: &Found| found.family.settings().reply_delay_ns() > SLOW_NS;
+    if found.iter().any(is_slow) { 500.0 } else { 1000.0 }
 }
 
 /// Where the system names serial devices by their serial number.
@@ -146,6 +155,20 @@ mod tests {
         assert!(refused.contains("cubemars.model"), "{refused}");
         let named = text.replace("model = \"?\"", "model = \"AK80-9\", unwatched = true");
         RobotConfig::parse(&named, "one.toml").unwrap_or_else(|error| panic!("{error}\n{named}"));
+    }
+
+    /// The file was refused: it had 1000 Hz, and nothing of how long its motors take to answer.
+    #[test]
+    fn an_rmd_is_driven_as_fast_as_it_answers() {
+        let family = Family::named(FamilyName::Rmd).remove(0);
+        let mut answer = Answer { id: 1, ..Answer::default() };
+        answer.identity.serial = Some("X8S2V".to_owned());
+        let date = family.by_hand().register("firmware_date").unwrap();
+        answer.registers.insert(date, 2_026_042_402.0);
+        let found = [Found { bus: 0, family, answer, round_trip_ns: 0, others: Vec::new() }];
+        let text = of_found(&["socketcan:can0".to_owned()], &[(0, 0)], &found).unwrap();
+        let robot = RobotConfig::parse(&text, "one.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!((robot.timing.rate_hz, robot.servos[0].rmd.reply_delay_us), (500.0, Some(800.0)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! An RMD by hand: messages with replies that name them.
 
-use super::{Model, Protocol, RmdSettings, Settings, message, ready, to};
+use super::{Model, Protocol, REPLY_DELAY_US, RmdSettings, Settings, message, ready, to};
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
 use crate::mit;
 use crate::{Mode, Mounting};
@@ -126,7 +126,9 @@ impl ByHand for Settings {
             );
         }
         let RmdSettings { kp, kd, damping, .. } = RmdSettings::default();
+        keys.push(format!("reply_delay_us = {REPLY_DELAY_US}"));
         keys.push(mit::gains_in_file(kp, kd, damping));
+        lines.push(format!("# `reply_delay_us`: {REPLY_DELAY_US} was measured of an X8-Pro V2. Measure yours before you raise the rate."));
         lines.push(format!(
             "# Set its watchdog once: `khz bus set-watchdog LINK {} 0.1 --family rmd`.",
             text.id
