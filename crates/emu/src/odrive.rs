@@ -14,8 +14,8 @@ use crate::twin::{Family, STEP_NS};
 use khz_wire::Frame;
 use khz_wire::mit::{Codes, Scale};
 use khz_wire::odrive::{
-    self, Address, FEED_FORWARD, Heartbeat, InputPos, Line, MOST_NODE, Version, command, control, filled,
-    floats, input, reboot, state, two_floats, words,
+    self, Address, FEED_FORWARD, Heartbeat, InputPos, Line, MOST_NODE, Sdo, Version, command, control,
+    filled, floats, input, reboot, state, two_floats, words,
 };
 use std::f64::consts::TAU;
 
@@ -31,6 +31,33 @@ const TOLERANCE: f64 = 1.2;
 const RESTART_S: f64 = 0.6;
 /// What it has until it is set otherwise: gains, and limits in turns/s and A.
 const FACTORY: ([f32; 3], [f32; 2]) = ([20.0, 0.166_666_7, 0.333_333_3], [2.0, 10.0]);
+
+/// Its endpoints (0.6): numbers of its own, as those of every firmware are.
+const ENDPOINTS: [(&str, u16, &str); 7] = [
+    (HEARTBEAT_MS, 274, "uint32"),
+    (ESTIMATES_MS, 275, "uint32"),
+    (WATCHED, 300, "bool"),
+    (TIMEOUT, 301, "float"),
+    ("axis0.controller.config.enable_gain_scheduling", 310, "bool"),
+    ("axis0.controller.config.circular_setpoints", 311, "bool"),
+    (TORQUE_CONSTANT, 400, "float"),
+];
+const HEARTBEAT_MS: &str = "axis0.config.can.heartbeat_msg_rate_ms";
+const ESTIMATES_MS: &str = "axis0.config.can.encoder_msg_rate_ms";
+const WATCHED: &str = "axis0.config.enable_watchdog";
+const TIMEOUT: &str = "axis0.config.watchdog_timeout";
+const TORQUE_CONSTANT: &str = "axis0.config.motor.torque_constant";
+
+/// The `flat_endpoints.json` of the emulated firmware.
+pub fn flat_endpoints() -> String {
+    let line = |(path, id, kind): (&str, u16, &str)| {
+        format!("    \"{path}\": {{\"id\": {id}, \"type\": \"{kind}\"}}")
+    };
+    let lines = ENDPOINTS.map(line).join(",\n");
+    format!(
+        "{{\n  \"fw_version\": \"0.6.11\",\n  \"hw_version\": \"5.2.0\",\n  \"endpoints\": {{\n{lines}\n  }}\n}}\n"
+    )
+}
 
 /// What an ODrive is, and how it was left.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +84,12 @@ pub struct Setup {
 #[derive(Clone, Debug)]
 pub struct Motor {
     setup: Setup,
+    /// What it has when it starts again.
+    kept: (Setup, (bool, f32)),
+    /// Its watchdog is used, and acts after so long, s.
+    watchdog: (bool, f32),
+    /// Endpoints that change nothing here.
+    flags: [u32; 2],
     node: u8,
     is_on: bool,
     errors: u32,
@@ -139,8 +172,12 @@ impl Lies for Setup {
 impl Motor {
     fn new(node: u8, setup: Setup) -> Self {
         let (gains, limits) = FACTORY;
+        let watchdog = (setup.watchdog_s > 0.0, setup.watchdog_s as f32);
         Self {
             setup,
+            kept: (setup, watchdog),
+            watchdog,
+            flags: [0; 2],
             node,
             is_on: false,
             errors: 0,
@@ -244,13 +281,45 @@ impl Motor {
             }
             command::CLEAR_ERRORS => (self.errors, self.disarmed_by) = (0, 0),
             command::REBOOT if self.setup.line == Line::V05 || bytes(1)?[0] <= reboot::SAVE => {
-                self.restarts = true
+                let saves = self.setup.line == Line::V06 && payload.first() == Some(&reboot::SAVE);
+                self.kept = if saves { (self.setup, self.watchdog) } else { self.kept };
+                self.restarts = true;
             }
             command::ADDRESS => self.readdress(payload),
             _ => return None,
         }
         self.command(common);
         Some(())
+    }
+
+    /// Writes an endpoint, or tells its value.
+    fn sdo(&mut self, payload: &[u8]) -> Option<Frame> {
+        let Sdo { write, endpoint, value } = Sdo::parse(payload)?;
+        let (path, ..) = ENDPOINTS.iter().find(|(_, id, _)| *id == endpoint)?;
+        let (word, number) = (u32::from_le_bytes(value), f32::from_le_bytes(value));
+        if write {
+            match *path {
+                HEARTBEAT_MS => self.setup.heartbeat_ms = word,
+                ESTIMATES_MS => self.setup.estimates_ms = word,
+                WATCHED => self.watchdog.0 = value[0] != 0,
+                TIMEOUT => self.watchdog.1 = number,
+                TORQUE_CONSTANT => self.setup.torque_constant = number.into(),
+                _ => self.flags[usize::from(endpoint & 1)] = value[0].into(),
+            }
+            let (is_used, timeout_s) = self.watchdog;
+            self.setup.watchdog_s = if is_used { timeout_s.into() } else { 0.0 };
+            return None;
+        }
+        let word = match *path {
+            HEARTBEAT_MS => self.setup.heartbeat_ms,
+            ESTIMATES_MS => self.setup.estimates_ms,
+            WATCHED => self.watchdog.0.into(),
+            TIMEOUT => self.watchdog.1.to_bits(),
+            TORQUE_CONSTANT => (self.setup.torque_constant as f32).to_bits(),
+            _ => self.flags[usize::from(endpoint & 1)],
+        };
+        let told = Sdo { write, endpoint, value: word.to_le_bytes() };
+        Some(odrive::frame(self.node, command::TX_SDO, &told.to_bytes()))
     }
 
     fn readdress(&mut self, payload: &[u8]) {
@@ -356,6 +425,9 @@ impl mit::Motor for Motor {
         if odrive::is_asking(request) && !is_message {
             return self.told(common, told).map(|payload| odrive::frame(self.node, told, &payload));
         }
+        if told == command::RX_SDO && self.setup.line == Line::V06 {
+            return self.sdo(request.payload());
+        }
         // The sources of 0.5.6 clear whatever a message says, and ask for nothing else.
         let payload: &[u8] = if request.payload().is_empty() { &[0] } else { request.payload() };
         self.carry_out(common, told, payload);
@@ -399,10 +471,19 @@ impl mit::Motor for Motor {
         let lost = if self.has_started { (common.joint.position * turns).round() / turns } else { 0.0 };
         common.offset = -lost;
         common.measured = JointState { position: common.joint.position + common.offset, ..common.joint };
-        let (setup, node, now_ns) = (self.setup, self.node, self.now_ns);
+        let (kept, node, now_ns) = (self.kept, self.node, self.now_ns);
+        let (setup, watchdog) = kept;
         // Its timer starts anew, so that drives that are switched on together speak together.
         let due_ns = [setup.heartbeat_ms, setup.estimates_ms].map(|ms| now_ns + 1_000_000 * i64::from(ms));
-        *self = Self { now_ns, due_ns, has_started: true, deaf_s: RESTART_S, ..Self::new(node, setup) };
+        *self = Self {
+            kept,
+            watchdog,
+            now_ns,
+            due_ns,
+            has_started: true,
+            deaf_s: RESTART_S,
+            ..Self::new(node, setup)
+        };
     }
 
     fn pass(&mut self, dt_s: f64) {

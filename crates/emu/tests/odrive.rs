@@ -185,3 +185,46 @@ fn an_axis_takes_its_zero_and_a_node() {
     bench.tell(command::ADDRESS, &words([7, 0]));
     assert_eq!(bench.ask(command::ESTIMATES), None);
 }
+
+/// The bytes of `vectors/odrive.json`: what clients send, and what the DBC file makes of the answer.
+#[test]
+fn endpoints_are_written_and_read_to_the_byte_and_forgotten_unless_they_are_saved() {
+    let mut bench = Bench::new(Setup { line: Line::V06, ..SETUP });
+    for (write, read, answer) in [
+        (&[1, 0x13, 1, 0, 1, 0, 0, 0][..], &[0, 0x13, 1, 0][..], [0, 0x13, 1, 0, 1, 0, 0, 0]),
+        (
+            &[1, 0x90, 1, 0, 0xcd, 0xcc, 0x4c, 0x3d],
+            &[0, 0x90, 1, 0, 0, 0, 0, 0],
+            [0, 0x90, 1, 0, 0xcd, 0xcc, 0x4c, 0x3d],
+        ),
+        (&[1, 0x2c, 1, 0, 1], &[0, 0x2c, 1, 0], [0, 0x2c, 1, 0, 1, 0, 0, 0]),
+    ] {
+        let nothing = bench.tell(command::RX_SDO, write);
+        assert!(nothing.iter().all(|frame| odrive::parts(frame) != Some((3, command::TX_SDO))));
+        let told = bench.tell(command::RX_SDO, read);
+        let told = told.iter().find(|frame| odrive::parts(frame) == Some((3, command::TX_SDO))).unwrap();
+        assert_eq!(told.payload(), answer);
+    }
+    assert!(
+        bench
+            .tell(command::RX_SDO, &[0, 0xff, 0xff, 0])
+            .iter()
+            .all(|frame| odrive::parts(frame) != Some((3, command::TX_SDO)))
+    );
+    let watched = |bench: &mut Bench| {
+        let told = bench.tell(command::RX_SDO, &[0, 0x2c, 1, 0]);
+        told.iter().find(|frame| odrive::parts(frame) == Some((3, command::TX_SDO))).unwrap().payload()[4]
+    };
+    bench.tell(command::REBOOT, &[0]);
+    bench.wait(700);
+    assert_eq!(watched(&mut bench), 0, "forgotten");
+    bench.tell(command::RX_SDO, &[1, 0x2c, 1, 0, 1]);
+    bench.tell(command::REBOOT, &[1]);
+    bench.wait(700);
+    assert_eq!(watched(&mut bench), 1, "saved");
+}
+
+#[test]
+fn the_endpoints_of_the_emulated_firmware_lie_beside_the_robots() {
+    assert_eq!(include_str!("../../../robots/odrive_endpoints.json"), khz_emu::odrive::flat_endpoints());
+}
