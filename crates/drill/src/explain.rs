@@ -473,13 +473,13 @@ impl Scenario {
         self.faults().map(late_us).sum::<i64>() * 1_000
     }
 
-    /// Commands that a queue behind the link may deliver late, to each servo. It takes as many as one tick has, but a half-duplex bus
-    /// hands over one at a time, to its servos in turn: there they may be of two ticks.
-    pub fn late_by_kernel(&self, half_duplex: bool) -> u32 {
+    /// Frames that a queue behind the link may deliver late, to a servo that is sent so many in a cycle. It takes as many as there are
+    /// servos, but a half-duplex bus hands over one at a time, to its servos in turn: there they may be of two ticks.
+    pub fn late_by_kernel(&self, half_duplex: bool, frames: u32) -> u32 {
         let kernel = |fault: &Fault| {
             matches!(fault, Fault::BusHolds(_, _, Queue::Kernel) | Fault::PowerCut(_, Queue::Kernel))
         };
-        self.faults().filter(kernel).count() as u32 * if half_duplex { 2 } else { 1 }
+        self.faults().filter(kernel).count() as u32 * if half_duplex { 2 * frames } else { frames }
     }
 }
 

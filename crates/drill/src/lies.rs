@@ -145,6 +145,8 @@ impl Fault {
             Self::OtherMode(..) => trigger == Trigger::ServoFault,
             // In the end it does not say often enough that it is off.
             Self::MostlyOtherMode(..) => matches!(trigger, Trigger::ServoFault | Trigger::MissedReplies),
+            // One that says in heartbeats what it does may not have said by the end that it is on.
+            Self::StaysOn(_) if trigger == Trigger::MissedReplies => true,
             Self::StaysOn(_) | Self::Jumps(..) => trigger == Trigger::ServoFault || moves,
             Self::Frozen(_) => silence || moves,
             Self::Echoes(_) => silence || robot.body.is_some() && moves,

@@ -11,7 +11,7 @@ use khz_emu::twin::STEP_NS;
 use khz_emu::{JointState, Probe, Twin, WireKind};
 use khz_file::RobotConfig;
 use khz_file::config::ServoConfig;
-use khz_loop::RobotState;
+use khz_loop::{Occasion, RobotState};
 use khz_wire::Frame;
 use std::f64::consts::TAU;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -171,8 +171,10 @@ impl Monitor {
         let joints: Vec<_> = joints.collect();
         let wires = robot.file.world().buses;
         let late = |joint: &Joint| {
-            let wire = &wires[robot.file.servos[joint.servo].bus].wire;
-            scenario.late_by_kernel(matches!(wire, WireKind::Rs485 { .. }))
+            let servo = &robot.file.servos[joint.servo];
+            let is_half_duplex = matches!(wires[servo.bus].wire, WireKind::Rs485 { .. });
+            let besides = servo.family().settings().besides(servo.id, Occasion::Changing).len();
+            scenario.late_by_kernel(is_half_duplex, 1 + besides as u32)
         };
         let servos = robot.file.servos.len();
         let steps = HISTORY.max((PERIODS * robot.file.timing.period_ns() / STEP_NS) as usize);
@@ -302,7 +304,8 @@ impl Joint {
         let gained = torque / inertia * answer_s + step;
         let fastest = file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + gained);
         let braking = fastest * inertia / kd + inertia * fastest * fastest / (2.0 * DAMPING_TORQUE);
-        let resolution = (file.carries().reported_steps[0] / TAU).max(1e-6);
+        let angle_step = file.carries().reported_steps[0].max(real.twin().lies().encoder_step());
+        let resolution = (angle_step / TAU).max(1e-6);
         let margin = TOLERANCE
             + fastest * (answer_s.max(drive.carried_s) + blind_s)
             + braking

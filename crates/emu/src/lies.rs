@@ -13,6 +13,11 @@ pub trait Lies {
         (1..=u32::from(u8::MAX)).contains(&code)
     }
 
+    /// The steps in which its servos know their angle, rad at the joint; 0: what their replies carry is all there is.
+    fn encoder_step(&self) -> f64 {
+        0.0
+    }
+
     /// Modes, as its servos number them, in which none under control is, whatever it is commanded.
     fn other_modes(&self) -> &'static [u8];
 

@@ -135,6 +135,10 @@ impl Lies for Setup {
         mit::suits(injection) && !matches!(injection, Injection::Lie(Some(Lie::Mode(_))))
     }
 
+    fn encoder_step(&self) -> f64 {
+        TAU / COUNTS / self.reduction
+    }
+
     fn other_modes(&self) -> &'static [u8] {
         &[4]
     }
@@ -148,6 +152,9 @@ impl Lies for Setup {
         let state = request.payload().first();
         match told {
             command::AXIS_STATE => Some(*state? == state::CLOSED_LOOP),
+            command::INPUT_POS => Some(true),
+            // Damping is following without it.
+            command::POS_GAIN => (two_floats(request.payload())?[0] == 0.0).then_some(false),
             command::ESTOP => Some(false),
             _ => None,
         }
