@@ -60,6 +60,26 @@ impl fmt::Display for Identifier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FamilySettings;
+    use crate::damiao::{self, DamiaoSettings};
+    use crate::odrive::{self, OdriveSettings};
+    use crate::rmd::{self, RmdSettings};
+
+    /// What docs/servos.md says.
+    #[test]
+    fn these_nodes_are_no_identifiers_of_rmd_and_damiao_motors() {
+        let rmd = rmd::Settings::of(&RmdSettings::default());
+        let damiao = |id| damiao::Settings::of(&DamiaoSettings::default(), id).identifiers(id);
+        let taken: Vec<_> =
+            (1..=32).flat_map(|id| rmd.identifiers(id)).chain((1..=15).flat_map(damiao)).collect();
+        let odrive = odrive::Settings::of(&OdriveSettings::default());
+        let is_free = |node: &u8| {
+            odrive.identifiers(*node).iter().all(|own| taken.iter().all(|other| own.shared(*other).is_none()))
+        };
+        let free: Vec<u8> = (1..=62).filter(is_free).collect();
+        let said = [1..=7, 9..=9, 12..=15, 17..=17, 21..=23, 25..=31, 34..=39, 42..=62].into_iter().flatten();
+        assert_eq!(free, said.collect::<Vec<u8>>());
+    }
 
     #[test]
     fn identifiers_are_shared_where_all_bits_of_both_agree() {
