@@ -300,6 +300,48 @@ khz_status khz_run_set_parameter(khz_run *run, const char *name, double value);
  * it is refused: the run goes on and stays the caller's. */
 void khz_run_free(khz_run *run);
 
+/* ---- Targets of a slow program ------------------------------------------------------------------------------------------ */
+
+/* A program that sends targets to a robot with the controller `targets`: where its joints should be, and when. The loop makes a smooth
+ * motion of them, within the limits of the robot file. Several threads may use several; one, one at a time. They wait for others who
+ * send, never for the loop. */
+typedef struct khz_targets khz_targets;
+
+/* Where all joints are to be at a time. The arrays have a number for each servo, in the order of the robot file. */
+typedef struct khz_point {
+  int64_t at_ns;          /* by the robot's clock, CLOCK_MONOTONIC: khz_targets_now_ns */
+  const double *position; /* rad */
+  const double *velocity; /* rad/s; NULL: that of a smooth curve through the points */
+  const double *torque;   /* N·m; NULL: as before */
+} khz_point;
+
+/* Sends under this name, with a priority of 0 to 9; 5 is usual, and a higher one takes the robot from a lower one. NULL: the robot follows
+ * no targets, or was run by khz_robot_run. It may be used, and must be freed, after the run, too. */
+khz_targets *khz_run_targets(khz_run *run, const char *name, int priority);
+
+/* The robot's time now, ns; 0 on error. */
+int64_t khz_targets_now_ns(const khz_targets *targets);
+
+/* How many numbers the arrays of a point have; 0 on error. */
+size_t khz_targets_servo_count(const khz_targets *targets);
+
+/* Sends a target, or a chunk of up to 256 with rising times, which replaces what was to come after its first point. KHZ_NOT_NOW: it is not
+ * taken, and khz_last_error begins with the reason: late, held, duplicate, out_of_order, future, flood, not_active. KHZ_INVALID: it is
+ * no message. */
+khz_status khz_targets_send(khz_targets *targets, const khz_point *points, size_t count);
+
+/* Nothing will come for so long, s, and that is no silence. */
+khz_status khz_targets_hold(khz_targets *targets, double seconds);
+
+/* This program is done: the robot stands, others may have it, and nothing more is expected. */
+khz_status khz_targets_release(khz_targets *targets);
+
+/* How the robot stands and what became of everybody's targets, as JSON. The caller frees it: khz_string_free. */
+char *khz_targets_status(const khz_targets *targets);
+
+/* NULL is fine. */
+void khz_targets_free(khz_targets *targets);
+
 /* ---- Servos by hand, without a loop ------------------------------------------------------------------------------------- */
 
 /* The buses of a robot, open. No supervisor watches: what you command is sent as it is. */

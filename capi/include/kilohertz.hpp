@@ -267,11 +267,46 @@ struct free_run {
 struct free_desk {
   void operator()(khz_desk *desk) const noexcept { khz_desk_free(desk); }
 };
+struct free_targets {
+  void operator()(khz_targets *targets) const noexcept { khz_targets_free(targets); }
+};
 struct free_text {
   void operator()(char *text) const noexcept { khz_string_free(text); }
 };
 
 } // namespace detail
+
+// A program that sends targets to a robot with the controller `targets`. Throws error with KHZ_NOT_NOW and the reason if one is not taken.
+class targets {
+public:
+  khz_targets *c() const noexcept { return targets_.get(); }
+
+  // The robot's time now, ns.
+  std::int64_t now_ns() const noexcept { return khz_targets_now_ns(targets_.get()); }
+  // All joints, now.
+  void send(const std::vector<double> &position) const {
+    if (position.size() != khz_targets_servo_count(targets_.get())) throw std::invalid_argument("a number for each servo is needed");
+    const khz_point point{now_ns(), position.data(), nullptr, nullptr};
+    send(&point, 1);
+  }
+  // A chunk; each array of a point has a number for each servo.
+  void send(const khz_point *points, std::size_t count) const {
+    detail::check(khz_targets_send(targets_.get(), points, count));
+  }
+  void hold(double seconds) const { detail::check(khz_targets_hold(targets_.get(), seconds)); }
+  void release() const { detail::check(khz_targets_release(targets_.get())); }
+  // How the robot stands, as JSON.
+  std::string status() const {
+    const std::unique_ptr<char, detail::free_text> text(detail::check(khz_targets_status(targets_.get())));
+    return text.get();
+  }
+
+private:
+  friend class run;
+  explicit targets(khz_targets *made) : targets_(detail::check(made)) {}
+
+  std::unique_ptr<khz_targets, detail::free_targets> targets_;
+};
 
 // A robot that runs, or has run. Destroyed, or when another is assigned to it, it brings the robot down and blocks until that is done.
 // Destroyed within its own controller it cannot wait for that: the robot comes down gently, nobody learns how the run ended, and its
@@ -284,6 +319,10 @@ public:
   void stop() const noexcept { khz_run_stop(run_.get()); }
   bool is_over() const noexcept { return khz_run_is_over(run_.get()); }
   void arm() const { detail::check(khz_run_arm(run_.get())); }
+  // Sends targets under this name.
+  kilohertz::targets targets(const std::string &name, int priority = 5) const {
+    return kilohertz::targets(khz_run_targets(run_.get(), name.c_str(), priority));
+  }
 
   // Blocks until the robot is down. Throws what the controller threw, or why the run did not end as planned. In pipelined mode it does
   // not wait for a controller that does not return: what that refers to must live on. The controller object itself does.

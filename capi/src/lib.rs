@@ -5,7 +5,7 @@
 //! | `door` | the way in and out: panics caught, errors kept for `khz_last_error`, texts |
 //! | `arrays` | state and command as plain arrays |
 //! | `controller` | a C function in the tick |
-//! | `robot`, `run`, `desk` | the objects of the header |
+//! | `robot`, `run`, `targets`, `desk` | the objects of the header |
 //!
 //! Pointers to objects are references and boxes that may be absent, so that a NULL is a value like any other. What C promises
 //! beyond that (the object lives, no other thread uses it meanwhile) is in the header.
@@ -16,6 +16,7 @@ mod desk;
 mod door;
 mod robot;
 mod run;
+mod targets;
 
 #[cfg(test)]
 #[global_allocator]

@@ -1,6 +1,7 @@
 //! `khz_run`: a robot that runs, or has run.
 
 use crate::door::{Problem, Status, Text, c_string, door, is_in_controller, realtime_door, there};
+use kilohertz::targets::Desk;
 use kilohertz::{Finished, LiveParameters, Parameter};
 use std::ffi::{CString, c_char};
 use std::mem::{ManuallyDrop, replace};
@@ -12,6 +13,8 @@ pub struct Run {
     stop: Arc<AtomicBool>,
     /// `None`: it has been waited for from the start.
     live: Option<LiveParameters>,
+    /// Where targets arrive, of a robot that follows them.
+    targets: Option<Desk>,
     stage: Mutex<Stage>,
 }
 
@@ -38,13 +41,18 @@ struct Over {
 impl Run {
     /// A run that has just begun.
     pub fn running(run: kilohertz::Run) -> Self {
-        let live = Some(run.parameters());
-        Self { stop: run.stop_flag(), live, stage: Mutex::new(Stage::Running(Box::new(run))) }
+        let (live, targets) = (Some(run.parameters()), run.targets_desk());
+        Self { stop: run.stop_flag(), live, targets, stage: Mutex::new(Stage::Running(Box::new(run))) }
     }
 
     /// A run that is over.
     pub fn finished(finished: Finished) -> Self {
-        Self { stop: Arc::default(), live: None, stage: Mutex::new(Stage::over(finished)) }
+        Self { stop: Arc::default(), live: None, targets: None, stage: Mutex::new(Stage::over(finished)) }
+    }
+
+    /// Where its targets arrive; `None`: it follows none.
+    pub fn targets(&self) -> Option<&Desk> {
+        self.targets.as_ref()
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage> {

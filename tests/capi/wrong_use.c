@@ -52,6 +52,9 @@ static void null_everywhere(void) {
   EXPECT(khz_run_wait(NULL) == KHZ_INVALID && khz_run_summary(NULL) == NULL && khz_run_table(NULL) == NULL);
   EXPECT(khz_run_end(NULL) == NULL && khz_run_report(NULL, "x") == KHZ_INVALID && khz_run_parameters(NULL) == NULL);
   EXPECT(khz_run_get_parameter(NULL, "x", &number) == KHZ_INVALID && khz_run_set_parameter(NULL, "x", 0.0) == KHZ_INVALID);
+  EXPECT(khz_run_targets(NULL, "x", 5) == NULL && khz_targets_now_ns(NULL) == 0 && khz_targets_send(NULL, NULL, 1) == KHZ_INVALID);
+  EXPECT(khz_targets_hold(NULL, 1.0) == KHZ_INVALID && khz_targets_release(NULL) == KHZ_INVALID && khz_targets_status(NULL) == NULL);
+  khz_targets_free(NULL);
   EXPECT(khz_desk_open(NULL) == NULL && khz_desk_scan(NULL, 0, 1, 0.1, &id, 1) == -1);
   EXPECT(khz_desk_query(NULL, 0, 0.1, NULL) == KHZ_INVALID && khz_desk_stop(NULL, 0, 0.1, NULL) == KHZ_INVALID);
   EXPECT(khz_desk_position(NULL, 0, &target, NAN, 0.1, NULL) == KHZ_INVALID);
@@ -125,6 +128,47 @@ static const char *stops_itself(const khz_state *state, khz_command *command, vo
     khz_run_free(*run); /* refused */
   }
   return NULL;
+}
+
+static const char *FOLLOWS =
+    "[bus.leg]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"leg\"\nlimits = { position = [-1, 1], velocity = 3 }\n"
+    "[[servo]]\nname = \"hip\"\nid = 1\n[[servo]]\nname = \"knee\"\nid = 2\n[controller]\nname = \"targets\"\n"
+    "[supervisor.reactions]\ntargets = \"warn\"\n";
+
+static void targets_that_are_none(void) {
+  khz_robot *robot = khz_robot_quadruped();
+  EXPECT(robot != NULL && khz_robot_set_log(robot, NULL) == KHZ_OK && khz_robot_set_virtual_time(robot, true) == KHZ_OK);
+  khz_run *run = khz_robot_start(robot);
+  EXPECT(run != NULL && khz_run_targets(run, "mine", 5) == NULL && says("does not follow targets"));
+  khz_run_free(run);
+  khz_robot_free(robot);
+  robot = khz_robot_parse(FOLLOWS, "arm.toml");
+  EXPECT(robot != NULL && khz_robot_set_log(robot, NULL) == KHZ_OK && khz_robot_set_virtual_time(robot, true) == KHZ_OK);
+  run = khz_robot_start(robot);
+  EXPECT(run != NULL && khz_run_targets(run, "", 5) == NULL && khz_run_targets(run, "mine", 10) == NULL && says("0 to 9"));
+  khz_targets *targets = khz_run_targets(run, "mine", 5);
+  EXPECT(targets != NULL && khz_targets_servo_count(targets) == 2 && khz_targets_send(targets, NULL, 1) == KHZ_INVALID);
+  const double still[] = {0.1, -0.1};
+  const double none[] = {NAN, 0.0};
+  khz_point points[2] = {{.at_ns = 0, .position = still}, {.at_ns = 1, .position = still, .velocity = still}};
+  EXPECT(khz_targets_send(targets, points, 0) == KHZ_INVALID && khz_targets_send(targets, points, 257) == KHZ_INVALID);
+  EXPECT(khz_targets_send(targets, points, 2) == KHZ_INVALID && says("velocity must be there in all points"));
+  points[0].position = none;
+  EXPECT(khz_targets_send(targets, points, 1) == KHZ_INVALID && says("not finite"));
+  points[0].position = still;
+  EXPECT(khz_targets_hold(targets, NAN) == KHZ_INVALID && khz_targets_hold(targets, -1.0) == KHZ_INVALID);
+  do {
+    points[0].at_ns = khz_targets_now_ns(targets);
+    /* It is not active yet, and then that was a flood. */
+  } while (khz_targets_send(targets, points, 1) == KHZ_NOT_NOW);
+  char *status = khz_targets_status(targets);
+  EXPECT(status != NULL && strstr(status, "\"taken\":1") != NULL && khz_targets_hold(targets, 1.0) == KHZ_OK);
+  khz_string_free(status);
+  EXPECT(khz_targets_release(targets) == KHZ_OK && khz_run_stop(run) == KHZ_OK && khz_run_wait(run) == KHZ_OK);
+  EXPECT(khz_targets_send(targets, points, 1) == KHZ_NOT_NOW);
+  khz_run_free(run);
+  khz_targets_free(targets);
+  khz_robot_free(robot);
 }
 
 static void stop_from_the_controller_and_twice(void) {
@@ -399,6 +443,7 @@ int main(void) {
   null_everywhere();
   wrong_files_and_values();
   blocking_within_the_controller();
+  targets_that_are_none();
   stop_from_the_controller_and_twice();
   the_controller_finishes();
   faults_have_texts();
