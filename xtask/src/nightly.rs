@@ -51,6 +51,11 @@ const PARTS: &[Part] = &[
     },
     Part { name: "package", does: "every package as a registry gets it, compiled from that", run: registry },
     Part { name: "robstride", does: "K-Scale's crate, compiled, against an emulated servo", run: robstride },
+    Part {
+        name: "targets",
+        does: "a day of random programs, not one command cut by the guard",
+        run: targets,
+    },
     Part { name: "prove", does: "exploration with two events, loom, miri, mutants", run: || prove::run(&[]) },
 ];
 
@@ -124,6 +129,21 @@ fn sentences() -> Result<bool> {
 fn robstride() -> Result<bool> {
     let mut command = parts::pytest("tests/links/test_robstride_crate.py")?;
     shell::succeeds(command.env("KHZ_SLOW", "1"))
+}
+
+fn targets() -> Result<bool> {
+    let words = [
+        "test",
+        "--release",
+        "--package",
+        "khz-robot",
+        "--test",
+        "virtual_time",
+        "--",
+        "--ignored",
+        "a_day_of",
+    ];
+    shell::succeeds(&mut shell::command("cargo", &words))
 }
 
 /// In an environment of its own: the two engines are a gigabyte.

@@ -109,13 +109,24 @@ fn silence_brings_the_arm_down_or_it_holds() {
 /// Chunks and targets at random: not one command is beyond what the guard lets through.
 #[test]
 fn random_programs_give_the_guard_nothing_to_do() {
+    random_programs(60_000);
+}
+
+/// `cargo xtask nightly targets`.
+#[test]
+#[ignore = "a day takes some twenty minutes"]
+fn a_day_of_random_programs_gives_the_guard_nothing_to_do() {
+    random_programs(24 * 3600 * 1000);
+}
+
+fn random_programs(ticks: u64) {
     let mut arm = arm("");
     let mut seed = 41_u64;
     let mut random = |most: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) % most
     };
-    for tick in 0..60_000 {
+    for tick in 0..ticks {
         if random(60) == 0 {
             let (count, apart_ms) = ([1, 2, 10][random(3) as usize], 10 + random(60) as i64);
             let begins_ms = random(200) as i64 - 100;
