@@ -83,7 +83,9 @@ fn frozen_in_a_run_of(file: &str, offset_ns: i64, for_ms: i64, run_ms: i64) -> O
 
 /// Runs a robot that is frozen once, `at_ns` after its servos were made ready.
 fn run_frozen(config: &RobotConfig, at_ns: i64, for_ms: i64, run_ms: i64, observer: &mut dyn Observer) {
-    let mut machine = assemble::machine(config, assemble::controller(&config.controller)).unwrap();
+    let mut controller = assemble::controller(&config.controller);
+    controller.prepare(&assemble::info(config)).unwrap();
+    let mut machine = assemble::machine(config, controller).unwrap();
     let options = RunOptions {
         period_ns: config.timing.period_ns(),
         overrun: config.timing.overrun,
