@@ -9,9 +9,11 @@
 
 mod checks;
 mod decider;
+mod draft;
 mod observation;
 pub mod settings;
 
+pub use draft::draft;
 use khz_loop::controller::{ControlError, Controller, Decisions, OnThread, Pace, RobotInfo, SectionSummary};
 use khz_loop::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};

@@ -1,5 +1,6 @@
 //! A policy as a controller: what it sees, what it wants, and what is refused.
 
+mod drafted;
 #[allow(dead_code)]
 #[path = "../../../policy/tests/all/onnx.rs"]
 mod onnx;

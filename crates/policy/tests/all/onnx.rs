@@ -89,9 +89,16 @@ impl Graph {
     }
 
     pub(crate) fn file_of(self, opset: u64) -> Vec<u8> {
-        let metadata = [bytes(1, b"joint_names"), bytes(2, b"hip,knee")].concat();
-        [int(1, 8), bytes(2, b"tests"), bytes(7, &self.0), bytes(8, &int(2, opset)), bytes(14, &metadata)]
-            .concat()
+        self.file_saying(opset, &[("joint_names", "hip,knee")])
+    }
+
+    /// With these metadata.
+    pub(crate) fn file_saying(self, opset: u64, metadata: &[(&str, &str)]) -> Vec<u8> {
+        let entry = |(key, value): &(&str, &str)| {
+            bytes(14, &[bytes(1, key.as_bytes()), bytes(2, value.as_bytes())].concat())
+        };
+        let metadata: Vec<u8> = metadata.iter().flat_map(entry).collect();
+        [int(1, 8), bytes(2, b"tests"), bytes(7, &self.0), bytes(8, &int(2, opset)), metadata].concat()
     }
 }
 
