@@ -1,6 +1,6 @@
 //! What a run of the controller `targets` tells of those who sent: as it ran, and from its log alone.
 
-use khz_measure::run::from_log;
+use khz_report::run::from_log;
 use khz_tlog::{Reader, Value};
 use kilohertz::targets::{Points, Program, Sender};
 use kilohertz::{Observer, Robot, Tick};
