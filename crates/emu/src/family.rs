@@ -4,6 +4,7 @@ use crate::config::Device;
 use crate::lies::Lies;
 use crate::moteus;
 use crate::twin::{Family, Twin};
+use std::ops::RangeInclusive;
 
 macro_rules! emulated {
     ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
@@ -17,9 +18,9 @@ macro_rules! emulated {
                 match self { $(Self::$name(setup) => setup,)+ }
             }
 
-            /// The greatest id its servos can have.
-            pub(crate) const fn most_id(&self) -> u8 {
-                match self { $(Self::$name(_) => crate::$module::Setup::MOST_ID,)+ }
+            /// The ids its servos can have.
+            pub(crate) const fn ids(&self) -> RangeInclusive<u8> {
+                match self { $(Self::$name(_) => crate::$module::Setup::LEAST_ID..=crate::$module::Setup::MOST_ID,)+ }
             }
         }
 

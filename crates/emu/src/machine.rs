@@ -33,13 +33,15 @@ pub enum ConfigError {
     #[error("[body] {0}")]
     Body(String),
     /// A servo id no device can have.
-    #[error("servo {servo}: id {id} is not between 1 and {most}")]
+    #[error("servo {servo}: id {id} is not between {least} and {most}")]
     BadId {
         /// Index of the servo.
         servo: usize,
         /// The id.
         id: u8,
-        /// The greatest id of its family.
+        /// The least id of its family.
+        least: u8,
+        /// The greatest.
         most: u8,
     },
     /// A joint without inertia, or with end stops the wrong way round.
@@ -88,9 +90,10 @@ impl WorldConfig {
         if config.bus >= buses {
             return Err(ConfigError::NoSuchBus { servo, bus: config.bus, buses });
         }
-        let most = config.family.most_id();
-        if !(1..=most).contains(&config.id) {
-            return Err(ConfigError::BadId { servo, id: config.id, most });
+        let ids = config.family.ids();
+        if !ids.contains(&config.id) {
+            let (least, most) = ids.into_inner();
+            return Err(ConfigError::BadId { servo, id: config.id, least, most });
         }
         let [low, high] = config.joint.stops.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         match config.joint {

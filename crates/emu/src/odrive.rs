@@ -113,6 +113,7 @@ pub struct Motor {
 
 impl Family for Setup {
     const MOST_ID: u8 = MOST_NODE;
+    const LEAST_ID: u8 = 0;
 
     type Servo = mit::Servo<Motor>;
 

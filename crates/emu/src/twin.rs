@@ -15,6 +15,8 @@ pub const STEP_NS: i64 = 250_000;
 pub trait Family: Lies + Sized {
     /// The greatest id its servos can have.
     const MOST_ID: u8;
+    /// The least.
+    const LEAST_ID: u8 = 1;
 
     /// Its servos.
     type Servo: Twin + 'static;
