@@ -134,3 +134,211 @@ fn what_cannot_be_is_refused_with_the_reason() {
         assert!(message.starts_with("error: ") && message.contains(why), "{message}");
     }
 }
+
+const ODRIVES: &str = "[bus.main]\nlink = \"emulated\"\nwire = \"can\"\n[servo_defaults]\nbus = \"main\"\nfamily = \"odrive\"\n\
+                       [[servo]]\nname = \"hip\"\nid = 0\nodrive = { firmware = \"0.6\", torque_constant = 0.1, unwatched = true }\n\
+                       [[servo]]\nname = \"knee\"\nid = 2\nodrive = { firmware = \"0.6\", torque_constant = 0.1, unwatched = true }\n";
+const RMDS: &str = "[loop]\nrate_hz = 400\n[bus.main]\nlink = \"emulated\"\nwire = \"can\"\n[servo_defaults]\nbus = \"main\"\nfamily = \"rmd\"\n\
+                    rmd = { model = \"X8\", protocol = \"V4.2\" }\n\
+                    [[servo]]\nname = \"hip\"\nid = 1\n[[servo]]\nname = \"knee\"\nid = 2\n";
+const ENDPOINTS: &str = include_str!("../../../robots/odrive_endpoints.json");
+
+/// What a tool says of these robots: standard output, standard error, exit code.
+fn tool(words: &[&str]) -> (String, String, Option<i32>) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("odrives.toml", ODRIVES),
+        ("old.toml", &ODRIVES.replace("0.6", "0.5")),
+        ("rmds.toml", RMDS),
+        ("endpoints.json", ENDPOINTS),
+        ("other.json", &ENDPOINTS.replace("0.6.11", "0.6.10")),
+        ("bad.json", &ENDPOINTS[..200]),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let output = command(folder.path(), words).stdin(Stdio::null()).output().unwrap();
+    (text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
+#[test]
+fn every_tool_sets_an_odrive_also_node_0() {
+    let endpoints = ["--endpoints", "endpoints.json", "--yes"];
+    for (words, announced, message) in [
+        (
+            &["set-zero", "odrives.toml", "hip", "--yes"][..],
+            "becomes 0",
+            "hip: joint position 0.000 rad, mode idle\n",
+        ),
+        (
+            &["set-zero", "old.toml", "knee", "--yes"],
+            "becomes 0",
+            "knee: joint position 0.000 rad, mode idle\n",
+        ),
+        (&["set-id", "old.toml", "knee", "5", "--yes"], "its id becomes 5", "knee: id 5, mode idle\n"),
+        (&["set-id", "old.toml", "knee", "0", "--yes"], "", ""),
+        (
+            &[&["set-watchdog", "odrives.toml", "hip", "0.2"][..], &endpoints].concat(),
+            "`khz run` cannot change it",
+            "hip: watchdog 0.2 s, mode idle\n",
+        ),
+        (
+            &[&["set-watchdog", "odrives.toml", "hip", "0.2", "--store"][..], &endpoints].concat(),
+            "keeps this and all its other settings",
+            "hip: watchdog 0.2 s, mode idle, stored\n",
+        ),
+        (
+            &[&["set-watchdog", "odrives.toml", "hip", "0"][..], &endpoints].concat(),
+            "for ever",
+            "hip: watchdog 0 s, mode idle\n",
+        ),
+        (
+            &[&["set", "odrives.toml", "hip", "axis0.config.can.heartbeat_msg_rate_ms=50"][..], &endpoints]
+                .concat(),
+            "(`axis0.config.can.heartbeat_msg_rate_ms`) becomes 50; now it is 20.",
+            "hip: endpoint 274 (`axis0.config.can.heartbeat_msg_rate_ms`) = 50, mode idle\n",
+        ),
+        (
+            &[&["set", "odrives.toml", "hip", "axis0.config.motor.torque_constant=0.05"][..], &endpoints]
+                .concat(),
+            "becomes 0.05; now it is 0.1",
+            "hip: endpoint 400 (`axis0.config.motor.torque_constant`) = 0.05",
+        ),
+    ] {
+        let (told, said, code) = tool(words);
+        if message.is_empty() {
+            assert!(code == Some(1) && said.contains("on the bus already"), "{words:?}: {said}");
+            continue;
+        }
+        assert!(code == Some(0) && said.contains(announced), "{words:?}: {told} {said}");
+        assert!(told.starts_with(message), "{told}");
+    }
+}
+
+#[test]
+fn what_an_odrive_cannot_do_by_can_is_refused_with_what_can() {
+    for (words, code, why) in [
+        (
+            &["set-watchdog", "odrives.toml", "hip", "0.2", "--yes"][..],
+            2,
+            "give the `flat_endpoints.json` of its release",
+        ),
+        (
+            &["set", "odrives.toml", "hip", "axis0.config.enable_watchdog=1", "--yes"],
+            2,
+            "give the `flat_endpoints.json`",
+        ),
+        (&["set-id", "odrives.toml", "hip", "5", "--yes"], 2, "axis0.config.can.node_id"),
+        (&["set-id", "old.toml", "knee", "63", "--yes"], 2, "nodes are from 0 to 62"),
+        (
+            &["set-watchdog", "old.toml", "knee", "0.2", "--endpoints", "endpoints.json", "--yes"],
+            2,
+            "firmware 0.5 has no endpoints",
+        ),
+        (
+            &["set-watchdog", "odrives.toml", "hip", "0.2", "--endpoints", "bad.json", "--yes"],
+            2,
+            "bad.json: it is no JSON",
+        ),
+        (
+            &["set-watchdog", "odrives.toml", "hip", "0.2", "--endpoints", "none.json", "--yes"],
+            2,
+            "none.json: No such file",
+        ),
+        (
+            &["set-watchdog", "odrives.toml", "hip", "0.2", "--endpoints", "other.json", "--yes"],
+            1,
+            "its firmware is 0.6.11 on board 5.2.0",
+        ),
+        (
+            &[
+                "set",
+                "odrives.toml",
+                "hip",
+                "axis0.config.enable_watchdg=1",
+                "--endpoints",
+                "endpoints.json",
+                "--yes",
+            ],
+            2,
+            "no endpoint `axis0.config.enable_watchdg`; did you mean",
+        ),
+        (
+            &["set", "odrives.toml", "hip", "7=1", "--endpoints", "endpoints.json", "--yes"],
+            2,
+            "no endpoint 7",
+        ),
+        (
+            &[
+                "set",
+                "odrives.toml",
+                "hip",
+                "axis0.config.enable_watchdog=2",
+                "--endpoints",
+                "endpoints.json",
+                "--yes",
+            ],
+            2,
+            "2 is no bool",
+        ),
+        (
+            &["set-watchdog", "rmds.toml", "hip", "0.2", "--endpoints", "endpoints.json", "--yes"],
+            2,
+            "no RMD has any",
+        ),
+    ] {
+        let (told, said, is) = tool(words);
+        assert_eq!((told.as_str(), is), ("", Some(code)), "{words:?}: {said}");
+        assert!(said.contains(why), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn every_tool_sets_an_rmd() {
+    for (words, announced, message) in [
+        (
+            &["set-zero", "rmds.toml", "hip", "--yes"][..],
+            "becomes 0",
+            "hip: joint position 0.000 rad, mode off\n",
+        ),
+        (&["set-id", "rmds.toml", "knee", "5", "--yes"], "its id becomes 5", "knee: id 5, mode off\n"),
+        (
+            &["set-watchdog", "rmds.toml", "hip", "0.2", "--yes"],
+            "It keeps this without power",
+            "hip: watchdog 0.2 s, mode off\n",
+        ),
+        (&["set-watchdog", "rmds.toml", "hip", "0", "--yes"], "for ever", "hip: watchdog 0 s, mode off\n"),
+        (
+            &["set", "rmds.toml", "hip", "acceleration_up=6000", "--yes"],
+            "becomes 6000",
+            "hip: register 0x4200 (`acceleration_up`) = 6000",
+        ),
+    ] {
+        let (told, said, code) = tool(words);
+        assert!(code == Some(0) && said.contains(announced), "{words:?}: {told} {said}");
+        assert!(told.starts_with(message), "{told}");
+    }
+    for (words, code, why) in [
+        (&["set-id", "rmds.toml", "hip", "2", "--yes"][..], 1, "on the bus already"),
+        (&["set-id", "rmds.toml", "hip", "33", "--yes"], 2, "ids are from 1 to 32"),
+        (&["set-watchdog", "rmds.toml", "hip", "0.01", "--yes"], 2, "less than 20 ms"),
+        (&["set", "rmds.toml", "hip", "acceleration_up=7", "--yes"], 2, "100 to 60000"),
+        (&["set-zero", "rmds.toml", "hip", "--store", "--yes"], 2, "leave `--store` out"),
+    ] {
+        let (told, said, is) = tool(words);
+        assert_eq!((told.as_str(), is), ("", Some(code)), "{words:?}: {said}");
+        assert!(said.contains(why), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_scan_tells_odrives_and_rmds_of_a_robot_file() {
+    for (robot, words) in [
+        ("odrives.toml", ["odrive  idle", "0.6.11", "odrive"]),
+        ("old.toml", ["odrive  idle", "0.5", "odrive"]),
+        ("rmds.toml", ["rmd     off", "X8", "rmd"]),
+    ] {
+        let (told, said, code) = tool(&["scan", robot]);
+        assert_eq!(code, Some(0), "{told} {said}");
+        words.iter().for_each(|word| assert!(told.contains(word), "{told}"));
+    }
+}

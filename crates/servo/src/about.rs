@@ -2,6 +2,7 @@
 
 use crate::{Carries, Doing, Exchange, Family, Identifiers, Mounting, Servos};
 use khz_wire::Frame;
+use std::path::Path;
 
 /// When an exchange takes place. Its frames differ, and so does what they cost on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +146,12 @@ pub(crate) trait OnBus: Sized {
 
     /// What a servo of the family may be where no robot file says it, in the order in which to ask for it.
     fn unknown() -> Vec<Self>;
+
+    /// The same, with the file that says which number each of its settings has; `None`: its settings have no such numbers.
+    fn with_endpoints(self, path: &Path) -> Option<Self> {
+        let _ = path;
+        None
+    }
 
     /// All of them.
     type Bus: Servos + Default;

@@ -23,6 +23,12 @@ pub trait ByHand {
     /// Asks the servo with this id who it is: the first request shows that it is there, the others tell more of it.
     fn who(&self, id: u8) -> Vec<Ask>;
 
+    /// The servo that says this by itself, as far as one can tell; it may be something else that another says.
+    fn heard(&self, frame: &Frame) -> Option<u8> {
+        let _ = frame;
+        None
+    }
+
     /// What a servo does when it is asked who it is, if that is more than to reply: said before a scan.
     fn who_does(&self) -> Option<&'static str> {
         None
@@ -86,6 +92,12 @@ pub trait ByHand {
     /// The number of the register that the servo's manual calls so.
     fn register(&self, name: &str) -> Option<u16>;
 
+    /// Why it has no register of this name, where that can be said.
+    fn no_register(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+
     /// Makes the present position of the servo its zero.
     ///
     /// Here and in the following, the first request only asks for the state, and its answer is [`Answer::wrong`] unless the output is
@@ -107,6 +119,11 @@ pub trait ByHand {
     /// What is set by hand stays without power, and a run sets no watchdog at its start but expects the one that was set.
     fn keeps_what_is_set(&self) -> bool {
         false
+    }
+
+    /// A run sets its watchdog at every start, whatever was set by hand.
+    fn run_sets_watchdog(&self) -> bool {
+        !self.keeps_what_is_set()
     }
 
     /// Gives a servo another id. The last request goes to the new one.
@@ -197,7 +214,7 @@ pub struct Ask {
     pub id: Option<u8>,
     /// How many answers it brings; [`Request::UNKNOWN`] if nobody knows.
     pub answers: u16,
-    /// Where it brings none: how long to wait for the next, ns.
+    /// Where it brings none: how long to wait for the next, ns. Else how long an answer may take at least, whatever the timeout.
     pub quiet_ns: i64,
     /// Reads a frame; `None` if it answers something else. Others talk on the bus, too: other hosts and their servos, and
     /// servos that answer late.
@@ -285,6 +302,8 @@ pub struct Answer {
     pub watchdog_s: Option<f64>,
     /// Why it stopped.
     pub fault: Option<Fault>,
+    /// Why it switched off last, where it tells that besides.
+    pub disarmed_by: Option<Fault>,
     /// The first register it would not read or write, and the code of why.
     pub refused: Option<(u32, u32)>,
     /// Every other register, in the servo's own units.
@@ -358,6 +377,7 @@ impl Answer {
         newer(&mut self.temperature, other.temperature);
         newer(&mut self.watchdog_s, other.watchdog_s);
         newer(&mut self.fault, other.fault);
+        newer(&mut self.disarmed_by, other.disarmed_by);
         newer(&mut self.damaged, other.damaged);
         newer(&mut self.wrong, other.wrong);
         self.refused = self.refused.or(other.refused);

@@ -6,6 +6,7 @@ use crate::about::OnBus;
 use crate::{ByHand, FamilySettings, ServoPlan, Servos, moteus};
 use khz_settings::words;
 use khz_wire::{Address, Frame};
+use std::path::Path;
 
 /// Hands the list of families to a macro of the caller: what documents each, its name, its module, how it is written, and what people
 /// call its servos.
@@ -70,6 +71,12 @@ macro_rules! named {
             /// The settings, whatever the family.
             pub fn settings(&self) -> &dyn FamilySettings {
                 match self { $(Self::$name(settings) => settings,)+ }
+            }
+
+            /// The same, with the file that says which number each of its settings has (`flat_endpoints.json` of an ODrive); `None`: its
+            /// settings have no such numbers.
+            pub fn with_endpoints(self, path: &Path) -> Option<Self> {
+                match self { $(Self::$name(settings) => settings.with_endpoints(path).map(Self::$name),)+ }
             }
 
             /// What is done with the servo by hand.

@@ -172,6 +172,7 @@ impl RobotConfig {
         let (robot, warnings) = khz_settings::parse(text, name, |root, reader| {
             let robot = read_robot(root, reader);
             checks::check(&robot, text, reader);
+            families::check_beside(&robot, Path::new(name).parent(), reader);
             robot
         })?;
         Ok(Self { warnings, ..robot }.beside(Path::new(name)))
@@ -186,6 +187,13 @@ impl RobotConfig {
         }
         if let ControllerConfig::Policy(policy) = &mut self.controller {
             place(&mut policy.model);
+        }
+        if let Some(folder) = file.parent() {
+            for endpoints in
+                self.servos.iter_mut().filter_map(|servo| servo.settings.odrive.endpoints.as_mut())
+            {
+                *endpoints = folder.join(&*endpoints).display().to_string();
+            }
         }
         self
     }

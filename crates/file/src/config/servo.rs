@@ -74,8 +74,8 @@ section! {
         bus: String, "";
         /// Its protocol. Families share a bus where none has an identifier of another.
         family: FamilyName = FamilyName::Moteus, "";
-        /// The servo's id on its bus (moteus: `id.id` in its own configuration, at most 126; Damiao: its register 8, at most 15).
-        id: u8, "", 1 => 127;
+        /// The servo's id on its bus (moteus: `id.id` in its own configuration, at most 126; Damiao: its register 8, at most 15); 0 is one of an ODrive only.
+        id: u8, "", 0 => 127;
         /// Direction of the joint: −1 if it turns against the servo. `joint = sign × servo + offset`.
         sign: i8 = 1, "", -1 => 1;
         /// Joint angle at the servo's zero.

@@ -6,6 +6,7 @@
 mod open;
 mod set;
 
+pub use khz_servo::Fault;
 pub use khz_servo::by_hand::{Answer, Found, Identity, Order, Wanted};
 pub use open::{hat_spi, is_robot_file};
 pub use set::Setting;
@@ -21,6 +22,7 @@ use khz_wire::{Address, Frame, Request};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
+use std::path::Path;
 use std::time::Duration;
 
 /// Below this distance sleeping is coarser than waiting.
@@ -29,6 +31,10 @@ const SLEEP_NS: i64 = 100_000;
 const OFFS: usize = 3;
 /// How long a second servo with the id of one that answered may take longer to say who it is, ns.
 const TWIN_NS: i64 = 3_000_000;
+/// Whoever says by itself who it is does so within this, ns: an ODrive's heartbeats, every 100 ms as it leaves the factory.
+const LISTEN_NS: i64 = 150_000_000;
+/// So many frames are enough to hear who is there.
+const MOST_HEARD: usize = 10_000;
 /// Requests under way at once where a bus takes several; every adapter takes as many.
 const BURST: usize = 16;
 
@@ -148,13 +154,28 @@ pub struct Scan {
 }
 
 impl Seat {
+    /// The servo, with the file that says which number each of its settings has (`flat_endpoints.json` of an ODrive).
+    ///
+    /// # Errors
+    /// Servos of its family have no such numbers.
+    pub fn with_endpoints(mut self, path: &Path) -> Result<Self, DeskError> {
+        let name = self.servo.family.name();
+        let family = self.servo.family.with_endpoints(path);
+        self.servo.family = family
+            .ok_or_else(|| DeskError::Impossible(format!("`--endpoints`: no {} has any", name.title())))?;
+        Ok(self)
+    }
+
     /// The number of the register that the servo's manual calls so.
     ///
     /// # Errors
     /// There is none.
     pub fn register(&self, name: &str) -> Result<u16, DeskError> {
-        let found = self.servo.family.by_hand().register(name);
-        found.ok_or_else(|| DeskError::Impossible(format!("{}: no register is called `{name}`", self.name)))
+        let family = self.servo.family.by_hand();
+        family.register(name).ok_or_else(|| {
+            let why = family.no_register(name).unwrap_or_else(|| format!("no register is called `{name}`"));
+            DeskError::Impossible(format!("{}: {why}", self.name))
+        })
     }
 }
 
@@ -375,7 +396,7 @@ impl Desk {
         if !known.is_empty() {
             let (mut refused, mut is_asked) = (None, false);
             for family in known {
-                match self.look_for(&family, bus, scan, &mut found) {
+                match self.look_for(&family, bus, scan, None, &mut found) {
                     // A bus that does not carry the frames of one may carry those of the next.
                     Err(error) if error.is_unsupported() => refused = refused.or(Some(error)),
                     asked => is_asked = asked.map(|()| true)?,
@@ -383,17 +404,49 @@ impl Desk {
             }
             return refused.filter(|_| !is_asked).map_or_else(|| Ok(found.into_values().collect()), Err);
         }
+        if self.look_for_heard(bus, scan, &mut found)? {
+            return Ok(found.into_values().collect());
+        }
         let possible = Family::possible();
         // Servos that were not asked for are as if nobody had answered; the next family's requests must not reach them.
         let certain = if scan.last < *Family::default().by_hand().ids().end() { 1 } else { possible.len() };
         for family in possible.into_iter().take(certain) {
             // Who could not be asked is as if nobody had answered, too: an error ends the scan.
-            self.look_for(&family, bus, scan, &mut found)?;
+            self.look_for(&family, bus, scan, None, &mut found)?;
             if !found.is_empty() {
                 break;
             }
         }
         Ok(found.into_values().collect())
+    }
+
+    /// Listens for servos that say by themselves who they are, and asks those alone: no other frame is sent to a bus of such. True if any
+    /// answered.
+    fn look_for_heard(
+        &mut self,
+        bus: usize,
+        scan: &Scan,
+        found: &mut BTreeMap<u8, Found>,
+    ) -> Result<bool, DeskError> {
+        let mut frames = Vec::new();
+        self.collect(LISTEN_NS, |from, received| {
+            frames.extend((from == bus).then_some(received.frame));
+            frames.len() >= MOST_HEARD
+        });
+        for family in FamilyName::ALL.iter().flat_map(|&name| Family::named(name)) {
+            let by_hand = family.by_hand();
+            let heard = frames.iter().filter_map(|frame| by_hand.heard(frame));
+            let heard: BTreeSet<u8> = heard.filter(|id| !found.contains_key(id)).collect();
+            if heard.is_empty() {
+                continue;
+            }
+            match self.look_for(&family, bus, scan, Some(&heard), found) {
+                // What a bus cannot carry is as if nobody had answered.
+                Err(error) if error.is_unsupported() => {}
+                asked => asked?,
+            }
+        }
+        Ok(!found.is_empty())
     }
 
     /// Who answers at another bit rate on a bus from which nothing has come; each rate is scanned for. Devices at yet another rate see
@@ -435,12 +488,14 @@ impl Desk {
         family: &Family,
         bus: usize,
         scan: &Scan,
+        heard: Option<&BTreeSet<u8>>,
         found: &mut BTreeMap<u8, Found>,
     ) -> Result<(), DeskError> {
         let (asked_for, alone) = (family, self.is_half_duplex(bus));
         let family = family.by_hand();
         let everybody = family.everybody().filter(|_| scan.together && !alone);
         let ids = family.ids().take_while(|&id| id <= scan.last);
+        let ids = ids.filter(|id| heard.is_none_or(|heard| heard.contains(id)));
         let (mut asks, mut more) = (Vec::from_iter(everybody), BTreeMap::new());
         if asks.is_empty() {
             for id in ids {
@@ -486,6 +541,7 @@ impl Desk {
     ) -> Result<(), DeskError> {
         let mut open: Vec<Option<u8>> = asks.iter().map(|ask| ask.id).collect();
         let ends_early = !open.is_empty();
+        let timeout_ns = asks.iter().map(|ask| ask.quiet_ns).fold(timeout_ns, i64::max);
         for ask in asks {
             let sent_ns = now_ns();
             self.request_by(bus, &ask.request(), sent_ns.saturating_add(timeout_ns))?;
@@ -580,6 +636,7 @@ impl Desk {
             came_back = from == servo.bus && received.frame.payload() == ask.frame.payload();
             answer.is_some() || came_back
         };
+        let timeout_ns = timeout_ns.max(ask.quiet_ns);
         self.collect(timeout_ns, &mut look);
         // One that sends back what it was told, and that is no answer, has not carried it out.
         if answer.is_none() && came_back {

@@ -236,6 +236,7 @@ fn answer(id: u8, frame: &Frame, mounting: &Mounting) -> Answer {
         temperature: reply.temperature,
         watchdog_s: None,
         fault: reply.fault.map(|fault| Fault { code: u32::from(fault.0), text: fault.name() }),
+        disarmed_by: None,
         refused: reply.write_error.or(reply.read_error).map(|error| (error.register, error.code)),
         registers: registers(&reply).collect(),
         identity: identity(&reply),

@@ -1,12 +1,13 @@
 //! An ODrive by hand: questions by remote frame, and messages that nothing answers.
 
-use super::{Firmware, OdriveSettings, Settings, fault, mode};
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
-use crate::{Mounting, mit};
+use super::ready::{TIMEOUT, WATCHED};
+use super::{Endpoints, Firmware, OdriveSettings, PART, Settings, fault, mode};
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
+use crate::{Fault, Mounting, mit};
 use khz_wire::Frame;
 use khz_wire::odrive::{
     self, Heartbeat, InputPos, Line, MOST_NODE, Sdo, Version, command, control, floats, input, reboot, state,
-    two_floats, words,
+    two_floats, two_words, words,
 };
 use std::ops::RangeInclusive;
 
@@ -15,20 +16,110 @@ const AT_ONCE_NS: i64 = 1_000_000;
 /// Restarted, it is silent for so long, ns.
 const RESTART_NS: i64 = 2_000_000_000;
 
-/// How an endpoint travels, and how its value is read.
-const FORMATS: [(&str, Reading); 6] = [
-    ("float", |bytes| f32::from_le_bytes(bytes).into()),
-    ("uint32", |bytes| u32::from_le_bytes(bytes).into()),
-    ("int32", |bytes| i32::from_le_bytes(bytes).into()),
-    ("uint16", |[a, b, ..]| u16::from_le_bytes([a, b]).into()),
-    ("uint8", |[a, ..]| a.into()),
-    ("bool", |[a, ..]| u8::from(a != 0).into()),
+/// A heartbeat comes within this, as it leaves the factory, ns.
+const BEAT_NS: i64 = 150_000_000;
+
+/// How an endpoint travels: what its value is, how it is written, and in how many bytes.
+struct Format {
+    name: &'static str,
+    read: fn([u8; 4]) -> f64,
+    write: fn(f64) -> [u8; 4],
+    len: usize,
+    range: RangeInclusive<f64>,
+}
+
+const fn format(
+    name: &'static str,
+    read: fn([u8; 4]) -> f64,
+    write: fn(f64) -> [u8; 4],
+    len: usize,
+    range: RangeInclusive<f64>,
+) -> Format {
+    Format { name, read, write, len, range }
+}
+
+const FORMATS: [Format; 8] = [
+    format(
+        "float",
+        |bytes| f32::from_le_bytes(bytes).into(),
+        |value| (value as f32).to_le_bytes(),
+        4,
+        f64::NEG_INFINITY..=f64::INFINITY,
+    ),
+    format(
+        "uint32",
+        |bytes| u32::from_le_bytes(bytes).into(),
+        |value| (value as u32).to_le_bytes(),
+        4,
+        0.0..=4_294_967_295.0,
+    ),
+    format(
+        "int32",
+        |bytes| i32::from_le_bytes(bytes).into(),
+        |value| (value as i32).to_le_bytes(),
+        4,
+        -2_147_483_648.0..=2_147_483_647.0,
+    ),
+    format(
+        "uint16",
+        |[a, b, ..]| u16::from_le_bytes([a, b]).into(),
+        |value| (value as u32).to_le_bytes(),
+        2,
+        0.0..=65_535.0,
+    ),
+    format(
+        "int16",
+        |[a, b, ..]| i16::from_le_bytes([a, b]).into(),
+        |value| (value as i32).to_le_bytes(),
+        2,
+        -32_768.0..=32_767.0,
+    ),
+    format("uint8", |[a, ..]| a.into(), |value| (value as u32).to_le_bytes(), 1, 0.0..=255.0),
+    format("int8", |[a, ..]| (a as i8).into(), |value| (value as i32).to_le_bytes(), 1, -128.0..=127.0),
+    format("bool", |[a, ..]| u8::from(a != 0).into(), |value| (value as u32).to_le_bytes(), 1, 0.0..=1.0),
 ];
-type Reading = fn([u8; 4]) -> f64;
+
+/// A value of an endpoint, as it travels.
+#[derive(Clone, Copy)]
+pub(super) struct Value {
+    pub(super) endpoint: u16,
+    pub(super) bytes: [u8; 4],
+    read: fn([u8; 4]) -> f64,
+    len: usize,
+}
+
+impl Value {
+    /// This value of the setting of this path.
+    pub(super) fn of(endpoints: &Endpoints, path: &str, value: f64) -> Result<Self, String> {
+        let endpoint = endpoints.get(path)?;
+        Self::new(endpoint.id, of_name(&endpoint.kind)?, value).map_err(|why| format!("`{path}`: {why}"))
+    }
+
+    fn new(endpoint: u16, format: &Format, value: f64) -> Result<Self, String> {
+        let is_one = format.range.contains(&value) && (format.name == "float" || value.fract() == 0.0);
+        if !is_one {
+            return Err(format!("{value} is no {}", format.name));
+        }
+        Ok(Self { endpoint, bytes: (format.write)(value), read: format.read, len: format.len })
+    }
+
+    pub(super) const fn sdo(&self, write: bool) -> Sdo {
+        Sdo { write, endpoint: self.endpoint, value: if write { self.bytes } else { [0; 4] } }
+    }
+
+    pub(super) fn read(&self, bytes: [u8; 4]) -> f64 {
+        (self.read)(bytes)
+    }
+
+    /// An answer has this value; the bytes beyond it mean nothing.
+    pub(super) fn is(&self, bytes: [u8; 4]) -> bool {
+        self.bytes[..self.len] == bytes[..self.len]
+    }
+}
 
 impl ByHand for Settings {
     fn ids(&self) -> RangeInclusive<u8> {
-        1..=MOST_NODE
+        0..=MOST_NODE
     }
 
     /// 0.5 has no version to tell.
@@ -44,7 +135,14 @@ impl ByHand for Settings {
             Line::V05 => self.count(id),
             Line::V06 => version,
         };
-        vec![first, self.supply(id), self.doing(id), self.place(id, &Mounting::default())]
+        vec![first, self.supply(id), self.doing(id), self.errors(id), self.place(id, &Mounting::default())]
+    }
+
+    fn heard(&self, frame: &Frame) -> Option<u8> {
+        let (node, told) = odrive::parts(frame)?;
+        let beat = Heartbeat::parse(frame.payload())
+            .filter(|_| frame.remote.is_none() && told == command::HEARTBEAT)?;
+        (node <= MOST_NODE && usize::from(beat.state) < state::NAMES.len()).then_some(node)
     }
 
     fn off(&self, id: u8) -> Frame {
@@ -67,6 +165,7 @@ impl ByHand for Settings {
         }
         asks.extend([
             self.doing(id),
+            self.errors(id),
             self.supply(id),
             self.torque_of(id, mounting),
             self.place(id, mounting),
@@ -76,27 +175,31 @@ impl ByHand for Settings {
 
     /// Nothing answers it: it is read back.
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {
-        let (format, _) = format(register)?;
-        let value = match format {
-            "float" => (value as f32).to_le_bytes(),
-            _ if value.fract() != 0.0 => return Err(format!("{value} is no {format}")),
-            "int32" => (value as i32).to_le_bytes(),
-            _ => (value as u32).to_le_bytes(),
-        };
-        let write = Sdo { write: true, endpoint: register.number, value };
-        Ok(vec![self.say(id, command::RX_SDO, write.to_bytes()), self.read(id, register)?])
+        let value = Value::new(register.number, self.format(register)?, value)?;
+        Ok(vec![self.say(id, command::RX_SDO, value.sdo(true).to_bytes()), self.read(id, register)?])
     }
 
-    fn set_register(&self, _: u8, _: u16, _: f64) -> Result<Vec<Ask>, String> {
-        Err("an endpoint's number means something else with every firmware: set it by its name with `odrivetool`".to_owned())
+    /// By its number alone nothing is kept that may mean something else with another firmware.
+    fn set_register(&self, id: u8, register: u16, value: f64) -> Result<Vec<Ask>, String> {
+        let endpoints = self.endpoints()?;
+        let (path, _) =
+            endpoints.of_id(register).ok_or_else(|| format!("its firmware has no endpoint {register}"))?;
+        let path = path.to_owned();
+        let set = self.set(id, &endpoints, &path, value)?;
+        Ok([self.is_off(id), self.is_of(id, endpoints)].into_iter().chain(set).collect())
     }
 
     fn called(&self, register: u16) -> String {
-        format!("endpoint {register}")
+        let path = self.endpoints().ok().and_then(|endpoints| Some(endpoints.of_id(register)?.0.to_owned()));
+        path.map_or_else(|| format!("endpoint {register}"), |path| format!("endpoint {register} (`{path}`)"))
     }
 
-    fn register(&self, _: &str) -> Option<u16> {
-        None
+    fn register(&self, name: &str) -> Option<u16> {
+        self.endpoints().ok()?.get(name).ok().map(|endpoint| endpoint.id)
+    }
+
+    fn no_register(&self, name: &str) -> Option<String> {
+        self.endpoints().and_then(|endpoints| endpoints.get(name).map(|_| ())).err()
     }
 
     fn in_file(&self, message: &Answer) -> Vec<String> {
@@ -122,7 +225,7 @@ impl ByHand for Settings {
 
     fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
         if !self.ids().contains(&new) {
-            return Err(format!("an ODrive cannot have node {new} here: nodes are from 1 to {MOST_NODE}"));
+            return Err(format!("an ODrive cannot have node {new} here: nodes are from 0 to {MOST_NODE}"));
         }
         match self.line() {
             Line::V05 => {
@@ -134,11 +237,39 @@ impl ByHand for Settings {
         }
     }
 
-    fn set_watchdog(&self, _: u8, seconds: f64) -> Result<Vec<Ask>, String> {
-        Err(format!(
-            "no message sets the watchdog of an ODrive: set `axis0.config.watchdog_timeout = {seconds}` and \
-             `axis0.config.enable_watchdog = True` with `odrivetool`, and keep that (`odrv0.save_configuration()`)"
-        ))
+    fn set_watchdog(&self, id: u8, seconds: f64) -> Result<Vec<Ask>, String> {
+        mit::by_hand::timeout(seconds)?;
+        if self.endpoints.is_none() {
+            return Err(format!(
+                "no message sets the watchdog of an ODrive, but an endpoint of firmware 0.6 does: give the `flat_endpoints.json` of its release with \
+                 `--endpoints` (robot file: `odrive.endpoints`). Or set `axis0.config.watchdog_timeout = {seconds}` and \
+                 `axis0.config.enable_watchdog = True` with `odrivetool`, and keep that (`odrv0.save_configuration()`)"
+            ));
+        }
+        let endpoints = self.endpoints()?;
+        let is_used = seconds > 0.0;
+        let timeout = if is_used { self.set(id, &endpoints, TIMEOUT, seconds)? } else { Vec::new() };
+        let used = self.set(id, &endpoints, WATCHED, f64::from(u8::from(is_used)))?;
+        // Set while it was timed out, it would stay so.
+        let clear = Ask::silent(id, odrive::frame(id, command::CLEAR_ERRORS, &[0]), AT_ONCE_NS);
+        let mut asks: Vec<_> =
+            [self.is_off(id), self.is_of(id, endpoints)].into_iter().chain(timeout).chain(used).collect();
+        asks.insert(asks.len() - 1, clear);
+        let last = asks.pop().map(|ask| {
+            let read = ask.read;
+            Ask {
+                read: Box::new(move |frame| {
+                    read(frame).map(|told| Answer { watchdog_s: Some(seconds), ..told })
+                }),
+                ..ask
+            }
+        });
+        Ok(asks.into_iter().chain(last).collect())
+    }
+
+    /// It does by its endpoint, if the robot file has those, and then it is the same.
+    fn run_sets_watchdog(&self) -> bool {
+        false
     }
 
     fn store(&self, id: u8) -> Result<Vec<Ask>, String> {
@@ -152,23 +283,61 @@ impl ByHand for Settings {
     }
 }
 
+const NO_ENDPOINTS: &str = "firmware 0.5 has no endpoints by CAN: `odrivetool` reads and sets them by USB";
+
 /// What the drive of this node says of a command, in eight bytes.
 fn said(id: u8, message: u8, frame: &Frame) -> Option<&[u8]> {
     let is_its = odrive::parts(frame) == Some((id, message)) && frame.payload().len() == 8;
     is_its.then(|| frame.payload())
 }
 
-/// The format of an endpoint, which no drive tells.
-fn format(register: &Wanted<'_>) -> Result<(&'static str, Reading), String> {
-    let wanted = register.format.unwrap_or("float");
-    let known = FORMATS.iter().find(|(name, _)| *name == wanted);
-    known.copied().ok_or_else(|| {
-        let names = FORMATS.map(|(name, _)| name).join(", ");
-        format!("no endpoint of an ODrive travels as {wanted}: {names}")
+fn of_name(name: &str) -> Result<&'static Format, String> {
+    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+        let names = FORMATS.each_ref().map(|format| format.name).join(", ");
+        format!("no endpoint of an ODrive travels as {name} by CAN: {names}")
     })
 }
 
 impl Settings {
+    /// The format of an endpoint, which no drive tells.
+    fn format(&self, register: &Wanted<'_>) -> Result<&'static Format, String> {
+        if let (None, Ok(endpoints)) = (register.format, self.endpoints())
+            && let Some((_, kind)) = endpoints.of_id(register.number)
+        {
+            return of_name(kind);
+        }
+        of_name(register.format.unwrap_or("float"))
+    }
+
+    fn endpoints(&self) -> Result<Endpoints, String> {
+        if self.firmware == Some(Firmware::V05) {
+            return Err(NO_ENDPOINTS.to_owned());
+        }
+        let path = self.endpoints.as_deref().ok_or(
+            "a setting has another number with every firmware: give the `flat_endpoints.json` of its release with `--endpoints` (robot file: \
+             `odrive.endpoints`), or set it by its name with `odrivetool`",
+        )?;
+        Endpoints::load(path)
+    }
+
+    /// The file is of its firmware.
+    fn is_of(&self, id: u8, endpoints: Endpoints) -> Ask {
+        Ask::one(id, odrive::ask(id, command::VERSION), move |frame| {
+            let version = Version::parse(said(id, command::VERSION, frame)?)?;
+            Some(Answer { id, wrong: endpoints.differ_from(version), ..Answer::default() })
+        })
+    }
+
+    /// Writes a setting and reads it back.
+    fn set(&self, id: u8, endpoints: &Endpoints, path: &str, value: f64) -> Result<Vec<Ask>, String> {
+        let number = endpoints.get(path)?.id;
+        let value = Value::of(endpoints, path, value)?;
+        let (called, wanted) = (format!("`{path}`"), value.read(value.bytes));
+        let read = self.read(id, &Wanted { number, format: None })?;
+        let read = judged(read, move |answer| not_written(answer, number, &called, wanted));
+        Ok(vec![self.say(id, command::RX_SDO, value.sdo(true).to_bytes()), read])
+    }
+
     /// A message that nothing answers.
     fn say(&self, id: u8, message: u8, payload: [u8; 8]) -> Ask {
         Ask::silent(id, odrive::frame(id, message, &payload), AT_ONCE_NS)
@@ -220,7 +389,7 @@ impl Settings {
     /// Its next heartbeat: nothing asks for it.
     fn doing(&self, id: u8) -> Ask {
         let line = self.line();
-        Ask::one(id, odrive::ask(id, command::BUS), move |frame| {
+        let ask = Ask::one(id, odrive::ask(id, command::BUS), move |frame| {
             let beat = Heartbeat::parse(said(id, command::HEARTBEAT, frame)?)?;
             Some(Answer {
                 id,
@@ -228,6 +397,22 @@ impl Settings {
                 fault: Some(fault(beat, line)),
                 ..Answer::default()
             })
+        });
+        Ask { quiet_ns: BEAT_NS, ..ask }
+    }
+
+    /// Errors that are active, and why it switched off last (0.6).
+    fn errors(&self, id: u8) -> Ask {
+        let line = self.line();
+        Ask::one(id, odrive::ask(id, command::ERROR), move |frame| {
+            let [active, disarmed] = two_words(said(id, command::ERROR, frame)?)?;
+            let named =
+                |errors: u32| (errors != 0).then(|| Fault { code: errors, text: line.error_name(errors) });
+            let (fault, disarmed_by) = match line {
+                Line::V05 => (named(active | disarmed).map(|_| PART), None),
+                Line::V06 => (named(active), named(disarmed)),
+            };
+            Some(Answer { id, fault, disarmed_by, ..Answer::default() })
         })
     }
 
@@ -240,11 +425,9 @@ impl Settings {
 
     fn read(&self, id: u8, register: &Wanted<'_>) -> Result<Ask, String> {
         if self.line() == Line::V05 {
-            return Err(
-                "firmware 0.5 has no endpoints by CAN: `odrivetool` reads and sets them by USB".to_owned()
-            );
+            return Err(NO_ENDPOINTS.to_owned());
         }
-        let (_, value) = format(register)?;
+        let value = self.format(register)?.read;
         let (number, read) =
             (register.number, Sdo { write: false, endpoint: register.number, value: [0; 4] });
         Ok(Ask::one(id, odrive::frame(id, command::RX_SDO, &read.to_bytes()), move |frame| {

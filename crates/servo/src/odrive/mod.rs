@@ -17,9 +17,11 @@
 //! All four marks have greater identifiers than the estimates, so that none of them overtakes an answer of the drive.
 
 mod by_hand;
+mod endpoints;
 mod ready;
 mod settings;
 
+pub use endpoints::{Endpoint, Endpoints};
 pub use settings::{Firmware, OdriveSettings};
 
 use crate::about::OnBus;
@@ -35,6 +37,7 @@ use khz_wire::odrive::{
     two_words, words,
 };
 use std::f64::consts::TAU;
+use std::path::{Path, PathBuf};
 
 /// How one servo is set up.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +52,8 @@ pub struct Settings {
     pub current_limit: f64,
     /// Its watchdog is not proved.
     pub unwatched: bool,
+    /// The `flat_endpoints.json` of its firmware.
+    pub endpoints: Option<PathBuf>,
     /// Its gains and the ranges of the joint.
     pub drive: Drive,
 }
@@ -94,6 +99,7 @@ impl Settings {
             torque_constant,
             current_limit,
             unwatched: file.unwatched,
+            endpoints: file.endpoints.as_ref().map(PathBuf::from),
             drive: Drive {
                 kp: file.kp,
                 kd: file.kd,
@@ -547,6 +553,10 @@ impl OnBus for Settings {
         let of =
             |firmware| Self::of(&OdriveSettings { firmware: Some(firmware), ..OdriveSettings::default() });
         vec![of(Firmware::V06), of(Firmware::V05)]
+    }
+
+    fn with_endpoints(self, path: &Path) -> Option<Self> {
+        Some(Self { endpoints: Some(path.to_owned()), ..self })
     }
 
     type Bus = mit::Bus<Driver>;

@@ -1,10 +1,11 @@
 //! What is said to a servo before it may be driven: it is off, it sends nothing by itself but heartbeats, it knows where it is, nothing
 //! is wrong with it, and its watchdog acts. Nothing moves, and nothing is kept.
 
-use super::{Settings, fault};
+use super::by_hand::Value;
+use super::{Endpoints, Settings, fault};
 use crate::exchange::{Exchange, ReplyCheck};
 use khz_wire::Frame;
-use khz_wire::odrive::{self, Heartbeat, Line, Version, command, state};
+use khz_wire::odrive::{self, Heartbeat, Line, Sdo, Version, command, state};
 
 /// Said of a drive that does not answer.
 const IF_SILENT: &str = "check its power, its node (`axis0.config.can.node_id`), the bit rate (250 kbit/s from the factory), and its firmware";
@@ -21,14 +22,41 @@ const LONGER: f64 = 1.2;
 /// The exchanges in their order.
 pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
     let servo = Servo { settings, id };
-    let mut exchanges = vec![servo.beats(), servo.firmware(), servo.quiet(), servo.errors()];
-    exchanges.extend([servo.estimates(), servo.estimates()]);
-    if !settings.unwatched {
+    let (mut exchanges, known) = match settings.endpoints.as_deref().map(Endpoints::load) {
+        None => (Vec::new(), None),
+        Some(Ok(endpoints)) => (vec![servo.firmware(None)], Some(endpoints)),
+        // Nothing is set by numbers that nobody knows.
+        Some(Err(why)) => return vec![servo.firmware(Some(why))],
+    };
+    if let Some(endpoints) = &known {
+        exchanges.push(servo.is_of(endpoints));
+        exchanges.extend(servo.set(endpoints, (!settings.unwatched).then_some(watchdog_s)));
+        exchanges.push(servo.cleared());
+    }
+    exchanges.push(servo.beats());
+    if known.is_none() {
+        exchanges.push(servo.firmware(None));
+    }
+    exchanges.extend([servo.quiet(), servo.errors(), servo.estimates(), servo.estimates()]);
+    // What was read back needs no silence, in which 0.6 may not watch.
+    if !settings.unwatched && known.is_none() {
         exchanges.extend([servo.cleared(), servo.watchdog(watchdog_s)]);
     }
     exchanges.push(servo.cleared());
     exchanges
 }
+
+/// What a run needs besides the watchdog, by the endpoints of firmware 0.6.
+const FOR_RUNS: [(&str, f64); 4] = [
+    ("axis0.config.can.heartbeat_msg_rate_ms", 20.0),
+    ("axis0.config.can.encoder_msg_rate_ms", 0.0),
+    ("axis0.controller.config.enable_gain_scheduling", 0.0),
+    ("axis0.controller.config.circular_setpoints", 0.0),
+];
+/// How long its watchdog waits, s.
+pub(super) const TIMEOUT: &str = "axis0.config.watchdog_timeout";
+/// Whether its watchdog acts.
+pub(super) const WATCHED: &str = "axis0.config.enable_watchdog";
 
 struct Servo<'a> {
     settings: &'a Settings,
@@ -89,7 +117,10 @@ impl Servo<'_> {
     }
 
     /// 0.6 tells its version; 0.5 has the controller's error where 0.6 has powers, and no version.
-    fn firmware(&self) -> Exchange {
+    fn firmware(&self, wrong: Option<String>) -> Exchange {
+        if let Some(wrong) = wrong {
+            return self.ask("tell its supply", command::BUS, move |_| ReplyCheck::Wrong(wrong.clone()));
+        }
         match self.line() {
             Line::V06 => self.ask("tell its version (firmware 0.6; that of 0.5 is silent: write `odrive.firmware = \"0.5\"`)", command::VERSION, |payload| {
                 match Version::parse(payload) {
@@ -109,6 +140,53 @@ impl Servo<'_> {
                 })
             }
         }
+    }
+
+    /// The file is of its firmware.
+    fn is_of(&self, endpoints: &Endpoints) -> Exchange {
+        let endpoints = endpoints.clone();
+        self.ask("tell its version", command::VERSION, move |payload| {
+            let Some(version) = Version::parse(payload) else { return ReplyCheck::Unrelated };
+            endpoints.differ_from(version).map_or(ReplyCheck::Good, ReplyCheck::Wrong)
+        })
+    }
+
+    /// Writes what a run needs, and reads it back. The watchdog comes last.
+    fn set(&self, endpoints: &Endpoints, watchdog_s: Option<f64>) -> Vec<Exchange> {
+        let watchdog = watchdog_s.map(|seconds| [(TIMEOUT, seconds), (WATCHED, 1.0)]);
+        let all = FOR_RUNS.into_iter().chain(watchdog.into_iter().flatten());
+        all.flat_map(|(path, value)| match Value::of(endpoints, path, value) {
+            Ok(value) => vec![self.write(path, value), self.read_back(path, value)],
+            Err(why) => vec![self.firmware(Some(why))],
+        })
+        .collect()
+    }
+
+    /// Nothing answers it; its next heartbeat comes after it.
+    fn write(&self, path: &str, value: Value) -> Exchange {
+        let frame = odrive::frame(self.id, command::RX_SDO, &value.sdo(true).to_bytes());
+        self.say(&format!("say by itself what it does, when `{path}` was set"), frame, 0, |message, _| {
+            if message == command::HEARTBEAT { ReplyCheck::Good } else { ReplyCheck::Unrelated }
+        })
+    }
+
+    fn read_back(&self, path: &str, value: Value) -> Exchange {
+        let frame = odrive::frame(self.id, command::RX_SDO, &value.sdo(false).to_bytes());
+        let named = path.to_owned();
+        self.say(&format!("tell its `{path}`"), frame, 0, move |message, payload| {
+            let told = Sdo::parse(payload)
+                .filter(|told| message == command::TX_SDO && told.endpoint == value.endpoint);
+            match told {
+                None => ReplyCheck::Unrelated,
+                Some(told) if value.is(told.value) => ReplyCheck::Good,
+                Some(told) => {
+                    let (is, was) = (value.read(told.value), value.read(value.bytes));
+                    ReplyCheck::Wrong(format!(
+                        "its `{named}` is {is} although {was} was written: set it with `odrivetool`"
+                    ))
+                }
+            }
+        })
     }
 
     /// Estimates sent by itself could not be told from answers.

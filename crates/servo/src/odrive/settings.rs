@@ -37,6 +37,10 @@ section! {
         /// The run does not prove that the drive has a watchdog. `true` says that you know that without it the motor follows its last
         /// command for ever when this computer fails.
         unwatched: bool = false, "";
+        /// `flat_endpoints.json` of exactly its release and board, from its maker (firmware 0.6); from the folder of the robot file, unless
+        /// it begins with `/`. With it the run sets watchdog, heartbeat and estimates itself and reads them back; the drive forgets them
+        /// without power. Without it a silence proves the watchdog.
+        endpoints: Option<String> = None, "";
         /// Position gain: `kp_scale` of a command is a share of it. The drive has it as `pos_gain`, `kp`/`kd`.
         kp: f64 = 20.0, "N·m/rad", 0.0 => 10_000.0;
         /// Velocity gain: `kd_scale` of a command is a share of it. The drive has it as `vel_gain`.

@@ -5,7 +5,7 @@ use crate::cmd::{note, show, warn};
 use anyhow::{Result, anyhow};
 use khz_file::config::FamilyName;
 use khz_file::links::LinkConfig;
-use khz_robot::desk::{Desk, Elsewhere, Found, Scan, Seat};
+use khz_robot::desk::{Desk, Elsewhere, Fault, Found, Scan, Seat};
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -74,6 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let silent = silent(&desk, &found, args.last);
     let twins: Vec<_> = found.iter().filter_map(|found| twins(&desk, found)).collect();
     elsewhere.iter().chain(&silent).chain(&twins).for_each(warn);
+    found.iter().flat_map(errors).for_each(warn);
     found
         .iter()
         .filter_map(|found| found.family.by_hand().amiss(&found.answer).map(|why| amiss(found, &why)))
@@ -101,6 +102,22 @@ pub fn amiss(found: &Found, why: &str) -> String {
     format!("servo {}: {why}", found.answer.id)
 }
 
+/// What is wrong with a servo, and what was, in words.
+fn errors(found: &Found) -> Vec<String> {
+    let Found { answer, .. } = found;
+    let line =
+        |what: &str, fault: &Fault| amiss(found, &format!("{what} \"{}\" (0x{:X})", fault.text, fault.code));
+    let active = answer.fault.filter(|fault| fault.code != 0);
+    let before = answer.disarmed_by.filter(|_| active.is_none());
+    [
+        active.map(|fault| line("it says", &fault)),
+        before.map(|fault| line("it switched off last for", &fault)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
 fn mode(found: &Found) -> &'static str {
     found.answer.mode.map_or("unknown", |mode| mode.name)
 }
@@ -110,7 +127,8 @@ fn described(found: &Found) -> serde_json::Value {
     let who = &answer.identity;
     json!({
         "bus": bus + 1, "id": answer.id, "family": family.name().word(), "mode": mode(found), "firmware": who.firmware, "serial": who.serial,
-        "fault": answer.fault.map(|fault| fault.code), "map": who.map, "round_trip_us": *round_trip_ns as f64 / 1e3,
+        "fault": answer.fault.map(|fault| fault.code), "fault_text": answer.fault.filter(|fault| fault.code != 0).map(|fault| fault.text),
+        "disarmed_by": answer.disarmed_by.map(|fault| fault.text), "map": who.map, "round_trip_us": *round_trip_ns as f64 / 1e3,
         "others_with_id": others.len(),
     })
 }

@@ -9,6 +9,7 @@ use khz_robot::desk::{Answer, Desk, DeskError, Seat, Setting};
 use serde_json::json;
 use std::io::{self, BufRead, IsTerminal};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -56,13 +57,14 @@ pub struct WatchdogArgs {
     time: Duration,
 }
 
-/// Write a register (parameter) of a Damiao or RobStride servo.
+/// Write a register (parameter) of a Damiao or RobStride servo, an acceleration of an RMD, or a setting of an ODrive.
 ///
 /// Its output must be off. What it will do is shown first and done after a yes; success is what the servo says afterwards.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus set slcan:/dev/ttyACM0 3 zero_sta=1 --store --family robstride
   khz bus set robot.toml knee OC_Value=0.8 --store
+  khz bus set socketcan:can0 3 axis0.config.can.heartbeat_msg_rate_ms=20 --family odrive --endpoints flat_endpoints.json
   khz bus set robot.toml knee 0x7029=1 --store        by its number")]
 pub struct RegisterArgs {
     #[command(flatten)]
@@ -98,8 +100,11 @@ struct Target {
     #[arg(long)]
     bus: Option<NonZeroUsize>,
     /// The family of the servos, on links that no robot file describes
-    #[arg(long, value_name = "moteus|damiao|robstride|rmd")]
+    #[arg(long, value_name = FamilyName::USAGE)]
     family: Option<FamilyName>,
+    /// `flat_endpoints.json` of exactly the release and board of an ODrive (firmware 0.6): its settings then have names
+    #[arg(long, value_name = "FILE")]
+    endpoints: Option<PathBuf>,
     /// Make the servo keep its settings when it loses its power
     #[arg(long)]
     store: bool,
@@ -143,6 +148,10 @@ fn run(target: &Target, setting: impl FnOnce(&Seat) -> Result<Setting>) -> Resul
     }
     let timeout_ns = i64::from(target.timeout_ms) * 1_000_000;
     let servo = desk.named(&target.servo, target.bus.map(|bus| bus.get() - 1), timeout_ns)?;
+    let servo = match &target.endpoints {
+        Some(path) => servo.with_endpoints(path)?,
+        None => servo,
+    };
     let setting = setting(&servo)?;
     let before = match desk.may_set(&servo, setting, target.store, timeout_ns) {
         Ok(before) => before,
@@ -209,7 +218,7 @@ fn announcement(desk: &Desk, servo: &Seat, setting: Setting, store: bool, before
             } else {
                 "it never acts by itself: without a program or a cable it follows its last command for ever.\n".to_owned()
             };
-            text += if family.keeps_what_is_set() {
+            text += if !family.run_sets_watchdog() {
                 "  `khz run` cannot change it: the robot file's `watchdog_s` has to be the same.\n"
             } else {
                 "  `khz run` sets its own (`watchdog_s`) at every start.\n"

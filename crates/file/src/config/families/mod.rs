@@ -18,6 +18,7 @@ use khz_servo::identifiers::Identifier;
 use khz_servo::{Carries, Family, FamilyName, ServoPlan};
 use khz_settings::{Documented, Problem, Reader};
 use std::ops::Range;
+use std::path::Path;
 
 macro_rules! in_files {
     ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
@@ -86,6 +87,11 @@ pub trait InFile: Sync {
 
     /// The emulated servo. The motor is as the file says: a real one that is not so is found out at the start.
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig;
+
+    /// Checks files that it names, which count from this folder.
+    fn check_beside(&self, i: usize, servo: &ServoConfig, folder: &Path, reader: &mut Reader) {
+        let _ = (i, servo, folder, reader);
+    }
 
     /// Checks what the file says of a servo of this family.
     fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader);
@@ -170,6 +176,14 @@ pub(crate) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: 
     in_file(servo.family).check(robot, i, servo, reader);
 }
 
+/// Checks the files that servos name, which count from the folder of the robot file.
+pub(crate) fn check_beside(robot: &RobotConfig, folder: Option<&Path>, reader: &mut Reader) {
+    let Some(folder) = folder else { return };
+    for (i, servo) in robot.servos.iter().enumerate() {
+        in_file(servo.family).check_beside(i, servo, folder, reader);
+    }
+}
+
 /// Where a key of a servo is written, if it is.
 pub(crate) fn written(i: usize, key: &str, reader: &Reader) -> Option<Range<usize>> {
     let own = reader.span(&format!("servo[{i}].{key}"));
@@ -243,16 +257,18 @@ fn check_id(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     if !ids.contains(&servo.id)
         && let Some(span) = written(i, "id", reader)
     {
-        let (title, help) = in_file(servo.family).facts().ids_refused.map_or_else(
+        let is_low = servo.id < *ids.start();
+        let refused = in_file(servo.family).facts().ids_refused.filter(|_| !is_low);
+        let (title, help) = refused.map_or_else(
             || {
-                let most = ids.end();
-                (format!("no {} has this id", servo.family.title()), format!("ids are from 1 to {most}"))
+                let title = format!("no {} has this id", servo.family.title());
+                (title, format!("ids are from {} to {}", ids.start(), ids.end()))
             },
             |(title, help)| (title.to_owned(), help.to_owned()),
         );
-        let problem = Problem::error(format!("servo[{i}].id"), title)
-            .at(span, format!("more than {}", ids.end()))
-            .help(help);
+        let label =
+            if is_low { format!("less than {}", ids.start()) } else { format!("more than {}", ids.end()) };
+        let problem = Problem::error(format!("servo[{i}].id"), title).at(span, label).help(help);
         reader.problems.push(problem);
     }
 }

@@ -4,9 +4,10 @@ use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::FamilyConfig;
 use khz_emu::odrive::Setup;
-use khz_servo::odrive::{HEARTBEAT_NS, OdriveSettings};
+use khz_servo::odrive::{Firmware, HEARTBEAT_NS, OdriveSettings};
 use khz_servo::{Family, odrive};
 use khz_settings::{Problem, Reader};
+use std::path::Path;
 
 pub(super) struct Odrive;
 
@@ -63,11 +64,35 @@ impl InFile for Odrive {
         })
     }
 
+    fn check_beside(&self, i: usize, servo: &ServoConfig, folder: &Path, reader: &mut Reader) {
+        let Some(path) = &servo.odrive.endpoints else { return };
+        let Some(span) = written(i, "odrive.endpoints", reader).or_else(|| written(i, "odrive", reader))
+        else {
+            return;
+        };
+        let problem = match servo.odrive.firmware {
+            Some(Firmware::V05) => Problem::error(place(i), "firmware 0.5 has no endpoints by CAN")
+                .at(span, "of firmware 0.6 only")
+                .help("remove it: a silence at the start proves its watchdog"),
+            _ => match odrive::Endpoints::load(&folder.join(path)) {
+                Ok(_) => return,
+                Err(why) => Problem::error(place(i), "its endpoints cannot be read")
+                    .at(span, why)
+                    .help("write the path of the `flat_endpoints.json` of exactly its release and board, from its maker"),
+            },
+        };
+        reader.problems.push(problem);
+    }
+
     fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
         check_own(robot, i, servo, reader);
         let drive = odrive::Settings::of(&servo.odrive).drive;
         mit::check(robot, i, servo, &mit::Mit { drive, torque_limit: TORQUE_LIMIT }, reader);
     }
+}
+
+fn place(i: usize) -> String {
+    format!("servo[{i}].odrive.endpoints")
 }
 
 fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
