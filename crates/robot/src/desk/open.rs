@@ -236,6 +236,44 @@ mod tests {
         }
     }
 
+    /// Nothing but questions for those that were heard is sent to their bus.
+    #[test]
+    fn odrives_are_found_by_what_they_say_and_tell_their_errors() {
+        for (firmware, told) in [("0.6", "0.6.11 (board 5.2.0)"), ("0.5", "0.5")] {
+            let text = format!(
+                "[bus.main]\nlink = \"emulated\"\nwire = \"can\"\n[servo_defaults]\nbus = \"main\"\nfamily = \"odrive\"\n\
+                 odrive = {{ firmware = \"{firmware}\", torque_constant = 0.1 }}\nwatchdog_s = 0.3\n\
+                 [[servo]]\nname = \"a\"\nid = 0\n[[servo]]\nname = \"b\"\nid = 5\n"
+            );
+            let found = unknown(&text).scan(0, &EVERYBODY).unwrap();
+            let ids: Vec<_> = found.iter().map(|found| (found.family.name(), found.answer.id)).collect();
+            assert_eq!(ids, [0, 5].map(|id| (FamilyName::Odrive, id)), "{firmware}");
+            assert_eq!(found[0].answer.identity.firmware.as_deref(), Some(told));
+            assert_eq!(found[0].answer.mode.map(|mode| mode.name), Some("idle"));
+            let text = of_found("socketcan:can0", &found).unwrap();
+            assert!(
+                text.contains(&format!("firmware = \"{firmware}\"")) && text.contains("id = 0"),
+                "{text}"
+            );
+            // Stopped by hand, it says why; cleared, 0.6 still tells what it was. Its watchdog is late.
+            let mut desk = unknown(&text_of(firmware));
+            desk.send(0, &khz_wire::Frame::classic(0x022, &[]).unwrap()).unwrap();
+            desk.flush().unwrap();
+            let found = desk.scan(0, &EVERYBODY).unwrap();
+            let fault = found[0].answer.fault.unwrap();
+            assert_eq!(fault.text, "stopped by hand: emergency stop requested", "{found:?}");
+            let disarmed = found[0].answer.disarmed_by.map(|fault| fault.text);
+            assert_eq!(disarmed.is_some(), firmware == "0.6");
+        }
+    }
+
+    fn text_of(firmware: &str) -> String {
+        format!(
+            "[bus.main]\nlink = \"emulated\"\nwire = \"can\"\n[[servo]]\nbus = \"main\"\nname = \"a\"\nid = 1\nfamily = \"odrive\"\n\
+             odrive = {{ firmware = \"{firmware}\", torque_constant = 0.1, unwatched = true }}\n"
+        )
+    }
+
     #[test]
     fn damiao_requests_are_not_sent_where_a_moteus_may_have_been_left_out() {
         let few = Scan { last: 20, ..EVERYBODY };

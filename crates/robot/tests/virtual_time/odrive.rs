@@ -225,3 +225,52 @@ fn what_its_watchdog_has_left_is_cleared_before_a_run() {
         assemble::machine_on(&config, assemble::controller(&config.controller), Box::new(world));
     machine.make_ready(&mut time).unwrap();
 }
+
+/// The endpoints of the emulated firmware.
+const ENDPOINTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/odrive_endpoints.json");
+
+/// As it leaves the factory, but for its node.
+fn factory(drive: &mut Setup) {
+    (drive.watchdog_s, drive.heartbeat_ms, drive.estimates_ms) = (0.0, 100, 10);
+}
+
+#[test]
+fn with_its_endpoints_a_run_sets_up_a_drive_that_is_as_it_left_the_factory() {
+    let config = robot(2, "0.6", &format!(", endpoints = \"{ENDPOINTS}\""));
+    let outcome = run_with(&config, factory).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+    assert!(outcome.swing > 0.9, "{}", outcome.swing);
+    let without = robot(2, "0.6", "");
+    assert!(refusal(&without, factory).contains("it sends no heartbeat within 60 ms"));
+}
+
+#[test]
+fn nothing_is_written_to_a_drive_whose_endpoints_are_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(ENDPOINTS).unwrap();
+    for (replaced, by, why) in [
+        (
+            "0.6.11",
+            "0.6.10",
+            "its firmware is 0.6.11 on board 5.2.0, and `flat_endpoints.json` is of 0.6.10 on 5.2.0",
+        ),
+        (
+            "axis0.config.enable_watchdog",
+            "axis0.config.watchdog",
+            "no endpoint `axis0.config.enable_watchdog`",
+        ),
+        // Another setting has the number: what was written is not read back.
+        ("{\"id\": 274,", "{\"id\": 999,", "`axis0.config.can.heartbeat_msg_rate_ms`"),
+        (
+            "{\"id\": 301, \"type\": \"float\"",
+            "{\"id\": 301, \"type\": \"uint64\"",
+            "no endpoint of an ODrive travels as uint64",
+        ),
+    ] {
+        let path = folder.path().join("endpoints.json");
+        std::fs::write(&path, text.replace(replaced, by)).unwrap();
+        let config = robot(1, "0.6", &format!(", endpoints = \"{}\"", path.display()));
+        let refused = refusal(&config, |_| {});
+        assert!(refused.contains(why), "{refused}");
+    }
+}
