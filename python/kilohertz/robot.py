@@ -518,7 +518,8 @@ class Live:
         over: float = 0.0,
     ) -> None:
         """Hands the loop a command: one from `command()`, or one made of the given values. Positions go to their
-        targets in a straight line within `over` seconds. RobotError says why a robot is down that takes none any more."""
+        targets in a straight line within `over` seconds; those of a robot with the controller `targets` as a chunk of two points,
+        smoothly and within the limits. RobotError says why a robot is down that takes none any more."""
         self._check_up()
         command = command if command is not None else self.command()
         for name, value in (("position", position), ("velocity", velocity), ("torque", torque)):

@@ -13,6 +13,7 @@ use crate::times::nanoseconds;
 use khz_file::RobotConfig;
 use khz_file::config::{self, ControllerKind, QUADRUPED};
 use khz_loop::Controller;
+use khz_loop::ServoCommand;
 use khz_loop::console::Console;
 use khz_loop::parameters::LiveParameters;
 use khz_loop::timing::Clock;
@@ -23,8 +24,8 @@ use khz_robot::viewer;
 use khz_rt::now_ns;
 use kilohertz::live::Watcher;
 use kilohertz::output::OutputError;
-use kilohertz::targets::Desk;
 use kilohertz::targets::wire::Peer;
+use kilohertz::targets::{Desk, Program, Refused, Sender};
 use kilohertz::{Overrides, ReportPage};
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -454,8 +455,7 @@ impl Run {
         let over_ns = nanoseconds("over", over)?;
         let operator = self.operator()?;
         let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = "this robot follows targets: send them by `live.targets(name)`";
-        let orders = operator.orders.as_mut().ok_or_else(|| KilohertzError::new_err(text))?;
+        let Some(orders) = operator.orders.as_mut() else { return self.go(py, command, over_ns) };
         let order = orders.value();
         command.read(py, &mut order.commands)?;
         (order.at_ns, order.over_ns) = (now_ns(), over_ns);
@@ -484,6 +484,29 @@ impl Run {
 }
 
 impl Run {
+    /// A command to a robot that follows targets.
+    fn go(&self, py: Python<'_>, command: &Command, over_ns: i64) -> PyResult<()> {
+        let text = "this robot takes no commands";
+        let targets = self.targets.as_ref().ok_or_else(|| KilohertzError::new_err(text))?;
+        let mut commands = vec![ServoCommand::Stop; self.names.len()];
+        command.read(py, &mut commands)?;
+        let position = |command: ServoCommand| match command {
+            ServoCommand::Position(target) => Ok(target),
+            _ => Err(PyValueError::new_err("a robot that follows targets takes positions only")),
+        };
+        let goal: Vec<_> = commands.into_iter().map(position).collect::<PyResult<_>>()?;
+        let sent = py.detach(|| {
+            let targets = targets.lock().unwrap_or_else(PoisonError::into_inner);
+            let program = Program::new(targets.0.clone(), Sender::new("send"));
+            program.go(&goal, Duration::from_nanos(over_ns.unsigned_abs()))
+        });
+        sent.map_err(|why| match why {
+            Refused::Invalid(text) => PyValueError::new_err(text),
+            Refused::Held(by) => KilohertzError::new_err(format!("`{by}` sends targets to this robot")),
+            why => KilohertzError::new_err(format!("the robot does not take it: {why}")),
+        })
+    }
+
     /// Waits for the loop's end. Gives the exception of a Ctrl-C that came meanwhile.
     fn wait(
         &self,

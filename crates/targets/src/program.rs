@@ -2,7 +2,11 @@
 
 use crate::desk::{Desk, Standing};
 use crate::message::{Points, Refused, Sender};
+use khz_servo::PositionCommand;
 use std::time::Duration;
+
+/// Both points of a chunk have times of their own.
+const SHORTEST_NS: i64 = 1_000_000;
 
 /// Sends targets to a robot under one name.
 ///
@@ -39,6 +43,28 @@ impl Program {
     /// As [`Program::send`].
     pub fn point(&self, positions: &[f64]) -> Result<(), Refused> {
         self.send(&Points::new(vec![self.now_ns()], vec![positions.to_vec()]))
+    }
+
+    /// All joints go from where they are led now to these targets, and are there `within` from now; they stand there if the targets have no
+    /// velocity. A chunk of two points.
+    ///
+    /// # Errors
+    /// As [`Program::send`].
+    pub fn go(&self, targets: &[PositionCommand], within: Duration) -> Result<(), Refused> {
+        let now_ns = self.now_ns();
+        let for_ns = i64::try_from(within.as_nanos()).unwrap_or(i64::MAX).max(SHORTEST_NS);
+        let status = self.desk.standing().status;
+        let led = status.target.iter().zip(&status.offset).map(|(target, offset)| target + offset).collect();
+        let of = |value: fn(&PositionCommand) -> f64| targets.iter().map(value).collect::<Vec<f64>>();
+        let both = |value: fn(&PositionCommand) -> f64| vec![of(value); 2];
+        let at_ns = vec![now_ns, now_ns.saturating_add(for_ns)];
+        self.send(&Points {
+            velocity: vec![vec![0.0; targets.len()], of(|target| target.velocity)],
+            torque: both(|target| target.torque),
+            kp_scale: both(|target| target.kp_scale),
+            kd_scale: both(|target| target.kd_scale),
+            ..Points::new(at_ns, vec![led, of(|target| target.position)])
+        })
     }
 
     /// It will be silent for so long, and means it.
