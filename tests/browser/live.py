@@ -66,6 +66,7 @@ EVENT = {"tick": "u64", "from": "text", "to": "text", "cause": "text", "servo": 
 CHANGE = {"tick": "u64", "name": "text", "value": "f64", "before": "f64", "by": "text"}
 ROBOT = {"name": "text", "file": "text", "passport": "text", "clock": "text", "skeleton": "text"}
 TELEOP = {"tick": "u64", **{name: "f32" for name in ["forward", "left", "turn", "height", "roll", "pitch"]}, "age_us": "u32", "by": "text"}
+AIM = {"target": "f32", "offset": "f32", "reference": "f32"}
 IMU = {"attitude": ["f32", 4], "rate": ["f32", 3]}
 
 PARAMETERS = [
@@ -79,7 +80,7 @@ class Robot:
     """A robot with these joints, behind `khz view`. Its samples come at 1 kHz from when `run` is called."""
 
     def __init__(self, khz: str, joints: list[str], name: str = "spot", teleop: bool = True, phase: str = "active",
-                 skeleton: str = "") -> None:
+                 skeleton: str = "", targets: bool = False) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.viewer = subprocess.Popen([khz, "view", "--socket", "--at", "127.0.0.1:0"], stdin=theirs, stdout=subprocess.PIPE, text=True)
         theirs.close()
@@ -103,6 +104,8 @@ class Robot:
                       "event": EVENT, "robot": ROBOT, "parameters": {"text": "text"}, "parameter": CHANGE, "imu": IMU}
         if teleop:
             self.kinds["teleop"] = TELEOP
+        if targets:
+            self.kinds["aim"] = {joint: AIM for joint in joints}
         self.records = list(self.kinds)
         self.begin()
 
@@ -145,6 +148,10 @@ class Robot:
         roll = 0.2 * math.sin(s)
         imu = {"attitude": [math.cos(roll / 2), math.sin(roll / 2), 0, 0], "rate": [0.2 * math.cos(s), 0, 0.01]}
         made = [self.message("tick", tick), self.message("servo", servo), self.message("command", command), self.message("imu", imu)]
+        if "aim" in self.kinds:
+            to = {joint: command[joint]["position"] for joint in self.joints}
+            aim = {joint: {"target": to[joint] - 0.2, "offset": 0.2, "reference": to[joint]} for joint in self.joints}
+            made.append(self.message("aim", aim))
         self.tick += 1
         return made
 

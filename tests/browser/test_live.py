@@ -184,6 +184,25 @@ def test_a_parameter_shows_what_is_in_force_and_why_it_was_refused(robot: Callab
     expect(truth.locator("strong")).to_have_text("on")
 
 
+def test_targets_are_three_lines_and_only_there_where_they_are_followed(
+    robot: Callable[..., Robot], look: Callable[..., Page]
+) -> None:
+    for follows in (True, False):
+        spot = robot(["hip"], targets=follows)
+        spot.run()
+        page = look(spot.link)
+        expect(page.get_by_role("button", name="torque")).to_be_visible()
+        choice = page.get_by_role("button", name="targets", exact=True)
+        if not follows:
+            expect(choice).to_have_count(0)
+            continue
+        choice.click()
+        for line in ("reference", "target", "offset"):
+            expect(page.locator("#servos .keys").get_by_text(line, exact=True)).to_be_visible()
+        canvas = plot(page, "hip")
+        until(lambda: canvas.evaluate(COLOURED)[0] > 0, "nothing is drawn")
+
+
 def test_the_stick_drives_only_while_it_is_held(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
     spot = robot(["hip"])
     spot.run()

@@ -527,6 +527,7 @@
 
   const QUANTITIES = {
     position: { unit: "rad", of: (joint) => [["measured", `servo.${joint}.position`, 0], ["command", `command.${joint}.position`, 1, "dashed"]] },
+    targets: { unit: "rad", of: (joint) => [["reference", `aim.${joint}.reference`, 0], ["target", `aim.${joint}.target`, 1, "dashed"], ["offset", `aim.${joint}.offset`, 3]] },
     error: { unit: "rad", of: (joint) => [["command − measured", `error.${joint}`, 3]] },
     velocity: { unit: "rad/s", of: (joint) => [["measured", `servo.${joint}.velocity`, 0], ["command", `command.${joint}.velocity`, 1, "dashed"]] },
     torque: { unit: "N·m", of: (joint) => [["measured", `servo.${joint}.torque`, 0], ["command", `command.${joint}.torque`, 1, "dashed"]] },
