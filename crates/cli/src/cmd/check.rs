@@ -9,6 +9,7 @@ use anyhow::Result;
 use khz_budget::{File, Host};
 use khz_file::RobotConfig;
 use khz_file::config::{ConfigError, Problem, ServoConfig};
+use khz_robot::assemble;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -38,7 +39,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let read = RobotFile::read(args.robot.as_deref()).and_then(|source| {
-        let robot = heard(RobotConfig::parse(&source.text, &source.name)?)?;
+        let robot = prepared(heard(RobotConfig::parse(&source.text, &source.name)?)?)?;
         let file = File::read(&source.text, &source.name)?.on(Host::kept());
         let (prediction, cures) =
             (file.predict(), if file.predict().fits() { Vec::new() } else { file.cures() });
@@ -72,6 +73,20 @@ fn heard(robot: RobotConfig) -> Result<RobotConfig, ConfigError> {
         Ok(()) => Ok(robot),
         Err(error) => {
             let problem = Problem::error("supervisor.heartbeat_from", error.to_string());
+            Err(ConfigError::new(vec![problem], "", ""))
+        }
+    }
+}
+
+/// A robot whose controller finds what it needs: of a policy, its model.
+fn prepared(robot: RobotConfig) -> Result<RobotConfig, ConfigError> {
+    match assemble::controller(&robot.controller).prepare(&assemble::info(&robot)) {
+        Ok(()) => Ok(robot),
+        Err(error) => {
+            let problem = Problem::error(
+                "controller",
+                format!("the controller `{}`: {error}", robot.controller.kind()),
+            );
             Err(ConfigError::new(vec![problem], "", ""))
         }
     }

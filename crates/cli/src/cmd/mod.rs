@@ -13,6 +13,7 @@ mod jitter;
 mod log;
 mod new;
 mod param;
+mod policy;
 mod progress;
 mod replay;
 mod robot_file;
@@ -49,6 +50,7 @@ pub enum Command {
     Man(completions::ManArgs),
     New(new::Args),
     Param(param::Args),
+    Policy(policy::Args),
     Replay(replay::Args),
     Rtt(rtt::Args),
     Run(Box<run::Args>),
@@ -72,6 +74,7 @@ impl Command {
             Self::Man(args) => completions::man(&args),
             Self::New(args) => new::run(&args),
             Self::Param(args) => param::run(&args),
+            Self::Policy(args) => policy::run(&args),
             Self::Replay(args) => replay::run(args),
             Self::Rtt(args) => rtt::run(args),
             Self::Run(args) => run::run(*args),
