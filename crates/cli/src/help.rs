@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The commands by what they are for, in the order in which a person meets them.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Robots", &["new", "check", "budget", "run", "view", "param"]),
+    ("Robots", &["new", "check", "budget", "run", "policy", "view", "param"]),
     ("Devices", &["bus", "emulate"]),
     ("Logs and faults", &["log", "replay", "drill"]),
     ("Computer and network", &["doctor", "jitter", "rtt", "compare"]),
