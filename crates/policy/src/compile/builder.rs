@@ -212,13 +212,6 @@ impl Call<'_, '_> {
         }
     }
 
-    /// How many numbers such a tensor has, if it has any, and not more than any policy's.
-    pub(super) fn check(&self, shape: &[usize]) -> Result<usize, ModelError> {
-        let large =
-            || self.wrong(format!("a tensor of {shape:?} is of nothing, or larger than any policy's"));
-        elements(shape).ok_or_else(large)
-    }
-
     pub(super) fn wrong(&self, what: impl Into<String>) -> ModelError {
         self.node.wrong(what)
     }
@@ -233,6 +226,14 @@ fn wrong_port(kind: &str, name: &str, what: String) -> ModelError {
 }
 
 impl Builder<'_> {
+    /// How many numbers such a tensor has, if it has any, and there is room for them: asked before anything is made of them.
+    pub(super) fn check(&self, call: &Call<'_, '_>, shape: &[usize]) -> Result<usize, ModelError> {
+        let count = elements(shape).filter(|&count| count <= self.room);
+        count.ok_or_else(|| {
+            call.wrong(format!("a tensor of {shape:?} is of nothing, or larger than any policy's"))
+        })
+    }
+
     /// The numbers of `value` at these places, in this shape.
     pub(super) fn pick(
         &mut self,
@@ -259,7 +260,7 @@ impl Builder<'_> {
         value: &Value,
         view: &View,
     ) -> Result<Value, ModelError> {
-        call.check(&view.shape)?;
+        self.check(call, &view.shape)?;
         self.pick(call, value, view.shape.clone(), &view.places())
     }
 

@@ -73,7 +73,7 @@ fn constants(
     shape: Vec<usize>,
     values: &[f32],
 ) -> Result<Value, ModelError> {
-    let count = call.check(&shape)?;
+    let count = builder.check(call, &shape)?;
     if values.len() != count {
         return Err(call.wrong(format!("the shape {shape:?} is not of {} numbers", values.len())));
     }
@@ -103,7 +103,7 @@ fn constant(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, Mod
 
 fn filled(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, ModelError> {
     let shape = sizes(call, call.ints(0)?.unwrap_or_default())?;
-    let count = call.check(&shape)?;
+    let count = builder.check(call, &shape)?;
     match call.node.attribute("value").and_then(|attribute| attribute.tensor.as_ref()) {
         None => constants(builder, call, shape, &vec![0.0; count]),
         Some(tensor) if tensor.kind == FLOAT => {
@@ -265,7 +265,7 @@ fn gather(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, Model
     let indices = indices.iter().map(index).collect::<Result<Vec<_>, _>>()?;
     let (outer, inner) = (&value.shape[..axis], &value.shape[axis + 1..]);
     let shape = [outer, &call.input(1)?.shape, inner].concat();
-    call.check(&shape)?;
+    builder.check(call, &shape)?;
     let (outer, inner): (usize, usize) = (outer.iter().product(), inner.iter().product());
     let mut places = Vec::new();
     for outer in 0..outer {
@@ -290,7 +290,7 @@ fn concat(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, Model
         }
         shape[axis] = shape[axis].saturating_add(part.shape[axis]);
     }
-    let count = call.check(&shape)?;
+    let count = builder.check(call, &shape)?;
     let outer: usize = shape[..axis].iter().product();
     let rows = (0..outer).flat_map(|row| parts.iter().map(move |part| (*part, row)));
     if let Content::Ints(_) = first.content {

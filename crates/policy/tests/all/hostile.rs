@@ -3,6 +3,7 @@
 use crate::models::{self, Random};
 use crate::onnx::{Graph, bytes, int};
 use khz_policy::Model;
+use khz_rt::alloc_trap;
 
 /// Evaluates what is taken for a model.
 fn tried(bytes: &[u8]) -> bool {
@@ -50,6 +51,29 @@ fn numbers_that_are_too_large_have_an_answer() {
     assert!(!tried(&axes.file()));
     let sizes = graph().ints("sizes", &[i64::MAX, i64::MAX, -1]).node("Reshape", &["x", "sizes"], &["y"]);
     assert!(!tried(&sizes.file()));
+}
+
+/// A small file asks for little memory, whatever it claims.
+#[test]
+fn claims_take_no_memory() {
+    let graph = || Graph::default().input("x", &[1, 4]).output("y", &[]).ints("size", &[1 << 22, 4]);
+    let claims = [
+        graph().node("Expand", &["x", "size"], &["y"]).file(),
+        graph().node("ConstantOfShape", &["size"], &["y"]).file(),
+        Graph::default()
+            .input("x", &[1 << 12, 1 << 12])
+            .output("y", &[])
+            .node("Transpose", &["x"], &["y"])
+            .file(),
+        graph()
+            .tensor("w", &[1 << 24], &[int(2, 1), bytes(9, &[0; 4])].concat())
+            .node("Neg", &["w"], &["y"])
+            .file(),
+    ];
+    for claim in claims {
+        let (error, heap) = alloc_trap::forbid(|| Model::parse(&claim).err());
+        assert!(error.is_some() && heap.bytes < 1 << 20, "{} bytes: {error:?}", heap.bytes);
+    }
 }
 
 #[test]
