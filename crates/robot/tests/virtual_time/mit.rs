@@ -103,7 +103,15 @@ impl Observer for Swing {
 
 pub fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome, NotReady> {
     let doing = Arc::<Mutex<Vec<Doing>>>::default();
-    let link = Box::new(Scripted { world, script, doing: Arc::clone(&doing) });
+    run_link(config, Box::new(Scripted { world, script, doing: Arc::clone(&doing) }), &doing)
+}
+
+/// The same on a link of which `doing` tells what its servos do.
+pub fn run_link(
+    config: &RobotConfig,
+    link: Box<dyn Link>,
+    doing: &Mutex<Vec<Doing>>,
+) -> Result<Outcome, NotReady> {
     let mut machine = assemble::machine_on(config, assemble::controller(&config.controller), link);
     let mut time = VirtualTime::new(0);
     machine.make_ready(&mut time)?;
