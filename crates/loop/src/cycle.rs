@@ -24,7 +24,7 @@ use crate::state::{ImuState, RobotState};
 use arrayvec::ArrayVec;
 use device::Device;
 use khz_link::{Link, LinkError, Received};
-use khz_servo::{ServoCommand, ServoPlan, Taken, family};
+use khz_servo::{Family, ServoCommand, ServoPlan, Taken, family};
 use lane::Lane;
 
 /// The most links of a robot: the result of a cycle has a bit for each.
@@ -62,7 +62,7 @@ pub struct PaceFrame {
 pub(crate) const PACED: usize = 64;
 
 /// The servos on the bus of `device`, itself among them.
-fn servos_beside(device: &DevicePlan, all: &[DevicePlan]) -> Vec<ServoPlan> {
+fn servos_beside(device: &DevicePlan, all: &[DevicePlan]) -> Vec<ServoPlan<Family>> {
     let beside =
         |(_, other): &(usize, &DevicePlan)| (other.link, other.channel) == (device.link, device.channel);
     let plan = |(servo, other): (usize, &DevicePlan)| ServoPlan { servo, ..other.servo.clone() };

@@ -1,6 +1,6 @@
 //! What a family can tell of a servo, and where a servo is.
 
-use crate::{Carries, Doing, Exchange, Family, Identifiers, Mounting, Servos};
+use crate::{Carries, Doing, Exchange, Identifiers, Mounting, Servos};
 use khz_wire::Frame;
 use std::path::Path;
 
@@ -111,9 +111,9 @@ pub trait FamilySettings {
     }
 }
 
-/// One servo of a bus, of whichever family or of one, with what that has to know of it.
+/// One servo of a bus, with what its family has to know of it.
 #[derive(Clone, Debug)]
-pub struct ServoPlan<F = Family> {
+pub struct ServoPlan<F> {
     /// Its number in the robot.
     pub servo: usize,
     /// Its id on the bus.

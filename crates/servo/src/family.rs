@@ -86,7 +86,7 @@ macro_rules! named {
         }
 
         /// The servos of one bus, by family. Allocates.
-        pub fn on_bus(plans: &[ServoPlan]) -> Vec<Box<dyn Servos>> {
+        pub fn on_bus(plans: &[ServoPlan<Family>]) -> Vec<Box<dyn Servos>> {
             $(let mut $module = <crate::$module::Settings as OnBus>::Bus::default();)+
             for plan in plans {
                 match &plan.family { $(Family::$name(settings) => OnBus::add(&mut $module, &plan.of(settings)),)+ }

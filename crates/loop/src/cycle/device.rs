@@ -1,7 +1,7 @@
 //! One servo within the cycle: whether its reply is outstanding, and its counts.
 
 use khz_rt::Histogram;
-use khz_servo::{Doubled, ServoPlan, ServoState};
+use khz_servo::{Doubled, Family, ServoPlan, ServoState};
 
 /// One servo of the plan.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct DevicePlan {
     /// Which of its buses.
     pub channel: u8,
     /// The servo; its number is its place in the plan.
-    pub servo: ServoPlan,
+    pub servo: ServoPlan<Family>,
     /// On half-duplex buses: how long to wait for this servo before asking the next.
     pub reply_timeout_ns: i64,
 }

@@ -139,7 +139,7 @@ pub struct Seat {
     /// Its bus, counted from 0.
     pub bus: usize,
     /// Its id there, how it is mounted and what it speaks.
-    pub servo: ServoPlan,
+    pub servo: ServoPlan<Family>,
 }
 
 /// How to look for servos.
