@@ -83,8 +83,12 @@ impl Axis {
         self.offset.step(Motion::default(), &gentle, f64::INFINITY, dt);
         if let Some(share) = anew {
             let expected = self.reference.carried_on(dt);
-            self.offset.at.position += expected.position - reference.position;
-            self.offset.at.velocity += expected.velocity - reference.velocity;
+            let Range { velocity: fastest, position: [low, high], .. } = self.range;
+            // The joint does not go beyond its limits, so neither does what it is led by: what others leave behind would add up.
+            let position = (expected.position + self.offset.at.position).max(low).min(high);
+            let velocity = (expected.velocity + self.offset.at.velocity).max(-fastest).min(fastest);
+            self.offset.at.position = position - reference.position;
+            self.offset.at.velocity = velocity - reference.velocity;
             self.share = share;
         }
         self.reference = reference;

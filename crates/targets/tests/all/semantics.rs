@@ -315,6 +315,24 @@ fn who_stands_elsewhere_is_refused_if_that_is_wanted() {
     assert_eq!(robot.refused("leader", &Refused::Apart), 1);
 }
 
+/// What one took from the other added up to an offset of 150 rad, which would have gone back for minutes.
+#[test]
+fn programs_that_take_the_robot_from_each_other_leave_no_offset_behind() {
+    let mut robot = robot();
+    for ms in 0..3000_i64 {
+        let sender = Sender { takes: true, ..Sender::new(if ms % 2 == 0 { "one" } else { "two" }) };
+        let mut points = robot.points(&[((ms * 7919) % 600 - 300, ((ms * 104_729) % 60) as f64 * 0.1 - 3.0)]);
+        points.velocity = vec![vec![if ms % 3 == 0 { -99.0 } else { 99.0 }; 3]];
+        let _ = robot.send_as(&sender, &points);
+        robot.tick_after(0);
+        assert!(robot.status().offset[0].abs() <= 6.1, "after {ms} ms: {:?}", robot.status());
+    }
+    robot.ticks(1500);
+    robot.send("one", &[(0, 0.5)]).unwrap();
+    robot.ticks(6000);
+    assert!((robot.position(0) - 0.5).abs() < 1e-6, "{}", robot.position(0));
+}
+
 /// Times of the far past and future, and numbers at the ends of their range, are answered and move nothing far.
 #[test]
 fn times_and_numbers_at_their_ends_neither_panic_nor_break_a_limit() {
