@@ -155,7 +155,7 @@ impl ServoConfig {
     }
 
     /// What its family needs to know of it; `servo` is its number in the robot.
-    pub fn plan(&self, servo: usize) -> ServoPlan {
+    pub fn plan(&self, servo: usize) -> ServoPlan<Family> {
         let (id, watchdog_s) = (self.id, self.watchdog_s);
         ServoPlan { servo, id, mounting: self.mounting(), watchdog_s, family: self.family() }
     }
