@@ -166,12 +166,12 @@ fn every_tool_sets_an_odrive_also_node_0() {
     for (words, announced, message) in [
         (
             &["set-zero", "odrives.toml", "hip", "--yes"][..],
-            "becomes 0",
+            "rad, becomes 0",
             "hip: joint position 0.000 rad, mode idle\n",
         ),
         (
             &["set-zero", "old.toml", "knee", "--yes"],
-            "becomes 0",
+            "rad, becomes 0",
             "knee: joint position 0.000 rad, mode idle\n",
         ),
         (&["set-id", "old.toml", "knee", "5", "--yes"], "its id becomes 5", "knee: id 5, mode idle\n"),
@@ -210,6 +210,7 @@ fn every_tool_sets_an_odrive_also_node_0() {
             continue;
         }
         assert!(code == Some(0) && said.contains(announced), "{words:?}: {told} {said}");
+        assert!(!said.contains("NaN"), "{said}");
         assert!(told.starts_with(message), "{told}");
     }
 }
@@ -297,7 +298,7 @@ fn every_tool_sets_an_rmd() {
     for (words, announced, message) in [
         (
             &["set-zero", "rmds.toml", "hip", "--yes"][..],
-            "becomes 0",
+            "rad, becomes 0",
             "hip: joint position 0.000 rad, mode off\n",
         ),
         (&["set-id", "rmds.toml", "knee", "5", "--yes"], "its id becomes 5", "knee: id 5, mode off\n"),
@@ -315,6 +316,7 @@ fn every_tool_sets_an_rmd() {
     ] {
         let (told, said, code) = tool(words);
         assert!(code == Some(0) && said.contains(announced), "{words:?}: {told} {said}");
+        assert!(!said.contains("NaN"), "{said}");
         assert!(told.starts_with(message), "{told}");
     }
     for (words, code, why) in [

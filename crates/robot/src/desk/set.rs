@@ -99,7 +99,24 @@ impl Desk {
             let wanted = Wanted { number, format: None };
             answer.add(self.exchange(servo, None, &[wanted], timeout_ns)?);
         }
+        if setting == Setting::Zero {
+            self.add_position(servo, &mut answer, timeout_ns)?;
+        }
         Ok(answer)
+    }
+
+    /// Where it is, in its own coordinates, if it has not said so yet: nobody sets a zero without knowing by how much all angles change.
+    fn add_position(&mut self, servo: &Seat, answer: &mut Answer, timeout_ns: i64) -> Result<(), DeskError> {
+        if answer.position.is_none() {
+            let plan = ServoPlan { mounting: Mounting::default(), ..servo.servo.clone() };
+            let unmounted = Seat { servo: plan, ..servo.clone() };
+            answer.add(self.exchange(&unmounted, None, &[], timeout_ns)?);
+        }
+        if answer.position.is_some_and(f64::is_finite) {
+            return Ok(());
+        }
+        let why = "it does not say where it is: its zero was not set. Look at it with `khz bus scan`, and calibrate its encoder first";
+        Err(wrong(servo, why.to_owned()))
     }
 
     /// Sets it, reads it back, and, with `store`, makes the servo keep its settings without power. What it says afterwards; positions

@@ -421,7 +421,10 @@ impl Driver {
             // Nobody knows what it does.
             return self.switch_off();
         }
-        (self.stale, self.output) = (STALE_BEATS, Output::Starting);
+        // A heartbeat may have said that it is on since its last state.
+        if self.output != Output::On {
+            (self.stale, self.output) = (STALE_BEATS, Output::Starting);
+        }
         let is_damping = self.gains == self.damping().map(Some);
         if let Some(which) = self.set_up.iter().position(|sent| !sent) {
             return self.set_up(which);
@@ -732,6 +735,8 @@ mod tests {
         assert_eq!(driver.output, Output::Starting);
         beat(&mut driver, 0, state::CLOSED_LOOP);
         assert_eq!(driver.output, Output::On);
+        driver.frame(Say::Enable);
+        assert_eq!(driver.output, Output::On, "it has said so, and the next heartbeat is far");
         driver.frame(Say::Disable);
         beat(&mut driver, 0, state::CLOSED_LOOP);
         assert_eq!(driver.output, Output::Starting, "neither on nor off");

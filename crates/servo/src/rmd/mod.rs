@@ -328,6 +328,14 @@ impl Driver {
                 self.done(command::RELEASE, Fault::NONE)
             }
             command::CUT_OFF if self.is_driven => Received::Fault(CUT_OFF),
+            // An echo tells no time, and keeps the motor under suspicion.
+            command::RUNTIME if told == Message::of(command::RUNTIME) => {
+                if self.is_driven {
+                    Received::Fault(CUT_OFF)
+                } else {
+                    Received::Aside
+                }
+            }
             other if OTHERS.contains(&other) => Received::Fault(INTRUDED),
             other => match MARKS.iter().position(|mark| *mark == other) {
                 Some(0) => Received::Register { mark: Some(0), changed: self.clock(told), deaf: false },
@@ -479,6 +487,21 @@ mod tests {
     }
 
     const DONE: Received = Received::Done { output: Output::Off, fault: Fault::NONE, newest: true };
+
+    /// After retries at the start that outlast its watchdog a motor sends its first question back: a clock of 0 was taken for its own,
+    /// and the true one that came next for that of a motor which had lost its power.
+    #[test]
+    fn the_echo_of_a_question_for_its_clock_is_no_clock() {
+        let mut driver = driver();
+        driver.sent(0);
+        let echo = Message::of(command::RUNTIME);
+        assert_eq!(said(&mut driver, echo), Received::Aside);
+        let clock = |driver: &mut Driver, ms| said(driver, Message::with(command::RUNTIME, ms));
+        let as_before = Received::Register { mark: Some(0), changed: false, deaf: false };
+        assert_eq!([clock(&mut driver, 50_000), clock(&mut driver, 50_100)], [as_before; 2]);
+        driver.is_driven = true;
+        assert_eq!(said(&mut driver, echo), Received::Fault(CUT_OFF));
+    }
 
     #[test]
     fn off_is_said_twice_and_then_the_angle_is_asked_for_in_turns() {
