@@ -55,7 +55,7 @@ const RULES: &[Rule] = &[
             robot.supervisor.recover == Recover::On && first.is_some_and(|first| std::ptr::eq(first, servo))
         },
         title: "`recover` does nothing: a servo cannot be switched on again within a run, or its joint not be brought back",
-        help: "every servo needs `limits.velocity`, its velocity in its replies and a `watchdog_s`, and none may be a moteus, which damps by itself, a CubeMars or a CyberGear",
+        help: "every servo needs `limits.velocity`, its velocity in its replies and a `watchdog_s`, and none may be a moteus, which damps by itself, a CubeMars, a CyberGear, an RMD or an ODrive",
     },
     Rule {
         keys: &["supervisor.recover"],

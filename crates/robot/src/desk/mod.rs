@@ -52,8 +52,8 @@ pub enum DeskError {
     /// Nobody knows what is on the bus, and it cannot carry the question to the servos that are asked first.
     #[error(
         "bus {bus}: this link carries classic CAN only, and queries of {family} servos are CAN-FD: nothing was sent. Give the family \
-         of its servos: `--family robstride`, `--family damiao`, `--family rmd` or `--family cubemars` (which switches each CubeMars off), or a robot \
-         file. For moteus servos set the interface up for CAN-FD, or give the data bit rate (slcan:PATH,data=5000000, or \
+         of its servos: `--family robstride`, `--family damiao`, `--family rmd`, `--family odrive` or `--family cubemars` (which switches each CubeMars off), \
+         or a robot file. For moteus servos set the interface up for CAN-FD, or give the data bit rate (slcan:PATH,data=5000000, or \
          `data_bit_rate` in a robot file)"
     )]
     NotCarried {

@@ -209,7 +209,7 @@ fn check_keys(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut R
                 "remove it".to_owned()
             };
             let problem = Problem::error(format!("servo[{i}].{key}"), title)
-                .at(span, format!("`{}` is a {}", servo.name, servo.family))
+                .at(span, format!("the family of `{}` is {}", servo.name, servo.family))
                 .help(help);
             reader.problems.push(problem);
         }
