@@ -190,7 +190,17 @@ pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
     let contained = valid.iter().find(|candidate| {
         name.len() >= 3 && candidate.len() >= 3 && (candidate.contains(&name) || name.contains(*candidate))
     });
-    if least <= name.chars().count().max(3) / 3 { Some(candidate) } else { contained.copied() }
+    let is_near = least <= name.chars().count().max(3) / 3 && is_near_part_by_part(&name, candidate);
+    if is_near { Some(candidate) } else { contained.copied() }
+}
+
+/// Of two names of as many words no word is another: `base_lin_vel` is no mistyped `base_ang_vel`.
+fn is_near_part_by_part(name: &str, candidate: &str) -> bool {
+    let (words, others) = (name.split('_'), candidate.split('_'));
+    words.clone().count() != others.clone().count()
+        || words.zip(others).all(|(word, other)| {
+            strsim::damerau_levenshtein(word, &other.to_lowercase()) < word.chars().count().max(3)
+        })
 }
 
 fn type_name(value: &DeValue<'_>) -> &'static str {
@@ -202,5 +212,17 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
         DeValue::Datetime(_) => "a date",
         DeValue::Array(_) => "an array",
         DeValue::Table(_) => "a table",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_name_with_another_word_in_it_is_not_suggested() {
+        let names = ["base_ang_vel", "joint_vel"];
+        assert_eq!(nearest("base_lin_vel", &names), None, "a policy would be given the wrong quantity");
+        assert_eq!(nearest("base_agn_vel", &names), Some("base_ang_vel"));
     }
 }

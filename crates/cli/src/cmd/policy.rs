@@ -27,8 +27,13 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Show what it takes and gives, how long it takes here, and what its file says of it
+    #[command(after_help = "Examples:
+  khz policy show robots/models/arm_policy.onnx")]
     Show(Of),
     /// Print the section `[controller]` of a robot file for it, as far as its file says what belongs there
+    #[command(after_help = "Examples:
+  khz policy toml policy.onnx
+  khz policy toml policy.onnx >> robot.toml")]
     Toml(Of),
 }
 

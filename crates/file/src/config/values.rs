@@ -139,12 +139,12 @@ mod tests {
         for file in paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
             let robot = RobotConfig::load(&file).unwrap();
             let again = robot.checked().unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            assert_eq!(
-                again,
-                RobotConfig { warnings: again.warnings.clone(), file: again.file.clone(), ..robot },
-                "{}",
-                file.display()
-            );
+            assert_eq!(again.values(), robot.values(), "{}", file.display());
+            // What `[servo_defaults]` says of one family is not written of servos of another, which have no use for it.
+            let is_mixed = robot.servos.iter().any(|servo| servo.family != robot.servos[0].family);
+            let servos = if is_mixed { again.servos.clone() } else { robot.servos.clone() };
+            let (warnings, of) = (again.warnings.clone(), again.file.clone());
+            assert_eq!(again, RobotConfig { warnings, servos, file: of, ..robot }, "{}", file.display());
         }
     }
 
