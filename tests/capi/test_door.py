@@ -10,7 +10,10 @@ from conftest import ROOT, Compile, run, tried
 
 HERE = pathlib.Path(__file__).parent
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
-VALGRIND = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
+VALGRIND = [
+    *["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"],
+    f"--suppressions={HERE / 'valgrind.supp'}",
+]
 
 
 def program(compile: Compile, name: str, compiler: str, *flags: str) -> pathlib.Path:

@@ -86,7 +86,6 @@ def test_what_an_editor_can_see_in_malformed_files_is_found(validator: Validator
         "fault_without_time",
         "fraction_for_whole",
         "hat_channel_6",
-        "id_0",
         "id_missing",
         "imu_link_missing",
         "interface_missing",
