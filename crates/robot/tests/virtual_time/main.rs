@@ -18,6 +18,7 @@ mod onnx;
 mod pi3hat;
 mod policy;
 mod recover;
+mod rig;
 mod rmd;
 mod set_by_hand;
 mod shared_bus;

@@ -1,14 +1,10 @@
 //! An emulated arm that a policy moves.
 
 use crate::onnx::Graph;
+use crate::rig::Rig;
 use khz_file::RobotConfig;
 use khz_loop::supervisor::{Cause, Phase};
-use khz_loop::tick::Machine;
-use khz_loop::time::{Time, VirtualTime};
 use khz_robot::assemble;
-use tempfile::TempDir;
-
-const MS: i64 = 1_000_000;
 
 /// Three joints; the elbow follows the sine of the policy's clock, and all are drawn to the posture.
 const CONTROLLER: &str = r#"
@@ -47,67 +43,36 @@ fn model(most: f32) -> Vec<u8> {
         .file()
 }
 
-struct Arm {
-    machine: Machine,
-    time: VirtualTime,
-    number: i64,
-    causes: Vec<Cause>,
-    _folder: TempDir,
+/// Under control.
+fn arm(most: f32) -> Rig {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/arm_targets.toml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let (before, after) = (text.find("[controller]").unwrap(), text.find("[log]").unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("policy.onnx"), model(most)).unwrap();
+    let path = folder.path().join("arm.toml");
+    let text = [&text[..before], CONTROLLER, &text[after..]].concat();
+    let config = RobotConfig::parse(&text, &path.display().to_string()).unwrap();
+    // What a log has is the same robot.
+    assert_eq!(config.checked().unwrap().controller, config.controller);
+    let mut controller = assemble::controller(&config.controller);
+    controller.prepare(&assemble::info(&config)).unwrap();
+    Rig::under_control(assemble::machine(&config, controller).unwrap())
 }
 
-impl Arm {
-    fn new(most: f32) -> Self {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/arm_targets.toml");
-        let text = std::fs::read_to_string(file).unwrap();
-        let (before, after) = (text.find("[controller]").unwrap(), text.find("[log]").unwrap());
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("policy.onnx"), model(most)).unwrap();
-        let path = folder.path().join("arm.toml");
-        let text = [&text[..before], CONTROLLER, &text[after..]].concat();
-        let config = RobotConfig::parse(&text, &path.display().to_string()).unwrap();
-        // What a log has is the same robot.
-        assert_eq!(config.checked().unwrap().controller, config.controller);
-        let mut controller = assemble::controller(&config.controller);
-        controller.prepare(&assemble::info(&config)).unwrap();
-        let mut machine = assemble::machine(&config, controller).unwrap();
-        let mut time = VirtualTime::new(0);
-        machine.make_ready(&mut time).unwrap();
-        let mut arm = Self { machine, time, number: 0, causes: Vec::new(), _folder: folder };
-        while arm.machine.phase() != Phase::Active {
-            arm.tick();
-            assert!(arm.number < 2000, "{:?}", arm.causes);
-        }
-        arm
-    }
-
-    fn tick(&mut self) {
-        self.time.wait_for_tick(self.number * MS);
-        if self.number == 0 {
-            self.machine.arm();
-        }
-        self.machine.tick(&mut self.time, self.number * MS, None);
-        self.causes.extend(self.machine.transitions().iter().map(|change| change.cause));
-        self.number += 1;
-    }
-
-    /// Positions of all joints after so many ticks.
-    fn after(&mut self, ticks: usize) -> Vec<f64> {
-        (0..ticks).for_each(|_| self.tick());
-        self.machine.state().servos.iter().map(|servo| servo.position).collect()
-    }
+/// Positions of all joints after so many ticks.
+fn after(arm: &mut Rig, ticks: usize) -> Vec<f64> {
+    (0..ticks).for_each(|_| arm.tick());
+    arm.machine.state().servos.iter().map(|servo| servo.position).collect()
 }
 
 #[test]
 fn an_arm_moves_as_its_policy_says_and_no_tick_allocates() {
-    let mut arm = Arm::new(1e9);
+    let mut arm = arm(1e9);
     let mut elbow: Vec<f64> = Vec::new();
-    arm.after(600);
+    after(&mut arm, 600);
     for _ in 0..1000 {
-        arm.time.wait_for_tick(arm.number * MS);
-        let (machine, time) = (&mut arm.machine, &mut arm.time);
-        let ((), heap) = khz_rt::alloc_trap::forbid(|| _ = machine.tick(time, arm.number * MS, None));
-        heap.assert_untouched();
-        arm.number += 1;
+        arm.tick_without_heap();
         elbow.push(arm.machine.state().servos[1].position);
     }
     assert_eq!(arm.machine.phase(), Phase::Active, "{:?} {:?}", arm.causes, arm.machine.failure());
@@ -117,15 +82,15 @@ fn an_arm_moves_as_its_policy_says_and_no_tick_allocates() {
 
 #[test]
 fn two_runs_are_the_same_to_the_last_bit() {
-    let run = || Arm::new(1e9).after(3000).into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    let run = || after(&mut arm(1e9), 3000).into_iter().map(f64::to_bits).collect::<Vec<_>>();
     assert_eq!(run(), run());
 }
 
 /// The trial before the start does not find it: no observation within ±3 is that far out.
 #[test]
 fn a_policy_that_says_nan_brings_its_robot_down_with_the_name_of_the_joint() {
-    let mut arm = Arm::new(4.0);
-    arm.after(2000);
+    let mut arm = arm(4.0);
+    after(&mut arm, 2000);
     assert!(arm.causes.contains(&Cause::ControllerFailed), "{:?}", arm.causes);
     let failure = arm.machine.failure().map(ToString::to_string).unwrap_or_default();
     assert!(failure.contains("it says NaN for the joint `elbow`"), "{failure}");

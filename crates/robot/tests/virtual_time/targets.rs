@@ -1,21 +1,15 @@
 //! An emulated arm that follows targets.
 
+use crate::rig::{MS, Rig};
 use khz_file::RobotConfig;
 use khz_loop::supervisor::{Cause, Phase};
-use khz_loop::tick::Machine;
-use khz_loop::time::{Time, VirtualTime};
 use khz_robot::assemble;
 use khz_targets::{Desk, Points, Sender};
 
-const MS: i64 = 1_000_000;
-
 struct Arm {
-    machine: Machine,
-    time: VirtualTime,
+    rig: Rig,
     desk: Desk,
     joints: usize,
-    number: i64,
-    causes: Vec<Cause>,
 }
 
 /// Under control. `reaction` is what `[supervisor.reactions]` says.
@@ -28,30 +22,14 @@ fn arm(reaction: &str) -> Arm {
     let feed = targets.feed();
     let mut machine = assemble::machine(&config, Box::new(targets)).unwrap();
     machine.watch_feed(feed);
-    let mut time = VirtualTime::new(0);
-    machine.make_ready(&mut time).unwrap();
-    let mut arm = Arm { machine, time, desk, joints: config.servos.len(), number: 0, causes: Vec::new() };
-    while arm.machine.phase() != Phase::Active {
-        arm.tick();
-        assert!(arm.number < 2000, "{:?}", arm.causes);
-    }
-    arm.tick();
-    arm
+    let mut rig = Rig::under_control(machine);
+    rig.tick();
+    Arm { rig, desk, joints: config.servos.len() }
 }
 
 impl Arm {
-    fn tick(&mut self) {
-        self.time.wait_for_tick(self.number * MS);
-        if self.number == 0 {
-            self.machine.arm();
-        }
-        self.machine.tick(&mut self.time, self.number * MS, None);
-        self.causes.extend(self.machine.transitions().iter().map(|change| change.cause));
-        self.number += 1;
-    }
-
     fn now_ns(&self) -> i64 {
-        self.machine.state().now_ns
+        self.rig.machine.state().now_ns
     }
 
     /// All joints, at so many ms from now.
@@ -71,17 +49,13 @@ fn an_arm_follows_and_no_tick_allocates() {
             (100, 0.4 * (f64::from(round + 1) * 0.2).sin()),
         ]);
         for _ in 0..100 {
-            arm.time.wait_for_tick(arm.number * MS);
-            let (machine, time) = (&mut arm.machine, &mut arm.time);
-            let ((), heap) = khz_rt::alloc_trap::forbid(|| _ = machine.tick(time, arm.number * MS, None));
-            heap.assert_untouched();
-            arm.number += 1;
+            arm.rig.tick_without_heap();
         }
     }
     let wanted = 0.4 * (60.0_f64 * 0.2).sin();
-    let roll = arm.machine.state().servos[2].position;
+    let roll = arm.rig.machine.state().servos[2].position;
     assert!((roll - wanted).abs() < 0.05, "{roll} instead of {wanted}");
-    assert_eq!(arm.machine.supervisor().clamped(), 0, "the guard had nothing to do");
+    assert_eq!(arm.rig.machine.supervisor().clamped(), 0, "the guard had nothing to do");
 }
 
 #[test]
@@ -89,20 +63,20 @@ fn silence_brings_the_arm_down_or_it_holds() {
     for (reaction, last) in [("", Phase::Damping), ("targets = \"warn\"", Phase::Active)] {
         let mut arm = arm(reaction);
         for _ in 0..2000 {
-            arm.tick();
+            arm.rig.tick();
         }
-        assert_eq!(arm.machine.phase(), Phase::Active, "nobody has sent: nothing is missed");
+        assert_eq!(arm.rig.machine.phase(), Phase::Active, "nobody has sent: nothing is missed");
         arm.send(&[(0, 0.1), (50, 0.1)]);
         for _ in 0..1040 {
-            arm.tick();
+            arm.rig.tick();
         }
-        assert_eq!(arm.machine.phase(), Phase::Active);
+        assert_eq!(arm.rig.machine.phase(), Phase::Active);
         for _ in 0..20 {
-            arm.tick();
+            arm.rig.tick();
         }
-        assert_eq!(arm.machine.phase(), last);
+        assert_eq!(arm.rig.machine.phase(), last);
         let silent = |cause: &&Cause| matches!(cause, Cause::TargetsSilent { age_ns } if *age_ns > 1000 * MS);
-        assert_eq!(arm.causes.iter().filter(silent).count(), 1, "{:?}", arm.causes);
+        assert_eq!(arm.rig.causes.iter().filter(silent).count(), 1, "{:?}", arm.rig.causes);
     }
 }
 
@@ -139,11 +113,11 @@ fn random_programs(ticks: u64) {
             // Refused or not.
             let _ = arm.desk.send(&Sender::new("policy"), &Points::new(at_ns, rows), arm.now_ns());
         }
-        arm.tick();
-        assert_eq!(arm.machine.supervisor().clamped(), 0, "tick {tick}");
-        assert_eq!(arm.machine.phase(), Phase::Active, "tick {tick}: {:?}", arm.causes);
+        arm.rig.tick();
+        assert_eq!(arm.rig.machine.supervisor().clamped(), 0, "tick {tick}");
+        assert_eq!(arm.rig.machine.phase(), Phase::Active, "tick {tick}: {:?}", arm.rig.causes);
     }
-    assert_eq!(arm.machine.phase(), Phase::Active, "{:?}", arm.causes);
+    assert_eq!(arm.rig.machine.phase(), Phase::Active, "{:?}", arm.rig.causes);
     let standing = arm.desk.standing();
     assert!(standing.accounts[0].counts.taken > 500 && standing.status.anchored > 1000, "{standing:?}");
 }
