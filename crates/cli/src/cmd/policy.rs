@@ -2,12 +2,10 @@
 
 use super::{BAD_INPUT, complain, show};
 use anyhow::{Context, Result, anyhow};
-use khz_controllers::policy::draft;
-use khz_policy::{Model, model::LARGEST, sha256};
+use khz_controllers::policy::{draft, read};
+use khz_policy::{Model, sha256};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -49,7 +47,7 @@ struct Of {
 /// If the file cannot be read or the result not be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (Command::Show(Of { model: path }) | Command::Toml(Of { model: path })) = &args.command;
-    let bytes = read(path)?;
+    let bytes = read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let model = match Model::parse(&bytes) {
         Ok(model) => model,
         Err(error) => {
@@ -63,16 +61,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Command::Toml(_) => show(&draft(&model, &file, &sha256))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A byte more than any policy's at most, so that the model refuses it.
-fn read(path: &Path) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    file.take(LARGEST as u64 + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(bytes)
 }
 
 fn table(mut model: Model, file: &str, sha256: &str) -> String {

@@ -5,7 +5,10 @@ use super::observation::{Joints, Observation};
 use super::settings::PolicyConfig;
 use khz_loop::controller::{ControlError, Decide, RobotInfo};
 use khz_loop::state::RobotState;
-use khz_policy::{Model, Port, sha256};
+use khz_policy::{Model, Port, model::LARGEST, sha256};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 /// Observations that a model is tried with; so few of a large one that all of them take a second or so.
 const PROBES: u64 = 256;
@@ -41,13 +44,24 @@ pub(super) fn fit(config: &PolicyConfig, robot: &RobotInfo) -> Result<Fitting, C
     Ok(Fitting { decider, servos, every })
 }
 
+/// A model's file: no more of it than [`Model::parse`] needs to refuse one that is too large.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 fn model(config: &PolicyConfig) -> Result<Model, ControlError> {
     let path = &config.model;
-    let bytes = std::fs::read(path).map_err(|error| {
+    let bytes = read(Path::new(path)).map_err(|error| {
         wrong(format!("`{path}` cannot be read: {error}; it counts from the folder of the robot file (of a log: `--robot FILE`)"))
     })?;
     let found = sha256(&bytes);
-    if let Some(wanted) = config.sha256.as_ref().filter(|wanted| !wanted.eq_ignore_ascii_case(&found)) {
+    let differs = |wanted: &&String| bytes.len() <= LARGEST && !wanted.eq_ignore_ascii_case(&found);
+    if let Some(wanted) = config.sha256.as_ref().filter(differs) {
         return Err(wrong(format!(
             "`{path}` is another file than the one that was meant: its SHA-256 is {found}, and `sha256` is {wanted}"
         )));

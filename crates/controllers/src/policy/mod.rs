@@ -13,6 +13,7 @@ mod draft;
 mod observation;
 pub mod settings;
 
+pub use checks::read;
 pub use draft::draft;
 use khz_loop::controller::{ControlError, Controller, Decisions, OnThread, Pace, RobotInfo, SectionSummary};
 use khz_loop::state::RobotState;
