@@ -34,10 +34,10 @@ impl ByHand for Settings {
     }
 
     fn who(&self, id: u8) -> Vec<Ask> {
-        let name = self.ask(id, Message::of(command::MODEL), move |text| {
+        let name = self.ask(id, Message::of(command::MODEL), move |reply| {
             // Its protocol decides which of the two it is; of one that tells blocks bytes 1 and 2 are numbers.
             let mut answer = Answer { id, ..Answer::default() };
-            answer.identity.serial = Some(ready::model_name(text, text.index < b' '));
+            answer.identity.serial = Some(ready::model_name(reply, reply.index < b' '));
             answer
         });
         // One whose watchdog has acted sends the first request back as it is: it is there.
@@ -106,9 +106,9 @@ impl ByHand for Settings {
         mit::by_hand::register(&NAMES, name)
     }
 
-    fn in_file(&self, text: &Answer) -> Vec<String> {
-        let date = text.registers.get(&VERSION).map(|date| *date as u32);
-        let name = text.identity.serial.as_deref().unwrap_or_default();
+    fn in_file(&self, answer: &Answer) -> Vec<String> {
+        let date = answer.registers.get(&VERSION).map(|date| *date as u32);
+        let name = answer.identity.serial.as_deref().unwrap_or_default();
         let model = Model::ALL.iter().find(|model| ready::is_of(name, model.word()));
         let mut keys = vec![format!("model = \"{}\"", model.map_or(mit::UNNAMED, |model| model.word()))];
         let mut lines = Vec::new();
@@ -131,7 +131,7 @@ impl ByHand for Settings {
         lines.push(format!("# `reply_delay_us`: {REPLY_DELAY_US} was measured of an X8-Pro V2. Measure yours before you raise the rate."));
         lines.push(format!(
             "# Set its watchdog once: `khz bus set-watchdog LINK {} 0.1 --family rmd`.",
-            text.id
+            answer.id
         ));
         lines.push(format!("rmd = {{ {} }}", keys.join(", ")));
         lines
@@ -166,10 +166,10 @@ impl ByHand for Settings {
             ));
         }
         let write = Message::with(command::WATCHDOG, milliseconds as i32);
-        let said = self.ask(id, write, move |text| {
-            let differs = text != write && text != Message::of(command::WATCHDOG);
+        let said = self.ask(id, write, move |reply| {
+            let differs = reply != write && reply != Message::of(command::WATCHDOG);
             let wrong = differs
-                .then(|| format!("it says {} ms although {milliseconds} were written", text.unsigned()));
+                .then(|| format!("it says {} ms although {milliseconds} were written", reply.unsigned()));
             Answer { id, watchdog_s: Some(seconds), wrong, ..Answer::default() }
         });
         Ok(vec![self.is_off(id), said])
@@ -207,7 +207,7 @@ fn readable(number: u16) -> Result<u16, String> {
 impl Settings {
     fn ask(&self, id: u8, request: Message, read: impl Fn(Message) -> Answer + Send + 'static) -> Ask {
         Ask::one(id, to(id, request), move |frame| {
-            message(id, frame).filter(|text| text.command == request.command).map(&read)
+            message(id, frame).filter(|reply| reply.command == request.command).map(&read)
         })
     }
 
@@ -215,15 +215,15 @@ impl Settings {
     fn measured(&self, id: u8, command: u8, read: impl Fn(Message) -> Answer + Send + 'static) -> Ask {
         Ask::one(id, to(id, Message::of(command)), move |frame| {
             message(id, frame)
-                .filter(|text| text.command == command && *text != Message::of(command))
+                .filter(|reply| reply.command == command && *reply != Message::of(command))
                 .map(&read)
         })
     }
 
     /// A request that comes back as it is.
     fn echo(&self, id: u8, request: Message) -> Ask {
-        self.ask(id, request, move |text| {
-            let wrong = (text != request).then(|| "it answered something else than it was told".to_owned());
+        self.ask(id, request, move |reply| {
+            let wrong = (reply != request).then(|| "it answered something else than it was told".to_owned());
             Answer { id, wrong, ..Answer::default() }
         })
     }
@@ -233,8 +233,8 @@ impl Settings {
     }
 
     fn status(&self, id: u8) -> Ask {
-        self.measured(id, command::STATUS, move |text| {
-            let status = Status::parse(text);
+        self.measured(id, command::STATUS, move |reply| {
+            let status = Status::parse(reply);
             let mode = status.map(|status| if status.released { ON } else { OFF });
             Answer {
                 id,
@@ -256,8 +256,8 @@ impl Settings {
 
     fn angle(&self, id: u8, mounting: &Mounting) -> Ask {
         let mounting = *mounting;
-        self.ask(id, Message::of(command::ANGLE), move |text| {
-            let position = mounting.to_joint(radians(text.number()));
+        self.ask(id, Message::of(command::ANGLE), move |reply| {
+            let position = mounting.to_joint(radians(reply.number()));
             Answer { id, position: Some(position), ..Answer::default() }
         })
     }
@@ -265,9 +265,9 @@ impl Settings {
     /// Velocity and angle, in whole degrees.
     fn measures(&self, id: u8, mounting: &Mounting) -> Ask {
         let mounting = *mounting;
-        self.measured(id, command::MOTION, move |text| {
-            let text = Motion::parse(text);
-            let [position, speed] = [text.angle, text.speed].map(|degrees| f64::from(degrees).to_radians());
+        self.measured(id, command::MOTION, move |reply| {
+            let reply = Motion::parse(reply);
+            let [position, speed] = [reply.angle, reply.speed].map(|degrees| f64::from(degrees).to_radians());
             let (position, velocity) = (Some(mounting.to_joint(position)), Some(mounting.sign * speed));
             Answer { id, position, velocity, ..Answer::default() }
         })
@@ -275,15 +275,15 @@ impl Settings {
 
     fn read(&self, id: u8, register: u16) -> Ask {
         let [command, index] = register.to_be_bytes();
-        self.ask(id, Message { index, ..Message::of(command) }, move |text| {
+        self.ask(id, Message { index, ..Message::of(command) }, move |reply| {
             let value = match command {
-                command::READ_GAIN => f32::from_le_bytes(text.value).into(),
+                command::READ_GAIN => f32::from_le_bytes(reply.value).into(),
                 command::VERSION | command::RUNTIME | command::READ_ACCELERATION => {
-                    f64::from(text.unsigned())
+                    f64::from(reply.unsigned())
                 }
-                command::MODE => f64::from(text.value[3]),
-                command::POWER => f64::from(u16::from_le_bytes([text.value[2], text.value[3]])) / 10.0,
-                _ => f64::from(text.number()),
+                command::MODE => f64::from(reply.value[3]),
+                command::POWER => f64::from(u16::from_le_bytes([reply.value[2], reply.value[3]])) / 10.0,
+                _ => f64::from(reply.number()),
             };
             let mut answer = Answer { id, ..Answer::default() };
             if register == VERSION {
