@@ -48,7 +48,7 @@ impl Address {
         Self { prefix: self.prefix, source: own, destination: self.source, reply: false }
     }
 
-    /// A frame of the register protocol as a request: its identifier says where it goes and what it brings.
+    /// A frame of the register protocol as a request: its identifier gives where it goes and what it brings.
     pub const fn request(frame: &Frame) -> Request<'_> {
         let Self { destination, reply, .. } = Self::from_id(frame.id);
         match destination {

@@ -1,6 +1,6 @@
-//! What a host tells a servo, and the bytes for it.
+//! Commands of a host to a servo, and their bytes.
 //!
-//! Values are in the units of the wire: revolutions, rev/s, N·m, V, A, s. NaN means what the manual says for
+//! Values are in the units of the wire: revolutions, rev/s, N·m, V, A, s. NaN means what the manual gives for
 //! each register, usually "none" or "the servo's default". Frames are byte for byte those of the official
 //! clients.
 

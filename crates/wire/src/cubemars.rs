@@ -8,7 +8,7 @@ use crate::Frame;
 
 pub use crate::mit::{KD, KP};
 
-/// What a servo says of itself.
+/// What a servo reports of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// Its id.
@@ -44,7 +44,7 @@ impl State {
         ]
     }
 
-    /// What a reply of six or eight bytes says.
+    /// Decodes a reply of six or eight bytes.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let (&[id, p1, p0, v, v_t, t], rest) = payload.split_first_chunk()?;
         let (temperature, error) = match *rest {

@@ -82,11 +82,11 @@ pub mod register {
 /// What is asked with a frame to [`REGISTERS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Tell a register.
+    /// Report a register.
     Read(u8),
     /// Take a register's value.
     Write(u8, [u8; 4]),
-    /// Tell the state.
+    /// Report the state.
     Refresh,
     /// Keep all registers when the power is gone.
     Store,
@@ -127,7 +127,7 @@ impl Access {
     }
 }
 
-/// A reply that tells of registers, and not of the state.
+/// A reply with registers, and not with the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisterReply {
     /// What was asked: [`READ`], [`WRITE`] or [`STORE`].
@@ -145,7 +145,7 @@ impl RegisterReply {
         [id, 0, self.asked, self.register, a, b, c, d]
     }
 
-    /// What a reply of the servo of this id says, unless it is its state. Code that reads a state asks here first.
+    /// Decodes a reply of the servo with this id, unless it is its state. Code that reads a state asks here first.
     ///
     /// The state of a servo that is off may look the same: at three of 65536 positions, 12.4 to 12.5 rad from its zero.
     pub fn parse(payload: &[u8], id: u8) -> Option<Self> {
@@ -167,7 +167,7 @@ impl RegisterReply {
     }
 }
 
-/// What a servo says of itself.
+/// What a servo reports of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The last four bits of its id.
@@ -202,7 +202,7 @@ impl State {
         ]
     }
 
-    /// What a reply of eight bytes says that is no [`RegisterReply`].
+    /// Decodes a reply of eight bytes that is no [`RegisterReply`].
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let &[head, p1, p0, v, v_t, t, board, rotor] = payload else { return None };
         Some(Self {

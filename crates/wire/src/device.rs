@@ -1,7 +1,7 @@
 //! The device's side: a request comes in, registers are written and read, a reply goes out.
 //!
 //! The rules, and their order, are those of mjbots/mjlib `mjlib/multiplex/micro_server.cc`, so that a host
-//! sees from an emulated servo what it sees from a real one, also where it asks for nonsense. Whoever plays
+//! sees from an emulated servo what it sees from a real one, also where it asks for nonsense. Code that plays
 //! the device implements [`RegisterFile`].
 
 mod forms;
@@ -31,13 +31,29 @@ pub trait RegisterFile {
     /// [`Refusal`]; parsing of the frame goes on all the same.
     fn write(&mut self, register: Register, value: Value) -> Result<(), Refusal>;
 
+    /// Takes a value that is known in its unit ([`crate::Class::decode`]), as [`RegisterFile::write`] would; false, changing nothing, if
+    /// it is to be asked with [`RegisterFile::write`]. This is the short way for what a loop writes in every tick.
+    #[inline]
+    fn take(&mut self, register: Register, quantity: f64) -> bool {
+        let _ = (register, quantity);
+        false
+    }
+
+    /// The register's present value in its unit, of which [`crate::Class::encode`] makes what [`RegisterFile::read`] gives in any
+    /// resolution; `None` if it is to be asked with that. This is the short way for what a loop reads in every tick.
+    #[inline]
+    fn give(&mut self, register: Register) -> Option<f64> {
+        let _ = register;
+        None
+    }
+
     /// The whole frame was accepted: a command collected from its writes takes effect now.
     fn complete(&mut self);
 
     /// The device's unique number.
     fn uuid(&self) -> [u8; 16];
 
-    /// What a stream channel (1–3) has to say, oldest byte first, or `None` if there is no such channel.
+    /// The pending output of a stream channel (1–3), oldest byte first, or `None` if there is no such channel.
     ///
     /// More may be appended between calls, but nothing may vanish except through [`RegisterFile::consume`].
     fn output(&mut self, channel: u32) -> Option<&[u8]> {
@@ -230,7 +246,7 @@ impl<F: RegisterFile> Exchange<'_, F> {
             Subframe::StreamPoll(poll) => self.poll(poll),
             Subframe::FlowPoll(number, poll) => self.flow_poll(number, poll),
             Subframe::Nop => Ok(()),
-            // Only a device may say these.
+            // Only a device may send these.
             Subframe::Reply(_)
             | Subframe::WriteError(_)
             | Subframe::ReadError(_)

@@ -50,7 +50,7 @@ static CRC8: [u8; 256] = {
     table
 };
 
-/// What the end of a line says about its checksum.
+/// Checks the checksum at the end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checksum<'a> {
     Absent(&'a [u8]),

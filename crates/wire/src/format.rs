@@ -119,7 +119,7 @@ impl Format {
     }
 
     /// The same registers, with the first `by` subframes moved behind the others. A device answers in the order
-    /// of the query, so the order of a reply tells which of several rotations it answers.
+    /// of the query, so the order of a reply shows which of several rotations it answers.
     pub const fn rotated(mut self, by: usize) -> Self {
         self.rotation = by;
         self
@@ -192,7 +192,7 @@ impl Format {
     }
 
     /// Whether this reply can be one to this query, and not a late one to another: every register in it was asked for,
-    /// and none is missing that a device gets to. One that tells of an error or is damaged may be an answer to anything.
+    /// and none is missing that a device gets to. One that reports an error or is damaged may be an answer to anything.
     pub fn is_answered_by(&self, reply: &[u8]) -> bool {
         let mut answered = 0;
         for subframe in Subframes::new(reply) {

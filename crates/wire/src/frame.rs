@@ -10,8 +10,8 @@ pub const PADDING: u8 = 0x50;
 
 /// A frame as it travels on any of the buses.
 ///
-/// What an identifier says is the business of a servo's family ([`crate::Address`] for the register protocol); links are told
-/// where a frame goes ([`crate::Request`]).
+/// The meaning of an identifier belongs to a servo's family ([`crate::Address`] for the register protocol); links are given
+/// the destination of a frame ([`crate::Request`]).
 #[derive(Clone, Copy)]
 pub struct Frame {
     /// Arbitration identifier, at most 29 bits.

@@ -12,20 +12,23 @@
 //! | [`value`] | physical value ⇄ int8 / int16 / int32 / float |
 //! | [`subframe`] | payload ⇄ reads, writes, replies, errors, streams |
 //! | [`format`] | which registers travel, and how finely |
-//! | [`command`] | what a host tells a servo → payload |
-//! | [`reply`] | payload → what a servo says of itself |
+//! | [`command`] | commands of a host → payload |
+//! | [`reply`] | payload → what a servo reports of itself |
 //! | [`template`] | the two of them with everything but the numbers done beforehand, for the tick |
 //! | [`device`] | request → reply, for an emulated device |
 //! | [`fdcanusb`] | frame ⇄ lines of text, of the USB adapter and of the UART |
 //! | [`slcan`] | frame ⇄ lines of text of CANable and Lawicel adapters |
 //! | [`text`] | lines ⇄ a byte stream |
 //! | [`rs485`] | frame ⇄ bytes of a serial line |
+//! | [`serial`] | the same, whichever packets the line's servos speak |
 //! | [`mit`] | position, velocity, gains, torque ⇄ the codes of MIT-type servos |
 //! | [`damiao`] | the frames of Damiao servos |
 //! | [`robstride`] | the frames of RobStride servos and the CyberGear |
 //! | [`cubemars`] | the frames of CubeMars servos |
 //! | [`rmd`] | the frames of MyActuator RMD motors |
 //! | [`odrive`] | the messages of ODrives |
+//! | [`dynamixel`] | the packets of Dynamixel servos |
+//! | [`feetech`] | the packets of Feetech servos |
 //! | [`pi3hat`] | frames, configuration and IMU ⇄ SPI registers of the hat |
 //! | [`udp`] | frames ⇄ datagram |
 //! | [`time`] | frame → how long it occupies its wire |
@@ -37,7 +40,9 @@ pub mod command;
 pub mod cubemars;
 pub mod damiao;
 pub mod device;
+pub mod dynamixel;
 pub mod fdcanusb;
+pub mod feetech;
 pub mod format;
 pub mod frame;
 pub mod mit;
@@ -50,6 +55,7 @@ pub mod request;
 pub mod rmd;
 pub mod robstride;
 pub mod rs485;
+pub mod serial;
 pub mod slcan;
 pub mod subframe;
 pub mod template;

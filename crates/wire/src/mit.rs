@@ -1,7 +1,7 @@
 //! The five numbers of an MIT-type command in eight bytes, and how a number becomes a code.
 //!
 //! Position, velocity, both gains and a torque travel as unsigned codes between the ends of a range. The range is not in
-//! the frame: a host that takes another one than the servo's is wrong by a factor, and nothing tells it.
+//! the frame: a host that takes another one than the servo's is wrong by a factor, and nothing reveals it.
 //!
 //! The formula is the one of Damiao's clients (`damiao-motor` 1.0.6, `openarm_can` 9866604, LeRobot 0.6.2): truncated, so that
 //! 0 becomes the code just below the middle.
@@ -61,7 +61,7 @@ impl Scale {
     }
 
     /// What was measured: between this code and the next, as codes are cut off, so that the code below the middle is 0. The last
-    /// code at either end says "this or more": infinite.
+    /// code at either end means "this or more": infinite.
     #[inline]
     pub fn measured(self, code: u32) -> f64 {
         match code {
@@ -125,7 +125,7 @@ impl Codes {
         ]
     }
 
-    /// What these bytes say.
+    /// Decodes these bytes.
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         let [p1, p0, v, v_kp, kp, kd, kd_t, t] = bytes;
         Self {

@@ -14,7 +14,7 @@ pub const MOST_NODE: u8 = 62;
 /// No address has been given to the drive.
 pub const UNADDRESSED: u8 = 63;
 
-/// The low five bits of an identifier. Messages to a drive that have data, unless it says otherwise.
+/// The low five bits of an identifier. Messages to a drive that have data, unless stated otherwise.
 pub mod command {
     /// Answered with [`super::Version`]; 0.6 only.
     pub const VERSION: u8 = 0x00;
@@ -266,7 +266,7 @@ pub fn filled(payload: &[u8], least: usize) -> Option<[u8; 8]> {
     (payload.len() >= least).then_some(bytes)
 }
 
-/// What [`command::HEARTBEAT`] says.
+/// The content of [`command::HEARTBEAT`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Errors by their bits; of 0.5 those of the axis.
@@ -288,7 +288,7 @@ impl Heartbeat {
         [a, b, c, d, self.state, self.byte_5, self.byte_6, self.byte_7]
     }
 
-    /// What eight bytes say.
+    /// Decodes eight bytes.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let &[a, b, c, d, state, byte_5, byte_6, byte_7] = payload else { return None };
         Some(Self { errors: u32::from_le_bytes([a, b, c, d]), state, byte_5, byte_6, byte_7 })
@@ -331,7 +331,7 @@ impl InputPos {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// What these bytes say.
+    /// Decodes these bytes.
     pub const fn from_bytes([a, b, c, d, e, f, g, h]: [u8; 8]) -> Self {
         let (velocity, torque) = (i16::from_le_bytes([e, f]), i16::from_le_bytes([g, h]));
         Self { position: f32::from_le_bytes([a, b, c, d]), velocity, torque }
@@ -362,7 +362,7 @@ impl Sdo {
         [self.write as u8, low, high, 0, a, b, c, d]
     }
 
-    /// What a message says, which may end with the last byte that is needed.
+    /// Decodes a message, which may end with the last byte that is needed.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let [opcode, low, high, _, a, b, c, d] = filled(payload, 4)?;
         let write = match opcode {
@@ -374,7 +374,7 @@ impl Sdo {
     }
 }
 
-/// [`command::ADDRESS`] of 0.6: a drive says its own, and takes one for its serial number.
+/// [`command::ADDRESS`] of 0.6: a drive reports its own, and accepts a new one for its serial number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The node.
@@ -390,7 +390,7 @@ impl Address {
         [self.node, a, b, c, d, e, f, 0]
     }
 
-    /// What these bytes say; the last may be missing.
+    /// Decodes these bytes; the last may be missing.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let [node, a, b, c, d, e, f, _] = filled(payload, 7)?;
         Some(Self { node, serial: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) })
@@ -417,7 +417,7 @@ impl Version {
         [self.protocol, a, b, c, d, e, f, self.unreleased]
     }
 
-    /// What eight bytes say.
+    /// Decodes eight bytes.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let &[protocol, a, b, c, d, e, f, unreleased] = payload else { return None };
         Some(Self { protocol, hardware: [a, b, c], firmware: [d, e, f], unreleased })

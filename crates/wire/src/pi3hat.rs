@@ -76,7 +76,7 @@ pub fn encode_received(port: u8, frame: &Frame, out: &mut [u8]) -> Option<usize>
 
 /// Reads register 3: the port (0 or 1) and the frame. `None` if no frame was waiting.
 ///
-/// The hat tells nothing of the frame's format, so it counts as CAN-FD with bit-rate switch, and as extended
+/// The hat does not report the frame's format, so it counts as CAN-FD with bit-rate switch, and as extended
 /// if its identifier needs it.
 pub fn decode_received(bytes: &[u8]) -> Option<(u8, Frame)> {
     let ([first, i0, i1, i2, i3], payload) = bytes.split_first_chunk::<5>()?;
@@ -203,7 +203,7 @@ impl CanConfig {
         }
     }
 
-    /// All 25 bytes; [`CanConfig::len`] tells how many of them the version has.
+    /// All 25 bytes; [`CanConfig::len`] gives how many of them the version has.
     pub fn encode(&self) -> [u8; 25] {
         let flags = [
             self.fd,

@@ -1,4 +1,4 @@
-//! What a servo says of itself, taken from a reply of any layout.
+//! What a servo reports of itself, taken from a reply of any layout.
 
 use crate::mode::{Fault, Mode};
 use crate::register::Register;
@@ -12,7 +12,7 @@ pub const MAX_EXTRAS: usize = 16;
 pub const TWO_MODES: i32 = -1;
 
 /// The registers a reply brought, in the units of the wire (revolutions, N·m, A, V, °C, W). What it did not
-/// bring is `None`; what the servo cannot tell is NaN.
+/// bring is `None`; values the servo cannot report are NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reply {
     /// Operating mode; `None` also for a number that is no mode.

@@ -138,7 +138,7 @@ impl Message {
         [self.command, self.index, l0, l1, v0, v1, v2, v3]
     }
 
-    /// What a payload says; `None` unless it has eight bytes.
+    /// Decodes a payload; `None` unless it has eight bytes.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let &[command, index, l0, l1, v0, v1, v2, v3] = payload else { return None };
         Some(Self { command, index, limit: u16::from_le_bytes([l0, l1]), value: [v0, v1, v2, v3] })
@@ -182,7 +182,7 @@ impl Status {
         Message { command: command::STATUS, index: self.celsius as u8, limit, value: [v0, v1, e0, e1] }
     }
 
-    /// What a reply says.
+    /// The content of a reply.
     pub fn parse(message: Message) -> Option<Self> {
         let [v0, v1, e0, e1] = message.value;
         (message.command == command::STATUS).then(|| Self {
@@ -214,7 +214,7 @@ impl Motion {
         Message { command, index: self.celsius as u8, limit: self.current as u16, value: [s0, s1, a0, a1] }
     }
 
-    /// What a reply says, whichever command it answers.
+    /// Decodes a reply, whichever command it answers.
     pub const fn parse(message: Message) -> Self {
         let [s0, s1, a0, a1] = message.value;
         Self {
@@ -252,7 +252,7 @@ pub fn error_name(errors: u16) -> &'static str {
 /// Firmware of this date and later has protocol V4.4, and with it other ranges of motion mode.
 pub const V44: u32 = 2_026_042_402;
 
-/// Half the ranges of position and velocity, rad and rad/s, of firmware of this date. Which shaft has the velocity no document says.
+/// Half the ranges of position and velocity, rad and rad/s, of firmware of this date. No document states which shaft the velocity is of.
 pub const fn ranges(date: u32) -> [f64; 2] {
     [if date >= V44 { 12.566 } else { 12.5 }, 45.0]
 }
@@ -271,7 +271,7 @@ pub fn hundredths(radians: f64) -> i32 {
     (if exact < 0.0 { exact - 0.5 } else { exact + 0.5 }) as i32
 }
 
-/// The state that a reply in motion mode tells of the motor of this id. What else comes there is the echo of a command.
+/// The state in a reply in motion mode, of the motor with this id. What else comes there is the echo of a command.
 pub fn state(id: u8, payload: &[u8]) -> Option<State> {
     let state = State::parse(payload).filter(|state| state.temperature == Some(0) && state.error == 0)?;
     (state.id == id).then_some(state)

@@ -177,7 +177,7 @@ pub const FAULTS: [&str; 6] = [
 /// What a host asks of a servo.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request {
-    /// Say who you are.
+    /// Identify yourself.
     Identity,
     /// Follow; all codes have 16 bits.
     Command(Codes),
@@ -192,9 +192,9 @@ pub enum Request {
     SetZero,
     /// Your id is this from now on.
     SetId(u8),
-    /// Tell a parameter.
+    /// Report a parameter.
     Read(u16),
-    /// Tell a parameter of the stored table; a CyberGear's only.
+    /// Report a parameter of the stored table; a CyberGear's only.
     ReadStored(u16),
     /// Take a parameter's value.
     Write(u16, [u8; 4]),
@@ -202,9 +202,9 @@ pub enum Request {
     Store,
     /// Send your state by yourself, or do not.
     Report(bool),
-    /// Tell the version of your firmware.
+    /// Report the version of your firmware.
     Version,
-    /// Tell your state. In no manual, but K-Scale's programs ask so (`robstride` 0.3.6, crates.io).
+    /// Report your state. In no manual, but K-Scale's programs ask so (`robstride` 0.3.6, crates.io).
     State,
 }
 
@@ -245,7 +245,7 @@ impl Request {
         frame(kind, data, id, payload)
     }
 
-    /// What a frame asks, of the servo of which id, and for which host, if it says so: a command does not.
+    /// What a frame requests, of the servo with which id, and for which host, if it names one: a command does not.
     pub fn parse(frame: &Frame) -> Option<(Self, u8, Option<u8>)> {
         let (kind, data, id) = parts(frame)?;
         let payload: [u8; 8] = frame.payload().try_into().ok()?;
@@ -272,7 +272,7 @@ impl Request {
     }
 }
 
-/// What a servo says.
+/// A message of a servo.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reply {
     /// Who it is: the number of its processor.
@@ -353,7 +353,7 @@ impl Reply {
         }
     }
 
-    /// What a frame says that a servo sent in reply. The answer to [`Request::Version`] cannot be distinguished from a state: ask
+    /// Decodes a frame that a servo sent in reply. The answer to [`Request::Version`] cannot be distinguished from a state: ask
     /// [`Reply::version`].
     pub fn parse(frame: &Frame) -> Option<Self> {
         let (kind, data, host) = parts(frame)?;
@@ -379,7 +379,7 @@ impl Reply {
         }
     }
 
-    /// The version that a frame tells of, as text, if it was sent in answer to [`Request::Version`]. Some answers have seven bytes.
+    /// The version in a frame, as text, if it was sent in answer to [`Request::Version`]. Some answers have seven bytes.
     pub fn version(frame: &Frame) -> Option<(u8, [u8; 4])> {
         let (kind, data, _) = parts(frame)?;
         match *frame.payload() {
@@ -423,7 +423,7 @@ impl State {
         frame(kind, data, self.host, [p1, p0, v1, v0, t1, t0, c1, c0])
     }
 
-    /// What a reply or a report says.
+    /// Decodes a reply or a report.
     pub fn parse(frame: &Frame) -> Option<Self> {
         let (kind, data, host) = parts(frame)?;
         let &[p1, p0, v1, v0, t1, t0, c1, c0] = frame.payload() else { return None };

@@ -14,6 +14,8 @@
 
 use crate::address::Address;
 use crate::frame::{Frame, MAX_PAYLOAD};
+use crate::serial::crc;
+use crate::serial::window::Window;
 use crate::subframe::{read_varuint, varuint_len, write_varuint};
 
 const LEAD_IN: [u8; 2] = [0x54, 0xab];
@@ -26,7 +28,7 @@ pub const fn frame_len(payload: usize) -> usize {
     2 + 2 + varuint_len(payload as u32) + payload + 2
 }
 
-/// The envelope has room for all that the frame's identifier says: no prefix travels, and no remote frame.
+/// The envelope has room for all of the frame's identifier: no prefix travels, and no remote frame.
 pub const fn carries(frame: &Frame) -> bool {
     Address::from_id(frame.id).prefix == 0 && frame.remote.is_none()
 }
@@ -53,10 +55,7 @@ pub fn encode(frame: &Frame, out: &mut [u8]) -> Option<usize> {
 /// once.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    buffer: [u8; CAPACITY],
-    start: usize,
-    end: usize,
-    discarded: u64,
+    window: Window<CAPACITY>,
     corrupt: u64,
 }
 
@@ -75,7 +74,7 @@ enum Front {
 impl Decoder {
     /// With nothing received yet.
     pub const fn new() -> Self {
-        Self { buffer: [0; CAPACITY], start: 0, end: 0, discarded: 0, corrupt: 0 }
+        Self { window: Window::new(), corrupt: 0 }
     }
 
     /// Takes bytes off the front of `input` until a frame is complete. `None` once `input` is used up; a
@@ -84,16 +83,16 @@ impl Decoder {
         loop {
             match self.front() {
                 Front::Frame(frame, len) => {
-                    self.start += len;
+                    self.window.used(len);
                     return Some(frame);
                 }
-                Front::Discard(count) => self.discard(count),
+                Front::Discard(count) => self.window.discard(count),
                 Front::Corrupt => {
                     self.corrupt += 1;
-                    self.discard(LEAD_IN.len());
+                    self.window.discard(LEAD_IN.len());
                 }
                 Front::Incomplete if input.is_empty() => return None,
-                Front::Incomplete => self.take(input),
+                Front::Incomplete => self.window.take(input),
             }
         }
     }
@@ -108,14 +107,14 @@ impl Decoder {
     /// }
     /// ```
     pub fn give_up(&mut self) -> bool {
-        let begun = self.end - self.start;
-        self.discard(begun.min(LEAD_IN.len()));
+        let begun = self.window.bytes().len();
+        self.window.discard(begun.min(LEAD_IN.len()));
         begun > 0
     }
 
     /// Bytes that belonged to no frame.
     pub const fn discarded(&self) -> u64 {
-        self.discarded
+        self.window.discarded()
     }
 
     /// Frames whose CRC was wrong (or lead-ins that were none).
@@ -123,24 +122,8 @@ impl Decoder {
         self.corrupt
     }
 
-    fn take(&mut self, input: &mut &[u8]) {
-        self.buffer.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        let count = input.len().min(CAPACITY - self.end);
-        let (now, later) = input.split_at(count);
-        self.buffer[self.end..self.end + count].copy_from_slice(now);
-        self.end += count;
-        *input = later;
-    }
-
-    fn discard(&mut self, count: usize) {
-        self.start += count;
-        self.discarded += count as u64;
-    }
-
     fn front(&self) -> Front {
-        let bytes = &self.buffer[self.start..self.end];
-        let noise = bytes.iter().position(|&byte| byte == LEAD_IN[0]).unwrap_or(bytes.len());
+        let (bytes, noise) = (self.window.bytes(), self.window.noise(LEAD_IN[0]));
         match bytes {
             _ if noise > 0 => Front::Discard(noise),
             [] | [_] => Front::Incomplete,
@@ -179,23 +162,10 @@ fn complete(bytes: &[u8], source: u8, destination: u8, rest: &[u8]) -> Front {
 
 /// CRC-16/CCITT-FALSE: polynomial 0x1021, initial value 0xffff, most significant bit first.
 pub fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0xffff, |crc, &byte| crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+    crc::crc16(&CRC16, 0xffff, bytes)
 }
 
-static CRC16: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut i = 0;
-    while i < 256 {
-        let (mut crc, mut bit) = ((i as u16) << 8, 0);
-        while bit < 8 {
-            crc = (crc << 1) ^ if crc & 0x8000 != 0 { 0x1021 } else { 0 };
-            bit += 1;
-        }
-        table[i] = crc;
-        i += 1;
-    }
-    table
-};
+static CRC16: [u16; 256] = crc::table(0x1021);
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ use crate::text::{Text, UPPER, digit, parse_hex};
 /// Room for any line with a frame: kind, 8 digits of identifier, length, 64 bytes, a timestamp and the end.
 pub const MAX_LINE: usize = 160;
 
-/// Ends a line from the adapter: a carriage return, or a bell, which says that something was refused.
+/// Ends a line from the adapter: a carriage return, or a bell, which means that something was refused.
 pub fn is_end(byte: u8) -> bool {
     matches!(byte, b'\r' | BELL)
 }

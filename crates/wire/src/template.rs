@@ -17,18 +17,28 @@ use crate::value::{Class, Resolution, Value};
 #[derive(Clone, Debug)]
 pub struct CommandTemplate {
     frame: Frame,
-    slots: [Slot; MAX_REGISTERS],
-    len: usize,
+    /// In the order of the command's values.
+    slots: [Slot; Position::REGISTERS.len()],
 }
 
 /// Where a value of a position command is.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Its place among the values.
-    place: u8,
-    number: Number,
-    /// The bits of the value that is in the frame.
+    /// `None`: it is not sent.
+    number: Option<Number>,
+    /// The bits of the value that was last asked for.
     written: u64,
+}
+
+impl Slot {
+    /// Another value. By itself: it is called for few values, and beside it the others cost no more than a comparison.
+    #[inline(never)]
+    fn put(&mut self, value: f64, payload: &mut [u8; MAX_PAYLOAD]) {
+        self.written = value.to_bits();
+        if let Some(number) = self.number {
+            number.write(value, payload);
+        }
+    }
 }
 
 impl CommandTemplate {
@@ -47,12 +57,12 @@ impl CommandTemplate {
         let frame = command.frame(address, &own, query).map_err(|_| TemplateError::RequestTooLong)?;
         // The mode's write takes the first three bytes.
         let numbers = Numbers::of(&own, 3);
-        let slot = |number: Number| {
-            let place = Position::REGISTERS.iter().position(|register| *register == number.register);
-            let place = place.unwrap_or_default();
-            Slot { place: place as u8, number, written: position.values()[place].to_bits() }
-        };
-        Ok(Self { frame, slots: numbers.numbers.map(slot), len: numbers.len })
+        let (registers, values) = (Position::REGISTERS, position.values());
+        let slots = core::array::from_fn(|place| Slot {
+            number: numbers.iter().find(|number| number.register == registers[place]).copied(),
+            written: values[place].to_bits(),
+        });
+        Ok(Self { frame, slots })
     }
 
     /// With a frame that is padded.
@@ -65,12 +75,10 @@ impl CommandTemplate {
     /// Puts the numbers in that are not there yet; the frame to send.
     #[inline]
     pub fn fill(&mut self, command: &Position) -> &Frame {
-        let (buffer, values) = (self.frame.buffer_mut(), command.values());
-        for Slot { place, number, written } in &mut self.slots[..self.len] {
-            let Some(&value) = values.get(usize::from(*place)) else { continue };
-            if value.to_bits() != *written {
-                *written = value.to_bits();
-                number.write(value, buffer);
+        let buffer = self.frame.buffer_mut();
+        for (value, slot) in command.values().into_iter().zip(&mut self.slots) {
+            if value.to_bits() != slot.written {
+                slot.put(value, buffer);
             }
         }
         &self.frame
@@ -212,7 +220,7 @@ impl Reading {
     pub const ABSENT: Self =
         Self { at: 0, left: 0, right: 0, is_float: false, missing: i64::MAX, lsb: f64::NAN };
 
-    fn of(number: Number) -> Self {
+    pub(crate) fn of(number: Number) -> Self {
         let Number { class, resolution, offset, .. } = number;
         let (offset, bits) = (usize::from(offset), 8 * resolution.size());
         let at = offset.min(MAX_PAYLOAD - 4);
@@ -229,37 +237,43 @@ impl Reading {
     }
 
     #[inline]
-    fn bytes(&self, frame: &Frame) -> i32 {
+    fn bytes(&self, payload: &[u8; MAX_PAYLOAD]) -> i32 {
         let at = usize::from(self.at);
         // There are four: see `Reading::of`.
-        let bytes = frame.buffer().get(at..at + 4).and_then(<[u8]>::first_chunk);
+        let bytes = payload.get(at..at + 4).and_then(<[u8]>::first_chunk);
         bytes.map_or(0, |bytes| i32::from_le_bytes(*bytes))
     }
 
     #[inline]
-    fn word(&self, frame: &Frame) -> i32 {
-        self.bytes(frame).wrapping_shl(self.left.into()).wrapping_shr(self.right.into())
+    fn word(&self, payload: &[u8; MAX_PAYLOAD]) -> i32 {
+        self.bytes(payload).wrapping_shl(self.left.into()).wrapping_shr(self.right.into())
     }
 
     /// The number in the unit of its class, as [`Class::decode`]. The frame must have the reading's layout: see [`ReplyLayout::fits`].
     #[inline]
     pub fn value(&self, frame: &Frame) -> f64 {
+        self.value_in(frame.buffer())
+    }
+
+    /// As [`Reading::value`], of a payload.
+    #[inline]
+    pub(crate) fn value_in(&self, payload: &[u8; MAX_PAYLOAD]) -> f64 {
         if self.is_float {
-            return f64::from(f32::from_bits(self.bytes(frame) as u32));
+            return f64::from(f32::from_bits(self.bytes(payload) as u32));
         }
-        let word = self.word(frame);
+        let word = self.word(payload);
         if i64::from(word) == self.missing { f64::NAN } else { f64::from(word) * self.lsb }
     }
 
     /// The unscaled integer, as [`Value::integer`], of a frame of this layout.
     #[inline]
     pub fn integer(&self, frame: &Frame) -> i32 {
-        let word = self.word(frame);
+        let word = self.word(frame.buffer());
         if self.is_float { truncated(word) } else { word }
     }
 }
 
-/// An integer that travels as a float, which nobody asks for as a rule.
+/// An integer that travels as a float, which is rarely requested.
 #[cold]
 fn truncated(word: i32) -> i32 {
     f32::from_bits(word as u32) as i32
@@ -364,7 +378,7 @@ impl Number {
 
     /// Writes a number to its place.
     #[inline]
-    fn write(self, value: f64, payload: &mut [u8; MAX_PAYLOAD]) {
+    pub fn write(self, value: f64, payload: &mut [u8; MAX_PAYLOAD]) {
         let (class, place) = (self.class, self.of_mut(payload));
         // Each by itself, so that the value is written as it is made and not looked at again.
         let _ = match self.resolution {

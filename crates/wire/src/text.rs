@@ -28,7 +28,7 @@ impl<const N: usize> Lines<N> {
         }
     }
 
-    /// The same for lines that end where `is_end` says so: also empty ones, and with the byte that ended it.
+    /// The same for lines that end where `is_end` is true: also empty ones, and with the byte that ended it.
     pub fn next_ended(&mut self, input: &mut &[u8], is_end: impl Fn(u8) -> bool) -> Option<(&[u8], u8)> {
         self.cut(input, is_end).map(|(len, end)| (&self.buffer[..len], end))
     }

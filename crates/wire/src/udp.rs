@@ -66,7 +66,7 @@ impl Sensors {
         Frame::new(SENSORS, &payload)
     }
 
-    /// What an entry carries, if it is one of sensor values. Values that are no numbers are what the sensor says.
+    /// What an entry carries, if it is one of sensor values. Values that are not finite come from the sensor.
     pub fn from_frame(frame: &Frame) -> Option<Self> {
         let payload: &[u8; SENSORS_ENTRY - ENTRY] = frame.payload().try_into().ok()?;
         let mut values = [0.0; 10];

@@ -3,7 +3,9 @@
 
 mod common;
 mod cubemars;
+mod dynamixel;
 mod entry_points;
+mod feetech;
 mod odrive;
 mod official;
 mod replay;

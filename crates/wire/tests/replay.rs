@@ -21,6 +21,8 @@ fn seeds() -> Vec<Vec<u8>> {
         "cubemars",
         "rmd",
         "odrive",
+        "dynamixel",
+        "feetech",
     ];
     let mut seeds = Vec::new();
     for vector in files.iter().flat_map(|file| vectors(&format!("{file}.json"))) {
@@ -28,6 +30,9 @@ fn seeds() -> Vec<Vec<u8>> {
             if vector[key].is_string() {
                 seeds.push(bytes(&vector[key]));
             }
+        }
+        for reply in vector["replies"].as_array().into_iter().flatten() {
+            seeds.push(bytes(reply));
         }
         if vector["line"].is_string() {
             seeds.push(format!("{}\r\n", text(&vector["line"])).into_bytes());

@@ -184,7 +184,7 @@ fn what_is_cut_off_says_nothing() {
 
 #[test]
 fn velocities_are_those_of_the_manual_and_not_of_the_package() {
-    // An RS03: 20 rad/s as its manual says; robstride-dynamics has 50.
+    // An RS03: 20 rad/s according to its manual; robstride-dynamics has 50.
     let moving: Vec<(f64, State)> = with("at_us")
         .map(|vector| (number(&vector["at_us"]) * 1e-6, State::parse(&frame(&vector["reply"])).unwrap()))
         .collect();

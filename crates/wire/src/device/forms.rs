@@ -5,10 +5,11 @@
 //! the bytes are the same.
 
 use super::{RESERVE, RegisterFile};
+use crate::format::MAX_REGISTERS;
 use crate::frame::MAX_PAYLOAD;
 use crate::register::Register;
 use crate::subframe::{RegisterRun, Subframe, Subframes, Writer};
-use crate::template::Layout;
+use crate::template::{Layout, Reading};
 use crate::value::Value;
 
 /// Forms that are remembered: a query's reads rotate, and there are at most seven.
@@ -54,11 +55,14 @@ impl Forms {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     request: Layout,
+    /// How the request's numbers are read, one after the other.
+    readings: [Reading; MAX_REGISTERS],
     reply: Layout,
 }
 
 impl Form {
-    const NONE: Self = Self { request: Layout::EMPTY, reply: Layout::EMPTY };
+    const NONE: Self =
+        Self { request: Layout::EMPTY, readings: [Reading::ABSENT; MAX_REGISTERS], reply: Layout::EMPTY };
 
     /// Of a request that writes registers, then reads registers, all of which fit a frame; `None` for others.
     fn new(request: &[u8]) -> Option<Self> {
@@ -74,6 +78,9 @@ impl Form {
                 Subframe::Nop => form.request.known(bytes),
                 _ => return None,
             }
+        }
+        for (reading, number) in form.readings.iter_mut().zip(form.request.iter()) {
+            *reading = Reading::of(*number);
         }
         Some(form)
     }
@@ -103,7 +110,7 @@ impl Form {
         MAX_PAYLOAD - self.reply.len() >= RESERVE
     }
 
-    /// Writes and reads as a request of this form says; the length of the reply.
+    /// Writes and reads as a request of this form asks; the length of the reply.
     ///
     /// # Errors
     /// How many values the device has taken, if it refused the next or one that was to be read: all else is the general way's.
@@ -114,13 +121,19 @@ impl Form {
         reply: &mut [u8; MAX_PAYLOAD],
     ) -> Result<usize, usize> {
         let mut taken = 0;
-        for number in self.request.iter() {
-            let value = Value::read(number.resolution, number.of(request)).ok_or(taken)?;
-            file.write(number.register, value).map_err(|_| taken)?;
+        for (number, reading) in self.request.iter().zip(&self.readings) {
+            if !file.take(number.register, reading.value_in(request)) {
+                let value = Value::read(number.resolution, number.of(request)).ok_or(taken)?;
+                file.write(number.register, value).map_err(|_| taken)?;
+            }
             taken += 1;
         }
         *reply = *self.reply.bytes();
         for number in self.reply.iter() {
+            if let Some(quantity) = file.give(number.register) {
+                number.write(quantity, reply);
+                continue;
+            }
             let value = file.read(number.register, number.resolution).map_err(|_| taken)?;
             if value.resolution() != number.resolution {
                 return Err(taken);

@@ -140,7 +140,7 @@ impl Uart {
         let kept = &digits[..digits.len().min(2 * MAX_PAYLOAD)];
         let len = parse_hex(kept, &mut data).map_err(|_| Refusal("malformed data"))?;
         let frame = Frame::new(id, &data[..len]).ok_or(Refusal("invalid hex in id"))?;
-        // moteus's own UART reads no flags; other families tell by one whether a frame is CAN-FD.
+        // moteus's own UART reads no flags; for other families one shows whether a frame is CAN-FD.
         let is_classic = words.next().is_some_and(|flags| flags.contains(&b'f'));
         Ok(Frame::classic(id, &data[..len]).filter(|_| is_classic).unwrap_or(frame))
     }

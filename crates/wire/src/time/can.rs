@@ -185,7 +185,7 @@ impl Stuffer {
     }
 }
 
-/// What up to eight bits, behind a 1 that tells how many they are, do to each of the ten states: stuff bits in the high
+/// What up to eight bits, behind a 1 that marks how many they are, do to each of the ten states: stuff bits in the high
 /// nibble, next state in the low.
 ///
 /// There are as many rows as four bits address, so that no index needs to be checked.
@@ -236,7 +236,7 @@ fn padding(len: usize) -> &'static [u8] {
     &NOPS[..padded_len(len).saturating_sub(len)]
 }
 
-/// Identifier and the flag bits in it, everything between the start bit and the bit that tells FD: the bits, and how many.
+/// Identifier and the flag bits in it, everything between the start bit and the bit that marks FD: the bits, and how many.
 const fn identifier(frame: &Frame) -> (u64, u32) {
     let (id, remote) = (frame.id as u64, frame.remote.is_some() as u64);
     if frame.extended {

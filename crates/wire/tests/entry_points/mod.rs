@@ -1,4 +1,4 @@
-//! Every parser of the crate behind one signature: bytes nobody vouches for. The fuzz targets and the replay
+//! Every parser of the crate behind one signature: untrusted bytes. The fuzz targets and the replay
 //! test call the same functions, so what one finds the other keeps.
 #![allow(dead_code)]
 
@@ -13,7 +13,7 @@ use khz_wire::{
 pub type EntryPoint = fn(&[u8]);
 
 /// Name and function of each.
-pub const ALL: [(&str, EntryPoint); 13] = [
+pub const ALL: [(&str, EntryPoint); 15] = [
     ("subframes", subframes),
     ("fdcanusb", fdcanusb),
     ("rs485", rs485),
@@ -27,6 +27,8 @@ pub const ALL: [(&str, EntryPoint); 13] = [
     ("cubemars", cubemars),
     ("rmd", rmd),
     ("odrive", odrive),
+    ("dynamixel", dynamixel),
+    ("feetech", feetech),
 ];
 
 /// Iterates; the rest never grows.
@@ -277,5 +279,70 @@ pub fn odrive(bytes: &[u8]) {
     }
     if let Some(address) = Address::parse(bytes) {
         assert_eq!(Address::parse(&address.to_bytes()), Some(address));
+    }
+}
+
+/// Decodes in one piece and byte by byte, as the answers to a sync read and to a fast one; both find the same packets, and those are written
+/// as bytes that are read as the same.
+pub fn dynamixel(bytes: &[u8]) {
+    use khz_wire::dynamixel::{Decoder, MAX_PACKET, asked, encode, place, sync_read, wire_len, written};
+    let request = |fast| sync_read(132, 4, &[1, 2, 3], fast).unwrap();
+    for asked_before in [None, Some(request(false)), Some(request(true))] {
+        let collect = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+            let (mut decoder, mut frames) = (Decoder::new(), Vec::new());
+            asked_before.iter().for_each(|request| decoder.expect(request));
+            for mut piece in pieces {
+                while let Some(frame) = decoder.next(&mut piece) {
+                    frames.push(frame);
+                }
+            }
+            while decoder.give_up() {}
+            (frames, decoder.corrupt())
+        };
+        let (frames, corrupt) = collect(&mut core::iter::once(bytes));
+        assert_eq!((&frames, corrupt), (&collect(&mut bytes.chunks(1)).0, collect(&mut bytes.chunks(1)).1));
+        for frame in frames {
+            let _ = (asked(&frame).count(), written(&frame, 1));
+            let mut out = [0; MAX_PACKET];
+            match encode(&frame, &mut out) {
+                Some(len) => {
+                    assert_eq!(wire_len(&frame), len);
+                    assert_eq!(Decoder::new().next(&mut &out[..len]), Some(frame));
+                }
+                None => assert!(place(&frame).is_some()),
+            }
+        }
+    }
+}
+
+/// Decodes in one piece and byte by byte, as a servo and as a host that has asked; both find the same packets, and those are written as
+/// bytes that are read as the same.
+pub fn feetech(bytes: &[u8]) {
+    use khz_wire::feetech::{Decoder, End, MAX_PACKET, asked, encode, read, sync_read, wire_len, written};
+    let sync = sync_read(56, 2, &[1, 2, 3]).unwrap();
+    for (end, request) in [(End::Servo, None), (End::Host, Some(read(1, 56, 4))), (End::Host, Some(sync))] {
+        let decoder = || {
+            let mut decoder = Decoder::new(end);
+            request.iter().for_each(|request| decoder.expect(request));
+            decoder
+        };
+        let collect = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+            let (mut decoder, mut frames) = (decoder(), Vec::new());
+            for mut piece in pieces {
+                while let Some(frame) = decoder.next(&mut piece) {
+                    frames.push(frame);
+                }
+            }
+            (frames, decoder.corrupt())
+        };
+        let whole = collect(&mut core::iter::once(bytes));
+        assert_eq!(whole, collect(&mut bytes.chunks(1)));
+        for frame in whole.0 {
+            let _ = (asked(&frame), written(&frame, 1));
+            let mut out = [0; MAX_PACKET];
+            let len = encode(&frame, &mut out).unwrap();
+            assert_eq!(wire_len(&frame), len);
+            assert_eq!(decoder().next(&mut &out[..len]), Some(frame));
+        }
     }
 }
