@@ -1,4 +1,4 @@
-//! What a family can tell of a servo, and where a servo is.
+//! What a family knows about a servo, and where a servo is.
 
 use crate::{Carries, Doing, Exchange, Identifiers, Mounting, Servos};
 use khz_wire::Frame;
@@ -7,7 +7,7 @@ use std::path::Path;
 /// When an exchange takes place. Its frames differ, and so does what they cost on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
-    /// The servo is told to stop: before the robot is controlled, and after.
+    /// The servo is commanded to stop: before the robot is controlled, and after.
     Stopped,
     /// It is about to be switched on. One servo in four of a bus is at a time.
     SwitchingOn,
@@ -30,7 +30,7 @@ pub struct Aside {
     pub frames: [Frame; 2],
 }
 
-/// What a family can tell of a servo before any frame travels. Not for the tick: allocates.
+/// What a family knows about a servo before any frame travels. Not for the tick: allocates.
 pub trait FamilySettings {
     /// What can be sent to the servo and received from it.
     fn carries(&self, mounting: &Mounting) -> Carries;
@@ -42,6 +42,23 @@ pub trait FamilySettings {
     /// The frames of one exchange with the servo of this id, the command and the reply: their lengths and identifiers are those of a
     /// real one of a robot at rest at 0.
     fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2];
+
+    /// A number that is that of all servos of its bus that are asked by one question with it; `None`: it is asked by itself.
+    fn group(&self) -> Option<u32> {
+        None
+    }
+
+    /// What is sent to a group of these ids instead of the command of each, the question last. Their replies come in this order, each
+    /// [`FamilySettings::exchange`]'s.
+    fn question(&self, ids: &[u8], occasion: Occasion) -> Vec<Frame> {
+        let _ = (ids, occasion);
+        Vec::new()
+    }
+
+    /// The reply of the first of a group, of which this is the reply of any.
+    fn first_of_group(&self, reply: &Frame) -> Frame {
+        *reply
+    }
 
     /// What travels besides in that exchange, and is not answered with a state; commonly nothing.
     fn besides(&self, id: u8, occasion: Occasion) -> Vec<Frame> {
@@ -91,7 +108,7 @@ pub trait FamilySettings {
     /// What the servo does when it has received nothing for its watchdog time, in words for people.
     fn cut_off(&self) -> &'static str;
 
-    /// What a servo says of itself once its watchdog has expired, with the code of its fault, if nothing else can be meant by it and it
+    /// The state a servo reports once its watchdog has expired, with the code of its fault, if nothing else can be meant by it and it
     /// may be switched on again within a run. `None`: it may not.
     fn timed_out_as(&self) -> Option<(Doing, u32)> {
         None
@@ -103,7 +120,7 @@ pub trait FamilySettings {
         None
     }
 
-    /// What is said to the servo of this id before it may be driven, in order; its watchdog is to wait so long, s. `mark` is a number
+    /// What is sent to the servo with this id before it may be driven, in order; `watchdog_s` is its watchdog's timeout. `mark` is a number
     /// of this run, [`crate::exchange::MARKS`], for a family that has to know a servo again. None, as a rule.
     fn ready(&self, id: u8, watchdog_s: f64, mark: u32) -> Vec<Exchange> {
         let _ = (id, watchdog_s, mark);
@@ -141,13 +158,13 @@ impl<F> ServoPlan<F> {
 
 /// The servos of one family on one bus, as they are looked for and put together.
 pub(crate) trait OnBus: Sized {
-    /// Its place among the families that are asked for on a bus of which nobody knows, the lowest first; `None`: only by its name.
+    /// Its place among the families that are asked for on a bus whose families are unknown, the lowest first; `None`: only by its name.
     const ASKED: Option<u8>;
 
-    /// What a servo of the family may be where no robot file says it, in the order in which to ask for it.
+    /// What a servo of the family may be where no robot file gives it, in the order in which to ask for it.
     fn unknown() -> Vec<Self>;
 
-    /// The same, with the file that says which number each of its settings has; `None`: its settings have no such numbers.
+    /// The same, with the file that gives which number each of its settings has; `None`: its settings have no such numbers.
     fn with_endpoints(self, path: &Path) -> Option<Self> {
         let _ = path;
         None

@@ -1,6 +1,6 @@
 //! Servos by hand, without a loop: who is there, single commands, registers.
 //!
-//! A family says what to send and reads what comes; who sends it and waits knows no family.
+//! A family defines what to send and decodes what is received; the code that sends and waits knows no family.
 //!
 //! Nothing here is for the tick: everything allocates.
 
@@ -20,21 +20,21 @@ pub trait ByHand {
         None
     }
 
-    /// Asks the servo with this id who it is: the first request shows that it is there, the others tell more of it.
+    /// Asks the servo with this id who it is: the first request shows that it is there, the others ask for details.
     fn who(&self, id: u8) -> Vec<Ask>;
 
-    /// The servo that says this by itself, as far as one can tell; it may be something else that another says.
+    /// The servo that sends this unasked, as far as can be known; it may also be another message of another servo.
     fn heard(&self, frame: &Frame) -> Option<u8> {
         let _ = frame;
         None
     }
 
-    /// What a servo does when it is asked who it is, if that is more than to reply: said before a scan.
+    /// What a servo does when it is asked who it is, if that is more than to reply: shown before a scan.
     fn who_does(&self) -> Option<&'static str> {
         None
     }
 
-    /// The frame that switches the servo of this id off, at any time and whatever else was sent. Nobody needs its answer.
+    /// The frame that switches the servo of this id off, at any time and whatever else was sent. Its reply is not needed.
     fn off(&self, id: u8) -> Frame;
 
     /// Asks a servo for its state, after telling it to damp or nothing: the answer is [`Answer::wrong`] while its output is on. `None`:
@@ -77,13 +77,13 @@ pub trait ByHand {
         format!("register {register}")
     }
 
-    /// Why a servo that said this of itself when it was asked who it is cannot be driven as it is set, and the command that repairs it.
+    /// Why a servo that identified itself like this cannot be driven as it is set, and the command that repairs it.
     fn amiss(&self, message: &Answer) -> Option<String> {
         let _ = message;
         None
     }
 
-    /// Lines of a robot file that say what a servo is which told this of itself when it was asked who it is.
+    /// The lines of a robot file for a servo that identified itself like this.
     fn in_file(&self, message: &Answer) -> Vec<String> {
         let _ = message;
         Vec::new()
@@ -92,7 +92,7 @@ pub trait ByHand {
     /// The number of the register that the servo's manual calls so.
     fn register(&self, name: &str) -> Option<u16>;
 
-    /// Why it has no register of this name, where that can be said.
+    /// Why it has no register of this name, where that is known.
     fn no_register(&self, name: &str) -> Option<String> {
         let _ = name;
         None
@@ -101,7 +101,7 @@ pub trait ByHand {
     /// Makes the present position of the servo its zero.
     ///
     /// Here and in the following, the first request only asks for the state, and its answer is [`Answer::wrong`] unless the output is
-    /// off; the last one reads what was set, and its answer is wrong if the servo says something else. An echo proves nothing.
+    /// off; the last one reads what was set, and its answer is wrong if the servo reports something else. An echo proves nothing.
     ///
     /// # Errors
     /// These servos cannot: what to do instead.
@@ -121,6 +121,18 @@ pub trait ByHand {
         false
     }
 
+    /// The same of a register.
+    fn keeps_register(&self, register: u16) -> bool {
+        let _ = register;
+        self.keeps_what_is_set()
+    }
+
+    /// The bit rate at which it answers once this register is set so, bit/s; `None`: that of now.
+    fn rate_after(&self, register: u16, value: f64) -> Option<u32> {
+        let _ = (register, value);
+        None
+    }
+
     /// A run sets its watchdog at every start, whatever was set by hand.
     fn run_sets_watchdog(&self) -> bool {
         !self.keeps_what_is_set()
@@ -135,7 +147,7 @@ pub trait ByHand {
         Err(ELSEWHERE.to_owned())
     }
 
-    /// Giving this id to a servo that said this of itself when it was asked who it is would change nothing.
+    /// Giving this id to a servo that identified itself like this would change nothing.
     fn has_id(&self, id: u8, message: &Answer) -> bool {
         message.id == id
     }
@@ -146,7 +158,7 @@ pub trait ByHand {
         None
     }
 
-    /// Why a servo cannot have this id beside another servo that said this of itself when it was asked who it is.
+    /// Why a servo cannot have this id beside another servo that identified itself like this.
     fn collision(&self, new: u8, other: &Answer) -> Option<String> {
         (other.id == new).then(|| format!("a servo with id {new} is on the bus already"))
     }
@@ -170,29 +182,59 @@ pub trait ByHand {
     }
 }
 
-/// What a family says that has no frame for something.
+/// The error of a family that has no frame for something.
 const ELSEWHERE: &str = "servos of this family cannot be told so over the bus: use their maker's tool";
 
-/// A servo whose position was set to zero says no more than this, rad: it may be moved by its load meanwhile.
+/// A servo whose position was set to zero reports at most this, rad: its load may move it meanwhile.
 pub const ZERO: f64 = 0.05;
 
-/// Said of a servo whose position is not zero although it was set so.
+/// The error for a servo whose position is not zero although it was set so.
 pub(crate) fn not_zero(position: f64) -> String {
     format!("it says {position:.3} rad after its position was set to 0: hold the joint still and try again")
 }
 
-/// Said of a servo that is not to be set while its output is on.
+/// The error for a servo that is not to be set while its output is on.
 pub(crate) fn output_is_on(mode: &str) -> String {
     format!("its output is on ({mode}): end the program that drives it, and switch it off")
 }
 
-/// Said of a register, called so, that has another value than was written.
+/// The error for a servo on a line whose torque is on.
+pub(crate) fn torque_is_on() -> String {
+    "its torque is on: end the program that drives it, and write `torque_enable=0`: the joint is free then"
+        .to_owned()
+}
+
+/// The error for a torque that is to be switched on by hand.
+pub(crate) fn torque_on_by_hand() -> String {
+    "by hand torque is switched off alone: a servo that is on goes to whatever goal it has. `khz run` switches it on where the joint is"
+        .to_owned()
+}
+
+/// The error for the register of this name, if it has another value than was written.
 pub(crate) fn not_written(answer: &Answer, number: u16, called: &str, value: f64) -> Option<String> {
     match answer.registers.get(&number) {
         Some(message) if *message == value => None,
         Some(message) => Some(format!("its {called} is {message} although {value} was written")),
         None => Some(format!("it has no {called}, or does not let it be read")),
     }
+}
+
+/// What [`ByHand::exchange`] sends where a servo is asked for one thing at a time: the order, then each register, then its state.
+///
+/// # Errors
+/// The first of them that cannot be sent.
+pub(crate) fn in_turn(
+    order: Option<Result<Vec<Ask>, String>>,
+    registers: &[Wanted<'_>],
+    read: impl Fn(&Wanted<'_>) -> Result<Ask, String>,
+    state: impl IntoIterator<Item = Ask>,
+) -> Result<Vec<Ask>, String> {
+    let mut asks = order.transpose()?.unwrap_or_default();
+    for wanted in registers {
+        asks.push(read(wanted)?);
+    }
+    asks.extend(state);
+    Ok(asks)
 }
 
 /// The same request, whose answer is wrong for a reason.
@@ -212,7 +254,7 @@ pub struct Ask {
     pub frame: Frame,
     /// Who is asked; `None`: everybody.
     pub id: Option<u8>,
-    /// How many answers it brings; [`Request::UNKNOWN`] if nobody knows.
+    /// How many replies it gets; [`Request::UNKNOWN`] if that is unknown.
     pub answers: u16,
     /// Where it brings none: how long to wait for the next, ns. Else how long an answer may take at least, whatever the timeout.
     pub quiet_ns: i64,
@@ -234,7 +276,7 @@ impl Ask {
         Self { frame, id: Some(id), answers: 1, quiet_ns: 0, read: Box::new(read) }
     }
 
-    /// Tells the servo of this id something that it does not answer; for so long it answers nothing at all, ns.
+    /// Sends the servo with this id something that it does not answer; for this long it answers nothing at all, ns.
     pub(crate) fn silent(id: u8, frame: Frame, quiet_ns: i64) -> Self {
         Self { answers: 0, quiet_ns, ..Self::one(id, frame, |_| None) }
     }
@@ -281,7 +323,7 @@ pub struct Wanted<'a> {
     pub format: Option<&'a str>,
 }
 
-/// What a servo answered. What the answer did not bring is `None`; what the servo cannot tell is NaN.
+/// What a servo answered. Values not in the answer are `None`; values the servo cannot report are NaN.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// Whose.
@@ -302,7 +344,7 @@ pub struct Answer {
     pub watchdog_s: Option<f64>,
     /// Why it stopped.
     pub fault: Option<Fault>,
-    /// Why it switched off last, where it tells that besides.
+    /// Why it switched off last, if it reports that as well.
     pub disarmed_by: Option<Fault>,
     /// The first register it would not read or write, and the code of why.
     pub refused: Option<(u32, u32)>,
@@ -323,11 +365,11 @@ pub struct Found {
     pub bus: usize,
     /// What it speaks.
     pub family: Family,
-    /// What it said of itself; its id is in there.
+    /// What it reported of itself, its id included.
     pub answer: Answer,
     /// From handing the request to the link until the first answer had arrived, ns.
     pub round_trip_ns: i64,
-    /// What further answers to the same question said: other servos have the same id.
+    /// What further replies to the same request reported: other servos with the same id.
     pub others: Vec<Answer>,
 }
 

@@ -69,11 +69,11 @@ pub struct Carries {
     pub kp_scale: bool,
     /// The same of the velocity gain.
     pub kd_scale: bool,
-    /// A position gain acts through the velocity gain only: a share of 0 of that cannot be said beside it.
+    /// A position gain acts through the velocity gain only: a share of 0 of that cannot be sent with it.
     pub kp_needs_kd: bool,
-    /// The servo tells its velocity: then NaN is what it says, otherwise what nobody knows.
+    /// The servo reports its velocity: NaN is then what it reports, otherwise it means unknown.
     pub velocity_asked: bool,
-    /// The servo is asked for its supply voltage: then NaN is what it says.
+    /// The servo is asked for its supply voltage: NaN is then what it reports.
     pub voltage_asked: bool,
     /// The same of its temperature.
     pub temperature_asked: bool,

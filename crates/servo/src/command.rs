@@ -1,4 +1,4 @@
-//! What the loop tells the servos. SI units: radians, N·m.
+//! The commands of the loop to the servos. SI units: radians, N·m.
 
 /// One servo's command for the next tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

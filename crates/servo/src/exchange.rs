@@ -1,4 +1,4 @@
-//! What is said to a servo before it may be driven.
+//! What is sent to and requested from a servo before it may be driven.
 
 use khz_wire::Frame;
 use std::fmt;
@@ -11,9 +11,9 @@ pub const MARKS: RangeInclusive<u32> = 1..=15;
 pub struct Exchange {
     /// What it is for, as in "servo `knee` did not answer: …".
     pub what: String,
-    /// What to look at if nobody answers, in words for people.
+    /// What to check if there is no reply, in words for people.
     pub if_silent: &'static str,
-    /// So long nothing is said to the servo before, ns, as long as nothing comes that is an answer already: what its watchdog does.
+    /// Silence before it, ns, unless an answer arrives earlier: time for the servo's watchdog to act.
     pub quiet_ns: i64,
     /// What is sent.
     pub frame: Frame,

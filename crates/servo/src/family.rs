@@ -1,6 +1,6 @@
 //! The list of families: a module for each that has `Settings`, and a line.
 //!
-//! [`families!`](crate::families!) hands the list on: whoever has something to say of each family does not compile until it is said.
+//! [`families!`](crate::families!) hands the list on: code that needs something of each family does not compile until it has that.
 
 use crate::about::OnBus;
 use crate::{ByHand, FamilySettings, ServoPlan, Servos, moteus};
@@ -26,6 +26,10 @@ macro_rules! families {
             Rmd(rmd) = "rmd", "RMD";
             /// ODrive, by CANSimple.
             Odrive(odrive) = "odrive", "ODrive";
+            /// Dynamixel of the X series, by protocol 2.0.
+            Dynamixel(dynamixel) = "dynamixel", "Dynamixel";
+            /// Feetech of the STS and SMS series.
+            Feetech(feetech) = "feetech", "Feetech";
         }
     };
 }
@@ -51,7 +55,7 @@ macro_rules! named {
             }
         }
 
-        /// The family of a servo, with what a robot file says of it in that family's words.
+        /// The family of a servo, with its keys in a robot file, in that family's terms.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Family { $($(#[doc = $doc])+ $name(crate::$module::Settings),)+ }
 
@@ -61,7 +65,7 @@ macro_rules! named {
                 match self { $(Self::$name(_) => FamilyName::$name,)+ }
             }
 
-            /// What servos of this family may be, where no robot file says it, in the order in which to ask for them.
+            /// What servos of this family may be, where no robot file gives it, in the order in which to ask for them.
             pub fn named(name: FamilyName) -> Vec<Self> {
                 match name {
                     $(FamilyName::$name => <crate::$module::Settings as OnBus>::unknown().into_iter().map(Self::$name).collect(),)+
@@ -73,7 +77,7 @@ macro_rules! named {
                 match self { $(Self::$name(settings) => settings,)+ }
             }
 
-            /// The same, with the file that says which number each of its settings has (`flat_endpoints.json` of an ODrive); `None`: its
+            /// The same, with the file that gives which number each of its settings has (`flat_endpoints.json` of an ODrive); `None`: its
             /// settings have no such numbers.
             pub fn with_endpoints(self, path: &Path) -> Option<Self> {
                 match self { $(Self::$name(settings) => settings.with_endpoints(path).map(Self::$name),)+ }
@@ -100,9 +104,9 @@ macro_rules! named {
 families!(named);
 
 impl Family {
-    /// The families that may be on a bus of which nobody knows, in the order in which to ask for them.
+    /// The families that may be on a bus whose families are unknown, in the order in which to ask for them.
     ///
-    /// Requests of one family may be commands to another, so the next is asked only if nobody has answered: to a moteus those of a
+    /// Requests of one family may be commands to another, so the next is asked only if there was no reply: to a moteus those of a
     /// Damiao are a broadcast that writes, and a motor set to classic CAN disturbs every frame of CAN-FD.
     pub fn possible() -> Vec<Self> {
         let mut asked: Vec<_> = FamilyName::ALL.iter().filter(|name| name.asked().is_some()).collect();
@@ -117,7 +121,7 @@ impl Default for Family {
     }
 }
 
-/// The id of the servo that a frame is a reply of, whatever its family, where nobody knows which families are on the bus.
+/// The id of the servo that sent a reply, whatever its family, where the families on the bus are unknown.
 pub fn replier(frame: &Frame) -> Option<u8> {
     Address::replier(frame)
 }

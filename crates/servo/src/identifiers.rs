@@ -65,7 +65,7 @@ mod tests {
     use crate::odrive::{self, OdriveSettings};
     use crate::rmd::{self, RmdSettings};
 
-    /// What docs/servos.md says.
+    /// The table in docs/servos.md.
     #[test]
     fn these_nodes_are_no_identifiers_of_rmd_and_damiao_motors() {
         let rmd = rmd::Settings::of(&RmdSettings::default());

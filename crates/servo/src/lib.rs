@@ -8,10 +8,10 @@
 //! |---|---|
 //! | [`state`], [`command`] | the state of a servo, and its commands |
 //! | [`carries`] | what its messages can carry |
-//! | [`about`] | what a family tells of a servo, and where a servo is |
+//! | [`about`] | what a family knows about a servo, and where a servo is |
 //! | [`family`] | the list of families |
 //! | [`by_hand`] | servos without a loop: who is there, single commands, registers, zero, id and watchdog |
-//! | [`exchange`] | what is said to a servo before it may be driven |
+//! | [`exchange`] | what is sent to and requested from a servo before it may be driven |
 //! | [`identifiers`] | which frames of a bus belong to a servo |
 //! | [`mit`] | what all families in MIT mode have in common |
 //! | [`damiao`] | Damiao |
@@ -19,9 +19,11 @@
 //! | [`cubemars`] | CubeMars AK |
 //! | [`rmd`] | MyActuator RMD |
 //! | [`odrive`] | ODrive |
+//! | [`dynamixel`] | Dynamixel X |
+//! | [`feetech`] | Feetech STS and SMS |
 //! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
-//! A new family is a module whose `Settings` implement [`FamilySettings`] and [`ByHand`] and say which [`Servos`] they are put
+//! A new family is a module whose `Settings` implement [`FamilySettings`] and [`ByHand`] and define which [`Servos`] they are put
 //! together to, and a line in [`family`]; what it leaves out does not compile. `ARCHITECTURE.md` has what else belongs to it.
 //!
 //! # Realtime contract
@@ -35,8 +37,10 @@ pub mod command;
 pub mod cubemars;
 pub mod damiao;
 mod doubled;
+pub mod dynamixel;
 pub mod exchange;
 pub mod family;
+pub mod feetech;
 pub mod identifiers;
 pub mod mit;
 pub mod moteus;
@@ -45,6 +49,7 @@ pub mod odrive;
 pub mod rmd;
 pub mod robstride;
 pub mod state;
+mod together;
 mod track;
 
 pub use about::{Aside, FamilySettings, Occasion, ServoPlan};
@@ -118,7 +123,7 @@ pub trait Servos: Debug + Send {
     fn sent(&mut self, turn: usize, part: usize, now_ns: i64);
 
     /// The servo of this turn is switching its output on, which takes some of them longer than a cycle: that it does not answer in time
-    /// says nothing of the bus. Not for long.
+    /// means nothing for the bus. Not for long.
     fn is_switching_on(&self, turn: usize) -> bool {
         let _ = turn;
         false
@@ -147,7 +152,7 @@ pub enum Taken {
         /// When the request was sent.
         sent_ns: i64,
     },
-    /// To this cycle's request, or to one before that was missed: nobody can tell, so that its state is not used. Nothing was late, so
+    /// To this cycle's request, or to an earlier one that was missed: indistinguishable, so its state is not used. Nothing was late, so
     /// that the request is taken for answered.
     Unclear {
         /// From which servo.
@@ -155,7 +160,7 @@ pub enum Taken {
         /// When this cycle's request was sent.
         sent_ns: i64,
     },
-    /// A reply to an older request, which tells nothing new.
+    /// A reply to an older request, which has nothing new.
     Late {
         /// From which servo.
         servo: usize,

@@ -72,9 +72,9 @@ pub enum Doing {
     Damping = 3,
     /// It has received no command for too long and acts on its own, as its watchdog is configured.
     TimedOut = 4,
-    /// It has switched itself off; [`ServoState::fault`] tells why.
+    /// It has switched itself off; [`ServoState::fault`] is the reason.
     Faulted = 5,
-    /// Its output is on for something no loop commands, such as a calibration, or although it tells of a fault.
+    /// Its output is on for something no loop commands, such as a calibration, or although it reports a fault.
     Other = 6,
 }
 
@@ -121,11 +121,11 @@ pub struct Mode {
 impl Mode {
     /// Before the first reply.
     pub const UNKNOWN: Self = Self { number: 0, name: "unknown" };
-    /// Of a servo whose replies do not say what its output does.
+    /// For a servo whose replies do not report the state of its output.
     pub const UNTOLD: Self = Self { number: 0, name: "as told" };
 }
 
-/// Why a servo stopped, as its family says it; code 0 is none.
+/// Why a servo stopped, in its family's terms; code 0 is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The family's code.

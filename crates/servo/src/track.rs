@@ -1,4 +1,4 @@
-//! Whether a joint can have got from one reply to where the next says that it is.
+//! Whether a joint can have moved from its position in one reply to that in the next.
 
 /// A position that jumps by less may be a measurement or a shock, rad; and so much faster than its velocity a joint may be.
 const JUMP: (f64, f64) = (0.15, 1.5);
@@ -36,15 +36,43 @@ impl Track {
     /// replies farther apart than 13 ms, or without a velocity, only a change that `most` does not allow is a jump.
     #[inline]
     pub fn jumps(&mut self, at_ns: i64, [position, velocity]: [f64; 2], most: [f64; 2]) -> bool {
+        let dt_s = self.seconds_until(at_ns);
+        if dt_s < NEAR_S && self.slipped == 0.0 && self.leads_to([position, velocity], dt_s, most[1]) {
+            (self.position, self.velocity, self.at_ns) = (position, velocity, at_ns);
+            return false;
+        }
+        self.jumps_unless_led([position, velocity], at_ns, most)
+    }
+
+    fn seconds_until(&self, at_ns: i64) -> f64 {
+        at_ns.saturating_sub(self.at_ns).max(0) as f64 * 1e-9
+    }
+
+    /// It is where its velocity leads it, as it nearly always is, and no jump away. Not if one of the numbers is none, or infinite.
+    #[inline]
+    fn leads_to(&self, [position, velocity]: [f64; 2], dt_s: f64, most_moved: f64) -> bool {
+        let (speed, before) = (velocity.abs(), self.velocity.abs());
+        // Not `max`, which has to think of NaN: the comparisons are false for that.
+        let fastest = if before > speed { before } else { speed };
+        let (moved, forgiven) = (position - self.position, ((JUMP.1 - 1.0) * fastest + SLIP) * dt_s);
+        fastest <= f64::MAX
+            && (moved - velocity * dt_s).abs() <= forgiven
+            && moved.abs() <= JUMP.0 + JUMP.1 * fastest * dt_s
+            && moved.abs() <= most_moved
+    }
+
+    /// [`Track::jumps`] of any reply.
+    #[cold]
+    #[inline(never)]
+    fn jumps_unless_led(&mut self, [position, velocity]: [f64; 2], at_ns: i64, most: [f64; 2]) -> bool {
         if !position.is_finite() {
             return false;
         }
-        let dt_s = at_ns.saturating_sub(self.at_ns).max(0) as f64 * 1e-9;
+        let dt_s = self.seconds_until(at_ns);
         let near = dt_s < NEAR_S && velocity.is_finite();
         let fastest = if near { velocity.abs().max(self.velocity.abs()) } else { most[0] };
         let moved = position - self.position;
         let forgiven = ((JUMP.1 - 1.0) * fastest + SLIP) * dt_s;
-        // As a rule it is where its velocity leads it.
         let is_there = self.slipped == 0.0 && (moved - velocity * dt_s).abs() <= forgiven;
         let slipped =
             if near && !is_there { self.slipped(moved, velocity * dt_s, forgiven, dt_s) } else { 0.0 };
@@ -71,6 +99,7 @@ impl Track {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const ANY: [f64; 2] = [f64::INFINITY; 2];
     const MS: i64 = 1_000_000;
@@ -81,6 +110,32 @@ mod tests {
         track
     }
 
+    /// A usual number, or one at a border, or none.
+    fn near(most: f64) -> impl Strategy<Value = f64> {
+        let borders = [0.0, -0.0, 0.15, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN];
+        prop_oneof![6 => -most..most, 1 => prop::sample::select(borders.to_vec())]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+        #[test]
+        fn the_short_way_of_a_joint_that_is_led_is_the_long_one(
+            replies in prop::collection::vec((-1..20_i64, near(0.02), near(4.0)), 1..20),
+            most in (prop_oneof![Just(20.0), Just(f64::INFINITY)], prop_oneof![Just(0.01), Just(12.5)]),
+        ) {
+            let mut track = Track::default();
+            let (mut at_ns, mut position) = (0, 0.0);
+            for (ms, by, velocity) in replies {
+                (at_ns, position) = (at_ns + ms * MS, if f64::is_finite(position) { position + by } else { by });
+                let (mut long, reply, most) = (track, [position, velocity], [most.0, most.1]);
+                let jumps = long.jumps_unless_led(reply, at_ns, most);
+                prop_assert_eq!(track.jumps(at_ns, reply, most), jumps);
+                prop_assert_eq!(format!("{track:?}"), format!("{long:?}"));
+            }
+        }
+    }
+
     #[test]
     fn a_joint_is_where_its_velocity_leads_it() {
         assert!(at_zero(1.0).jumps(MS, [0.9, 1.0], ANY));
@@ -89,7 +144,7 @@ mod tests {
         assert!(!at_zero(0.0).jumps(MS, [f64::INFINITY, 0.0], ANY), "no position");
     }
 
-    /// Whether it is noticed that a joint slips by so much from reply to reply, 1 ms apart, and says that it has this velocity.
+    /// Whether it is noticed that a joint slips by so much from reply to reply, 1 ms apart, and reports this velocity.
     fn slips(by: impl Fn(i64) -> f64, velocity: f64, replies: i64) -> bool {
         let mut track = at_zero(velocity);
         let mut position = 0.0;

@@ -1,11 +1,11 @@
 //! CubeMars (T-Motor) AK servos in MIT mode: one command and one reply of eight bytes per servo and cycle, on classic CAN.
 //!
-//! How they are driven is told by [`crate::mit`]. What is their own:
+//! [`crate::mit`] describes how they are driven. Specific to them:
 //! - Nothing can be read but the state, and that only by a command: neither ranges nor the watchdog, which is off from the factory
-//!   and can be set with the maker's tool only. The robot file has to say that this is known (`cubemars.unwatched`).
-//! - A reply does not tell whether the output is on: it is as the servo was told last.
+//!   and can be set with the maker's tool only. The robot file has to confirm that this is known (`cubemars.unwatched`).
+//! - A reply does not report whether the output is on: it is as last commanded.
 //! - Some firmware replies on the identifier of its commands. So no second command is sent while a reply may be on its way.
-//! - After "set zero" it says nothing for a second.
+//! - After "set zero" it sends nothing for a second.
 
 mod by_hand;
 mod settings;
@@ -36,7 +36,7 @@ pub struct Settings {
 const MOST_GAINS: [f64; 2] = [500.0, 5.0];
 
 impl Settings {
-    /// What a robot file says of a servo. Without a model the ranges are those of the first; `khz check` refuses that.
+    /// The keys of a servo in a robot file. Without a model the ranges are those of the first; `khz check` refuses that.
     pub fn of(file: &CubemarsSettings) -> Self {
         let [position, velocity, torque] = file.model.unwrap_or_default().ranges();
         Self {
@@ -56,7 +56,7 @@ impl Settings {
         }
     }
 
-    /// The frame that says this to the servo of this id. It is asked for its state by "off", which it is then.
+    /// The frame with this message to the servo with this id. It is asked for its state by "off", which it is then.
     fn frame(&self, id: u8, say: Say) -> Frame {
         let payload = match say {
             Say::Command(codes) => codes.beside_special_codes().to_bytes(),
@@ -67,7 +67,7 @@ impl Settings {
         cubemars::frame(id.into(), payload)
     }
 
-    /// The state that a frame tells of the servo of this id.
+    /// The state in a frame, if it is from the servo with this id.
     fn state(&self, id: u8, frame: &Frame) -> Option<State> {
         let is_reply = !frame.extended && !frame.fd && frame.id == u32::from(self.reply_id);
         State::parse(frame.payload()).filter(|state| is_reply && state.id == id)
@@ -144,7 +144,7 @@ impl FamilySettings for Settings {
     }
 }
 
-/// Said of a motor that does not answer.
+/// The error for a motor that does not answer.
 const IF_SILENT: &str = "check its power, its id, the identifier of its replies (`cubemars.reply_id`), the bit rate (1 Mbit/s), and that it is \
                          set to MIT mode";
 
@@ -206,7 +206,7 @@ impl mit::Protocol for Protocol {
     }
 }
 
-/// What a state says.
+/// The content of a state.
 fn said(state: &State) -> Said {
     let (output, fault) = match state.error {
         0 => (Output::AsTold, Fault::NONE),

@@ -44,7 +44,7 @@ section! {
         model: Option<Model> = None, "";
         /// The identifier of its replies (its maker calls it "master id"); the motor's own id is possible.
         reply_id: u16 = 0, "", 0 => 2046;
-        /// Required: no host can read or set the watchdog of a CubeMars; its maker's tool can ("CAN timeout"). `true` says that you know
+        /// Required: no host can read or set the watchdog of a CubeMars; its maker's tool can ("CAN timeout"). `true` confirms that you know
         /// that without it the motor follows its last command for ever when this computer fails.
         unwatched: bool = false, "";
         /// Position gain: `kp_scale` of a command is a share of it.

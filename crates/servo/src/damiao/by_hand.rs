@@ -2,7 +2,7 @@
 
 use super::{DamiaoSettings, Model, Settings, ready, said};
 use crate::Mounting;
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, in_turn, judged, not_zero, output_is_on};
 use crate::mit::{self, Say};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, MOST_ID, RegisterReply, Special, State, register, status};
@@ -39,16 +39,10 @@ impl ByHand for Settings {
         order: Option<&Order>,
         registers: &[Wanted<'_>],
     ) -> Result<Vec<Ask>, String> {
-        let mut asks = match order {
-            Some(order) => self.order(id, mounting, order)?,
-            None => Vec::new(),
-        };
-        for wanted in registers {
-            asks.push(self.read(id, number(wanted)?));
-        }
-        asks.push(self.read(id, register::VOLTAGE));
-        asks.push(self.state(id, mounting, damiao::REGISTERS, Access::Refresh.to_bytes(id)));
-        Ok(asks)
+        let order = order.map(|order| self.order(id, mounting, order));
+        let read = |wanted: &Wanted<'_>| Ok(self.read(id, number(wanted)?));
+        let state = self.state(id, mounting, damiao::REGISTERS, Access::Refresh.to_bytes(id));
+        in_turn(order, registers, read, [self.read(id, register::VOLTAGE), state])
     }
 
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {
@@ -177,7 +171,7 @@ impl ByHand for Settings {
             let read = move |frame: &Frame| {
                 let reply = [id, new].into_iter().find_map(|id| RegisterReply::parse(frame.payload(), id));
                 let is_meant = is_reply(frame) && reply.is_some_and(|reply| reply.register == register);
-                // Nobody knows whether it answers under its old id once more.
+                // It is unknown whether it answers under its old id once more.
                 is_meant.then(|| Answer { id, ..Answer::default() })
             };
             let write = Access::Write(register, value.to_le_bytes()).to_bytes(id);
@@ -267,7 +261,7 @@ impl Settings {
         })
     }
 
-    /// Reads a register that must say this.
+    /// Reads a register that must have this value.
     fn says(&self, id: u8, register: u8, value: u32, what: &'static str) -> Ask {
         self.access_judged(id, Access::Read(register), register, move |reply| {
             let told = u32::from_le_bytes(reply.value);

@@ -1,6 +1,6 @@
 //! Damiao servos in MIT mode: one command and one reply of eight bytes per servo and cycle, on CAN or CAN-FD.
 //!
-//! How they are driven is told by [`crate::mit`]. What is their own:
+//! [`crate::mit`] describes how they are driven. Specific to them:
 //! - Their ranges are registers, which are read before the first tick; so are ids, control mode and watchdog. The mark of a run is
 //!   a watchdog that is longer by 1 to 15 steps of 50 µs.
 //! - All frames of registers have one identifier, and a state of a servo that is off, 12.48 rad from its zero, looks like a register.
@@ -33,7 +33,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What a robot file says of the servo of this id. Without a model the ranges are those of the first; `khz check` refuses that.
+    /// The keys of the servo with this id in a robot file. Without a model the ranges are those of the first; `khz check` refuses that.
     pub fn of(file: &DamiaoSettings, id: u8) -> Self {
         let [position, velocity, torque] = file.model.unwrap_or_default().ranges();
         Self {
@@ -54,7 +54,7 @@ impl Settings {
         }
     }
 
-    /// The frame that says this to the servo of this id.
+    /// The frame with this message to the servo with this id.
     fn frame(&self, id: u8, say: Say) -> Frame {
         let (to, payload) = match say {
             Say::Command(codes) => (id.into(), codes.beside_special_codes().to_bytes()),
@@ -138,7 +138,7 @@ pub struct Protocol {
     watchdog_s: f64,
     /// Its watchdog, as it was set before the first tick; `None`: it was not.
     timeout: Option<u32>,
-    /// The identifier of somebody else's replies who has its id, too.
+    /// The identifier of the replies of another servo with the same id.
     twin: Option<u32>,
 }
 
@@ -173,7 +173,7 @@ impl OnBus for Settings {
 
 impl mit::Protocol for Protocol {
     const MARKS: usize = MARKS.len();
-    // What is written to the others is told on the bus.
+    // Writes to the others are visible on the bus.
     const WATCHED: usize = 1;
     const TELLS_RANGES: bool = true;
 
@@ -236,7 +236,7 @@ const MARKS: [u8; mit::queries::MARKS] = [
     register::SERIAL,
 ];
 
-/// What a state says.
+/// The content of a state.
 fn said(state: &State) -> Said {
     let name = status::name(state.status);
     let output = match state.status {

@@ -1,5 +1,5 @@
 //! What is sent to and requested from a servo before it may be driven: it is off, it is the one it should be, its codes mean what the
-//! robot file says, and its watchdog is on.
+//! robot file sets, and its watchdog is on.
 
 use super::Settings;
 use crate::exchange::{Exchange, ReplyCheck};
@@ -7,10 +7,10 @@ use crate::mit;
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, RegisterReply, Special, State, register, status};
 
-/// Ranges that differ by less are the same: what a servo tells is a float that somebody has typed.
+/// Ranges that differ by less are the same: a servo reports a float that a person has typed.
 const SAME: f64 = 1e-4;
 
-/// Said of a motor that does not answer.
+/// The error for a motor that does not answer.
 const IF_SILENT: &str = "check its power, its id, the identifier of its replies (`damiao.master_id`), the bit rate and whether it is \
                          set to CAN-FD (`damiao.can_fd`)";
 
@@ -58,7 +58,7 @@ pub const WATCHED: [u8; 6] = [
     register::CONTROL_MODE,
 ];
 
-/// What a register must say before the servo may be driven; `None` if that does not matter. NaN: nothing will do.
+/// The value a register must have before the servo may be driven; `None` if that does not matter. NaN: nothing will do.
 fn expected(settings: &Settings, id: u8, timeout: Option<u32>, register: u8) -> Option<f64> {
     match register {
         register::ID => Some(id.into()),
@@ -72,7 +72,7 @@ fn expected(settings: &Settings, id: u8, timeout: Option<u32>, register: u8) -> 
     }
 }
 
-/// What a reply tells of the registers is as they were set. Does not allocate.
+/// The registers in a reply have the values they were set to. Does not allocate.
 pub fn is_as_set(settings: &Settings, id: u8, timeout: Option<u32>, reply: &RegisterReply) -> bool {
     let Some(expected) = expected(settings, id, timeout, reply.register) else {
         // Once the mark is in its flash, it is no sign any more that the servo has kept its power.
@@ -87,7 +87,7 @@ pub fn is_other_mode(reply: &RegisterReply) -> bool {
     reply.register == register::CONTROL_MODE && reply.number() != f64::from(MIT)
 }
 
-/// Why the servo must not be driven, if a register that was read says something else than it has to.
+/// Why the servo must not be driven, if a register that was read does not have the required value.
 pub fn wrong(settings: &Settings, id: u8, timeout: u32, reply: &RegisterReply) -> Option<String> {
     if is_as_set(settings, id, Some(timeout), reply) {
         return None;

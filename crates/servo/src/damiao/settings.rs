@@ -42,7 +42,7 @@ impl Model {
     /// Half the ranges of position (rad), velocity (rad/s) and torque (N·m).
     ///
     /// From `damiao-motor` 1.0.6; `openarm_can` 9866604 and LeRobot 0.6.2 agree but for 3507 and 4340. Whatever is right: the
-    /// servo is asked at the start, and the robot does not move if it says something else.
+    /// servo is asked at the start, and the robot does not move if it reports something else.
     pub const fn ranges(self) -> [f64; 3] {
         match self {
             Self::Dm3507 => [12.566, 50.0, 5.0],

@@ -9,7 +9,7 @@ use khz_wire::mit::Codes;
 /// No watchdog waits longer, s.
 const MOST_WATCHDOG_S: f64 = 30.0;
 
-/// A watchdog that somebody sets, as it travels; 0: none.
+/// A watchdog to set, as encoded; 0: none.
 ///
 /// # Errors
 /// It is too short or too long, in words.
@@ -24,7 +24,7 @@ pub fn timeout(seconds: f64) -> Result<u32, String> {
 /// An order that can be carried out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Driven {
-    /// Said first: nobody knows whether a servo that is switched on follows an old command.
+    /// Sent first: it is unknown whether a servo that is switched on follows an old command.
     pub damp: Codes,
     /// What it is to do.
     pub command: Codes,
@@ -32,7 +32,7 @@ pub struct Driven {
     pub watchdog_s: Option<f64>,
 }
 
-/// What an order says in codes; `None`: switch off.
+/// An order in codes; `None`: switch off.
 ///
 /// # Errors
 /// What of it cannot be sent, in words; `servo` is for example "a Damiao".

@@ -1,4 +1,4 @@
-//! What one servo is told, and its states as numbers. Here the joint's angles meet the servo's.
+//! The commands to one servo, and its states as numbers. Here the joint's angles meet the servo's.
 
 use super::drive::Scales;
 use super::motion::Motion;
@@ -44,12 +44,12 @@ pub const LIMP: Fault = Fault {
 const SHOWS: f64 = 0.1;
 /// … nor does one if more than this share of the range is exerted, …
 const EXERTED: f64 = 0.02;
-/// … nor while the joint turns faster, rad/s: the torque it tells is of an older command, …
+/// … nor while the joint turns faster, rad/s: the torque it reports is of an older command, …
 const STILL: f64 = 0.2;
 /// … nor for a shorter time, ns.
 const LIMP_NS: i64 = 100_000_000;
 
-/// Positions farther apart than this, ns, tell no velocity.
+/// Positions farther apart than this, ns, give no velocity.
 const STOOD_NS: i64 = 250_000_000;
 
 /// Commands and states of one servo.
@@ -58,36 +58,36 @@ pub struct Codec {
     drive: Drive,
     scales: Scales,
     mounting: Mounting,
-    /// What its output does, as it said last; `None` before it has said anything.
+    /// The state of its output, as last reported; `None` before the first report.
     output: Option<Output>,
-    /// What it was told last.
+    /// Its last command.
     told: Say,
-    /// It has not been on, nor told to damp, since it was last told to stop.
+    /// It has not been on, nor commanded to damp, since it was last commanded to stop.
     may_enable: bool,
     /// How often it was commanded to switch on since then. Its answer may have been lost, so from the first on it may be on.
     enables: u8,
-    /// The last frame told it to switch on, or nothing has been said since the stop.
+    /// The last frame switched it on, or nothing has been sent since the stop.
     damp_next: bool,
     /// The next stop may clear what its watchdog has left.
     may_clear: bool,
     /// It was commanded to damp.
     damps: bool,
-    /// It was told to follow.
+    /// It was commanded to follow.
     follows: bool,
     /// The last damping frame was half a step above zero velocity.
     above: bool,
-    /// Why it is not driven any more: no servo says so itself.
+    /// Why it is not driven any more: no servo reports that itself.
     changed: Option<Fault>,
     /// It takes no command but to switch on and off.
     is_deaf: bool,
     motion: Motion,
     /// Where it was, as the servo has it.
     track: Track,
-    /// Nobody has told what its codes of velocity mean: they are compared with its positions.
+    /// The meaning of its velocity codes is undocumented: they are compared with its positions.
     is_compared: bool,
     /// Since when it has exerted next to no torque although it was commanded to.
     limp_ns: Option<i64>,
-    /// Where the joint was when only that was told, rad, and when, ns.
+    /// Where the joint was when only its position was reported, rad, and when, ns.
     stood: (f64, i64),
 }
 
@@ -126,7 +126,7 @@ impl Codec {
         self.changed.is_none()
     }
 
-    /// What to say for this command. `may_enable`: it is known to have kept its power.
+    /// What to send for this command. `may_enable`: it is known to have kept its power.
     pub fn encode(&mut self, command: &ServoCommand, may_enable: bool) -> Say {
         self.damps = *command == ServoCommand::Damp;
         self.follows = matches!(command, ServoCommand::Position(_));
@@ -144,7 +144,7 @@ impl Codec {
                 self.damp_or_ask()
             }
             ServoCommand::Position(_) if self.is_broken() => self.damp_or_ask(),
-            // It has not heard the last stop, or somebody else has switched it on.
+            // It has not received the last stop, or another host has switched it on.
             ServoCommand::Position(_) if is_on && self.enables == 0 => self.switch_off(),
             ServoCommand::Position(target) if is_on => Say::Command(self.follow(target)),
             ServoCommand::Position(_) if may_enable && self.is_to_be_enabled(command) => self.switch_on(),
@@ -180,7 +180,7 @@ impl Codec {
         if clears { Say::Clear } else { Say::Disable }
     }
 
-    /// No document says whether a servo that is switched on follows an old command. So it is commanded to damp before, and after as
+    /// No document states whether a servo that is switched on follows an old command. So it is commanded to damp before, and after as
     /// well: it may be on and its answer lost.
     fn switch_on(&mut self) -> Say {
         self.may_clear = false;
@@ -238,7 +238,7 @@ impl Codec {
         self.is_deaf = true;
     }
 
-    /// The servo has said what its output does. `newest`: in answer to what it was told last.
+    /// The servo has reported the state of its output. `newest`: in reply to its last command.
     pub fn heard(&mut self, output: Output, newest: bool) {
         let output = match (output, self.told) {
             (Output::AsTold, Say::Enable) if newest => Output::On,
@@ -258,7 +258,7 @@ impl Codec {
         self.read(said, velocity, newest, servo);
     }
 
-    /// The same of a position alone, told at this time. False: it is the first for a while, so that there is no velocity, and nothing is
+    /// The same for a position alone, reported at this time. False: it is the first for a while, so that there is no velocity, and nothing is
     /// read.
     pub fn decode_position(&mut self, said: &Said, at_ns: i64, newest: bool, servo: &mut ServoState) -> bool {
         let position = self.scales.position.measured(said.position);
@@ -305,7 +305,7 @@ impl Codec {
         servo.refused = None;
     }
 
-    /// Whether what it tells can be.
+    /// Whether what it reports is plausible.
     fn compare(&mut self, at_ns: i64, position: f64, velocity: f64) {
         let [furthest, fastest, _] = self.drive.ranges;
         if self.track.jumps(at_ns, [position, velocity], [fastest, furthest]) {
@@ -316,7 +316,7 @@ impl Codec {
         }
     }
 
-    /// One that does not say whether its output is on shows it by its torque: that of the command it was told last.
+    /// One that does not report whether its output is on shows it by its torque: that of its last command.
     fn look_whether_limp(&mut self, at_ns: i64, [position, velocity, torque]: [f64; 3]) {
         let Say::Command(codes) = self.told else { return };
         let (drive, scales) = (&self.drive, &self.scales);
@@ -358,7 +358,7 @@ mod tests {
         codec
     }
 
-    /// What is said makes a servo damp, and nothing else.
+    /// What is sent makes a servo damp, and nothing else.
     fn damps(said: Say) -> bool {
         let Say::Command(Codes { velocity, kp, kd, .. }) = said else { return false };
         matches!(velocity, 0x7ff | 0x800) && kp == 0 && kd == DRIVE.kd().encode(1.0)
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn it_is_enabled_once_after_a_stop_and_never_again() {
         let mut codec = codec(DRIVE);
-        // Damped before, and after, as long as nobody hears that it is on.
+        // Damped before, and after, until it reports that it is on.
         let sent: Vec<_> = (0..30).map(|_| codec.encode(&hold(0.5), true)).collect();
         let enables = sent.iter().filter(|said| **said == Say::Enable).count();
         assert_eq!((enables, sent[1]), (5, Say::Enable));
@@ -512,7 +512,7 @@ mod tests {
         }
     }
 
-    /// It counted as one that had switched itself off, so a run ended well with a servo that said in every reply that it was on.
+    /// It counted as one that had switched itself off, so a run ended well with a servo that reported in every reply that it was on.
     #[test]
     fn one_with_a_fault_that_says_that_it_is_on_is_not_off() {
         let mut changed = running();
@@ -544,7 +544,7 @@ mod tests {
         codec.encode(&hold(0.5), true);
         codec.heard(Output::AsTold, true);
         assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
-        // The answer to something older says nothing of it.
+        // The answer to something older is no evidence of it.
         codec.heard(Output::AsTold, false);
         assert!(damps(codec.encode(&hold(0.5), true)));
         assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
@@ -633,7 +633,7 @@ mod tests {
         codec.is_compared = true;
         for tick in 0..400_u16 {
             servo.at_ns = i64::from(tick) * 1_000_000;
-            // 2 rad/s, told as 4.
+            // 2 rad/s, reported as 4.
             let position = DRIVE.position().encode(f64::from(tick) * 0.002);
             let velocity = DRIVE.velocity().encode(4.0);
             codec.decode(&Said { position, velocity, ..said(Output::On) }, true, &mut servo);

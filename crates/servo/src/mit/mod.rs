@@ -1,6 +1,6 @@
 //! Servos in MIT mode, whichever family: position, velocity, two gains and a torque in each command, and one reply to it.
 //!
-//! What families have in common is here; what they send and what their frames say is a [`Protocol`]: [`crate::damiao`],
+//! What families have in common is here; what they send and what their frames mean is a [`Protocol`]: [`crate::damiao`],
 //! [`crate::robstride`], [`crate::cubemars`], [`crate::rmd`].
 //!
 //! # What is different from moteus
@@ -9,11 +9,11 @@
 //! - No greatest torque travels.
 //! - A fault is cleared before the first tick only, never by the loop; but for that of the watchdog, where `supervisor.recover` allows it.
 //! - The output has to be enabled by a frame of its own. That is done after each [`ServoCommand::Stop`]: a servo that is
-//!   found off in between has lost its power or was switched off by somebody, and is left alone. One that is found on after a
+//!   found off in between has lost its power or was switched off by another host, and is left alone. One that is found on after a
 //!   stop is switched off before it is driven.
 //! - What was set before the first tick is lost with the power. So a run writes its *mark*, 1 to 15 steps of something that no servo
 //!   has had before and that does no harm: whatever a servo has in its flash, it is something else. It is read before
-//!   a servo is enabled and after every missed reply. One that tells something else, or of somebody else's write, is taken for faulted:
+//!   a servo is enabled and after every missed reply. One that reports something else, or a write by another host, counts as faulted:
 //!   it is not driven until it has been made ready again.
 //! - The range of a code is not in the frame. Where a servo cannot be asked for it, its velocities are compared with
 //!   its positions while it moves (`motion`).
@@ -28,7 +28,7 @@
 //! While every command is answered within its cycle, the
 //! next state answers this cycle's. After a miss the servo is out of step: in the next cycle a register is read instead of a
 //! command, and its value, which cannot be mistaken, shows that nothing older is to come. As long as it does not come,
-//! commands and registers take turns; so a bus carries no more than it does otherwise, and a servo that nobody hears is still told
+//! commands and registers take turns; so a bus carries no more than it does otherwise, and a servo that does not reply is still commanded
 //! to stop. A state that comes in the cycle of such a command is not used, but is no miss either, as long as nothing came late.
 //! Thirteen registers take turns.
 //!
@@ -36,7 +36,7 @@
 //! as anybody knows. Then comes a command, and if that is missed, too, quiet again.
 //!
 //! What cannot be distinguished: a reply that comes more than 200 cycles after a miss, or, without registers, later than that
-//! quiet; and the reply to somebody else's request if it comes before this cycle's own. Further replies within a cycle are duplicates,
+//! quiet; and the reply to another host's request if it comes before this cycle's own. Further replies within a cycle are duplicates,
 //! and keep a robot from being armed.
 
 pub(crate) mod by_hand;
@@ -47,7 +47,7 @@ pub(crate) mod queries;
 
 pub use drive::Drive;
 
-/// Stands in a new robot file where a servo does not say which model it is: no model is called so, and the file is refused until it is
+/// Stands in a new robot file where a servo does not report its model: no model is called so, and the file is refused until it is
 /// named.
 pub(crate) const UNNAMED: &str = "?";
 
@@ -63,7 +63,7 @@ use khz_wire::mit::{Codes, TIMEOUT_PER_S};
 use queries::{Answer, Marked, Queries, Turn};
 use std::fmt::Debug;
 
-/// What one servo is told, and what its frames say: all that is different from family to family.
+/// What one servo is sent, and what its frames mean: all that differs between families.
 ///
 /// # Realtime contract
 /// Nothing here allocates, but for making it.
@@ -74,10 +74,10 @@ pub trait Protocol: Debug + Send {
     /// The values of so many of them, from the first on, show that a servo is as it was set: they are read after a miss.
     const WATCHED: usize;
 
-    /// Before the first tick a servo has told what its codes of velocity mean.
+    /// Before the first tick a servo has reported what its velocity codes mean.
     const TELLS_RANGES: bool;
 
-    /// For so long after the frame that switches it on nobody wonders at a missed reply, ns: of 245 times a RobStride servo took 5 ms at
+    /// For this long after the frame that switches it on, a missed reply is expected, ns: of 245 times a RobStride servo took 5 ms at
     /// most.
     const SWITCHING_NS: i64 = 6_000_000;
 
@@ -87,10 +87,10 @@ pub trait Protocol: Debug + Send {
     /// Its codes, and the gains it is driven with.
     fn drive(&self) -> &Drive;
 
-    /// The frame that says this, and is answered.
+    /// The frame with this message, which is answered.
     fn frame(&mut self, say: Say) -> Frame;
 
-    /// What goes before the frame made last, in this order: that frame is a question then, and these say the rest. Nobody answers them
+    /// What goes before the frame made last, in this order: that frame is a query then, and these carry the rest. They are not answered
     /// with a state.
     fn before(&self) -> &[Frame] {
         &[]
@@ -112,7 +112,7 @@ pub trait Protocol: Debug + Send {
     /// The frame is one of its replies.
     fn is_from(&self, frame: &Frame) -> bool;
 
-    /// What one of its replies says.
+    /// The content of one of its replies.
     fn hear(&mut self, frame: &Frame) -> Received;
 
     /// The frame is of a second servo with its id, although it is none of its replies.
@@ -127,7 +127,7 @@ pub fn timeout(seconds: f64) -> u32 {
     ((seconds * TIMEOUT_PER_S).round() as u32).max(1)
 }
 
-/// What is said to a servo.
+/// A message to a servo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Say {
     /// Follow, or damp.
@@ -136,28 +136,28 @@ pub enum Say {
     Enable,
     /// Output off.
     Disable,
-    /// Clear what its watchdog has left: said only to a servo that reports [`Output::TimedOut`]. Its output stays off.
+    /// Clear what its watchdog has left: sent only to a servo that reports [`Output::TimedOut`]. Its output stays off.
     Clear,
-    /// Tell your state, and change nothing. It may be sent as [`Say::Disable`]: the output is off.
+    /// Report your state, and change nothing. It may be sent as [`Say::Disable`]: the output is off.
     Ask,
-    /// Tell the register of this mark.
+    /// Report the register of this mark.
     Mark(usize),
 }
 
-/// What a reply says.
+/// The content of a reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Received {
     /// What the servo does and measures.
     State(Said),
-    /// The same of a servo that tells its position alone, while nobody drives it: its velocity is what its positions change by.
+    /// The same of a servo that reports only its position while it is not driven: its velocity is what its positions change by.
     Position(Said),
-    /// It has done what it was told, or tells something that is no state.
+    /// It has carried out its command, or reports something that is no state.
     Done {
         /// What its output does then.
         output: Output,
         /// What is wrong with it.
         fault: Fault,
-        /// It answers the newest command; otherwise one before, and says nothing of the order.
+        /// It answers the newest command; otherwise one before, and shows nothing of the order.
         newest: bool,
     },
     /// A register, with its mark if it is one.
@@ -169,9 +169,9 @@ pub enum Received {
         /// Nor does the servo take commands any more.
         deaf: bool,
     },
-    /// A fault that it tells unasked.
+    /// A fault that it reports unasked.
     Fault(Fault),
-    /// Something that says nothing of its state, or was not asked for.
+    /// Something without its state, or was not asked for.
     Aside,
     /// Nothing that can be read.
     Nothing,
@@ -184,7 +184,7 @@ pub struct Said {
     pub output: Output,
     /// The same in the family's words, and
     pub mode: Mode,
-    /// the fault it tells of.
+    /// the fault it reports.
     pub fault: Fault,
     /// As it travels, as are the next two.
     pub position: u32,
@@ -192,16 +192,16 @@ pub struct Said {
     pub velocity: u32,
     /// See [`Said::position`].
     pub torque: u32,
-    /// °C; NaN if it does not tell.
+    /// °C; NaN if it does not report it.
     pub celsius: f64,
 }
 
-/// What the output of a servo does, as far as it says.
+/// The state of a servo's output, as far as it is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// No torque.
     Off,
-    /// No torque yet: it was told to switch on, which takes it longer than a reply.
+    /// No torque yet: it was commanded to switch on, which takes it longer than a reply.
     Starting,
     /// It carries out commands.
     On,
@@ -209,10 +209,10 @@ pub enum Output {
     TimedOut,
     /// It has switched itself off.
     Faulted,
-    /// It is on, or may be, for something that is no command: it tells of a fault at the same time, calibrates, or says what nobody
-    /// knows.
+    /// It is on, or may be, for something that is no command: it reports a fault at the same time, calibrates, or its report is not
+    /// understood.
     Astray,
-    /// It does not say: as it was told last.
+    /// Not reported: as last commanded.
     AsTold,
 }
 
@@ -252,7 +252,7 @@ struct Servo<P> {
     /// Reads the mark of the turn.
     mark: Frame,
     command: Frame,
-    /// It was seen to be set as it was before the first tick since it was last told to stop.
+    /// It was seen to be set as it was before the first tick since it was last commanded to stop.
     verified: bool,
     /// Cycles in which it may still be switching on.
     switching: u8,
@@ -303,7 +303,7 @@ impl<P: Protocol> Servo<P> {
         let verified = self.verified || P::MARKS == 0;
         let unverified = !verified && self.codec.is_to_be_enabled(command);
         let verify = unverified && may_verify;
-        // Until its turn comes it is told to stop, as before.
+        // Until its turn comes it is commanded to stop, as before.
         let command = if unverified && !may_verify { &ServoCommand::Stop } else { command };
         let may_look = self.codec.is_sound() && matches!(command, ServoCommand::Position(_));
         self.turn = self.queries.next(verify, may_look);
@@ -350,7 +350,7 @@ impl<P: Protocol> Servo<P> {
         if deaf {
             self.codec.is_deaf();
         }
-        // Nobody writes registers within the loop; a mark is read.
+        // The loop writes no registers; a mark is read.
         let marked = mark.map_or(Marked::No, |mark| self.queries.marked(mark));
         if marked != Marked::No && mark == Some(0) {
             self.verified = true;
@@ -369,7 +369,7 @@ impl<P: Protocol> Servo<P> {
         self.doubled.count();
         if self.doubled.is_intruded() {
             self.codec.has_changed(codec::INTRUDED);
-            // Damping would take turns with what somebody else commands. Off, it does nothing before it is switched on again.
+            // Damping would take turns with the commands of another host. Off, it does nothing before it is switched on again.
             self.codec.is_deaf();
         }
     }
@@ -402,7 +402,7 @@ impl<P: Protocol> Servo<P> {
         }
     }
 
-    /// Something that tells no state, and answers a command or not.
+    /// Something without a state, and answers a command or not.
     fn take_done(&mut self, output: Output, fault: Fault, newest: bool) -> Taken {
         let servo = self.number;
         if fault != Fault::NONE {

@@ -1,4 +1,4 @@
-//! Whether the velocities a servo tells are those of its positions.
+//! Whether the velocities a servo reports are those of its positions.
 //!
 //! Ranges of codes are not in a frame, and sources differ on some models' by a factor of 2.5 (RobStride RS03: 20 or 50 rad/s).
 //! All models of a family have the same range of positions, so what does not fit is the velocity. What is wrong
@@ -6,7 +6,7 @@
 
 /// So long motion is compared, s.
 const SPAN_S: f64 = 0.1;
-/// A pause in what is heard, s, after which it begins again. Slower loops are not compared: a stiff joint has come to rest each time it is
+/// A gap in the replies, s, after which it begins again. Slower loops are not compared: a stiff joint has come to rest each time it is
 /// asked, and its velocities are lower than it is fast.
 const GAP_S: f64 = 0.012;
 /// A span has at least so many steps.

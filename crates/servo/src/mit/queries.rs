@@ -28,9 +28,9 @@ pub enum Answer {
     News { sent_ns: i64, newest: bool },
     /// A further one, to a command already answered.
     Duplicate,
-    /// To the command sent then, this cycle's, or to one before it that was missed: nobody can tell, but nothing was late.
+    /// To the command sent then, this cycle's, or to an earlier one that was missed: indistinguishable, but nothing was late.
     Unclear { sent_ns: i64 },
-    /// Nobody can tell.
+    /// Indistinguishable.
     Unknown,
 }
 
@@ -78,7 +78,7 @@ pub struct Queries {
     readable: usize,
     /// The marks whose values show that the servo is as it was set, by bit, but for the first.
     watched: u16,
-    /// Of these, the ones to be read because something was missed or came that nobody had asked for.
+    /// Of these, the ones to be read because something was missed or came unasked.
     unread: u16,
     /// Cycles so far.
     cycle: u64,
@@ -177,7 +177,7 @@ impl Queries {
         self.look_again();
     }
 
-    /// Something came that nobody had asked for: another host may have changed the servo.
+    /// Something came unasked: another host may have changed the servo.
     pub fn look_again(&mut self) {
         self.unread = self.watched;
     }
@@ -227,7 +227,7 @@ impl Queries {
     pub fn sent(&mut self, at_ns: i64) {
         let sent = Sent { cycle: self.cycle, at_ns };
         if let Some(before) = self.newest.filter(|before| before.cycle + 1 == self.cycle) {
-            // A tick that is late says little of the next.
+            // A tick that is late is no evidence about the next.
             let (now, usual) = (at_ns.saturating_sub(before.at_ns), self.period_ns);
             self.period_ns = if self.has_period {
                 usual + (now.clamp(usual / 2, 2 * usual) - usual) / 8
@@ -268,7 +268,7 @@ impl Queries {
         for earlier in &mut self.marks {
             *earlier = earlier.filter(|earlier| earlier.sent.cycle > came.sent.cycle);
         }
-        // One that was sent beside a command in step says nothing of the order.
+        // One that was sent beside a command in step shows nothing of the order.
         let is_alone = came.next.is_none_or(|next| next.cycle != came.sent.cycle);
         if !self.in_step && is_alone {
             // Whatever was sent before it has been answered, or never will be. What was sent after it may have been, too: a state can
@@ -685,7 +685,7 @@ mod tests {
         assert_eq!(sent[11..17], [false, false, false, false, false, true]);
         assert_eq!(turns[16].1, Some(fresh(16_000_000)));
         assert!(!queries.has_been_silent() && !queries.is_doubtful());
-        // What comes in the quiet is nobody's.
+        // What comes in the quiet belongs to no query.
         let mut queries = Queries::new(0, 0);
         (0..3).for_each(|tick| _ = (send(&mut queries, tick), queries.answered()));
         send(&mut queries, 3);
@@ -698,7 +698,7 @@ mod tests {
         let mut queries = Queries::new(0, 0);
         unmarked(&mut queries, 40, |tick| tick < 10);
         assert!(queries.has_been_silent());
-        // Of no other it is said that it may have lost its power: one whose replies are late has kept it.
+        // No other counts as possibly without power: one whose replies are late has kept it.
         assert_eq!(queries.answered(), Answer::Unknown);
         assert!(!queries.has_been_silent());
     }

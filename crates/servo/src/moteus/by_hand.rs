@@ -139,7 +139,7 @@ fn is_elsewhere(answer: &Answer) -> Option<String> {
     }
 }
 
-/// Why it must not be set now: its output is on, or nobody knows.
+/// Why it must not be set now: its output is on, or that is unknown.
 fn is_on(answer: &Answer) -> Option<String> {
     let off = [WireMode::Stopped, WireMode::Fault].map(|mode| mode as u8);
     match answer.mode {

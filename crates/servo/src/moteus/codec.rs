@@ -58,7 +58,7 @@ const MARKED_LEN: usize = 3;
 pub struct Codec {
     mounting: Mounting,
     watchdog_s: f64,
-    /// Magnitudes of position (rev), velocity (rev/s) and torque (N·m) from which on a reply says "this or more".
+    /// Magnitudes of position (rev), velocity (rev/s) and torque (N·m) from which on a reply means "this or more".
     saturated: [f64; 3],
     /// One for each rotation of the query's reads.
     rotations: Vec<Rotation>,
@@ -212,7 +212,7 @@ impl Codec {
         self.put(&values, servo);
     }
 
-    /// Puts what a reply says into `servo`. Inlined where that is said of nearly every reply: values that are handed over lie in memory.
+    /// Puts the values of a reply into `servo`. Inlined where that happens for nearly every reply: values that are handed over lie in memory.
     #[inline(always)]
     pub fn put(&self, values: &Values, servo: &mut ServoState) {
         let Mounting { sign, offset } = self.mounting;
@@ -221,7 +221,7 @@ impl Codec {
         servo.torque = sign * unsaturated(values.torque, self.saturated[2]);
         servo.voltage = values.voltage;
         servo.temperature = values.temperature;
-        // What was refused stays as it was last read; anything else that is no mode is one nobody commands.
+        // What was refused stays as it was last read; anything else that is no mode is never commanded.
         if values.mode.is_some() || values.refused.is_none() {
             (servo.doing, servo.mode) = mode(values.mode);
         }
@@ -275,7 +275,7 @@ const fn doing(mode: Mode) -> Doing {
     }
 }
 
-/// What a reply says, in the servo's units; NaN where it says nothing.
+/// The values of a reply, in the servo's units; NaN if absent.
 pub struct Values {
     position: f64,
     velocity: f64,
@@ -347,7 +347,7 @@ impl Values {
     }
 }
 
-/// The greatest number a format has says nothing but "this much or more".
+/// The greatest number of a format means "this much or more".
 fn unsaturated(value: f64, most: f64) -> f64 {
     if value.abs() >= most { f64::INFINITY.copysign(value) } else { value }
 }
@@ -521,7 +521,7 @@ mod tests {
         assert_eq!(codec.read(&[0x31, 0x77, 1]), None);
         assert_eq!(codec.read(&[&[0x21, 0x07, 0x50][..], &reply].concat()), read(6, false));
         assert_eq!(codec.read(&[0x31, 0x07, 1]), read(6, true));
-        // The first read decides: this answers a query of somebody else.
+        // The first read decides: this answers a query of another host.
         assert_eq!(codec.read(&[&[0x21, 0x78, 0][..], &reply].concat()), None);
     }
 
@@ -573,7 +573,7 @@ mod tests {
         }
     }
 
-    /// The last one counted, so that a servo that follows could say beside it that it is off.
+    /// The last one counted, so that a servo that follows could report beside it that it is off.
     #[test]
     fn a_reply_with_two_modes_is_of_a_servo_in_neither() {
         let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
@@ -599,7 +599,7 @@ mod tests {
     fn a_fault_beside_a_mode_that_is_on_is_no_such_mode() {
         let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
         let motion = [0x2f, 1, 0, 0, 0x80, 0x3e, 0, 0, 0x80, 0x3f, 0xcd, 0xcc, 0xcc, 0x3d];
-        // 33 is a fault; from 96 on the code tells what limits the servo.
+        // 33 is a fault; from 96 on the code names what limits the servo.
         for (mode, fault, doing) in [
             (10, 0, Doing::Following),
             (10, 33, Doing::Other),

@@ -34,7 +34,7 @@ pub enum Answer {
     Duplicate,
     /// To a blind query: the newest, which was sent then, or one before it; but none came late.
     Unclear { sent_ns: i64 },
-    /// To a blind query, or to one nobody here sent.
+    /// To a blind query, or to one of another host.
     Unknown,
 }
 
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// After 40 lost replies 16 more were missed, and told as late.
+    /// After 40 lost replies 16 more were missed, and reported as late.
     #[test]
     fn after_a_silence_the_second_reply_is_known_and_none_is_late() {
         for silence in [1, 13, 24, 25, 40, 70, 1000] {

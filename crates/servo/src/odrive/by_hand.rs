@@ -2,7 +2,9 @@
 
 use super::ready::{TIMEOUT, WATCHED};
 use super::{Endpoints, Firmware, OdriveSettings, PART, Settings, fault, mode};
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
+use crate::by_hand::{
+    Answer, Ask, ByHand, Order, Wanted, ZERO, in_turn, judged, not_written, not_zero, output_is_on,
+};
 use crate::{Fault, Mounting, mit};
 use khz_wire::Frame;
 use khz_wire::odrive::{
@@ -122,7 +124,7 @@ impl ByHand for Settings {
         0..=MOST_NODE
     }
 
-    /// 0.5 has no version to tell.
+    /// 0.5 does not report a version.
     fn who(&self, id: u8) -> Vec<Ask> {
         let version = Ask::one(id, odrive::ask(id, command::VERSION), move |frame| {
             let Version { hardware: [line, major, variant], firmware: [a, b, c], .. } =
@@ -156,21 +158,15 @@ impl ByHand for Settings {
         order: Option<&Order>,
         registers: &[Wanted<'_>],
     ) -> Result<Vec<Ask>, String> {
-        let mut asks = match order {
-            Some(order) => self.order(id, mounting, order)?,
-            None => Vec::new(),
-        };
-        for wanted in registers {
-            asks.push(self.read(id, wanted)?);
-        }
-        asks.extend([
+        let order = order.map(|order| self.order(id, mounting, order));
+        let state = [
             self.doing(id),
             self.errors(id),
             self.supply(id),
             self.torque_of(id, mounting),
             self.place(id, mounting),
-        ]);
-        Ok(asks)
+        ];
+        in_turn(order, registers, |wanted| self.read(id, wanted), state)
     }
 
     /// Nothing answers it: it is read back.
@@ -285,7 +281,7 @@ impl ByHand for Settings {
 
 const NO_ENDPOINTS: &str = "firmware 0.5 has no endpoints by CAN: `odrivetool` reads and sets them by USB";
 
-/// What the drive of this node says of a command, in eight bytes.
+/// The answer of the drive with this node id to a command, in eight bytes.
 fn said(id: u8, message: u8, frame: &Frame) -> Option<&[u8]> {
     let is_its = odrive::parts(frame) == Some((id, message)) && frame.payload().len() == 8;
     is_its.then(|| frame.payload())
@@ -299,7 +295,7 @@ fn of_name(name: &str) -> Result<&'static Format, String> {
 }
 
 impl Settings {
-    /// The format of an endpoint, which no drive tells.
+    /// The format of an endpoint, which no drive reports.
     fn format(&self, register: &Wanted<'_>) -> Result<&'static Format, String> {
         if let (None, Ok(endpoints)) = (register.format, self.endpoints())
             && let Some((_, kind)) = endpoints.of_id(register.number)

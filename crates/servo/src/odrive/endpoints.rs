@@ -45,7 +45,7 @@ impl Endpoints {
         Self::parse(&text).map_err(why)
     }
 
-    /// What the text says.
+    /// Parses the text.
     ///
     /// # Errors
     /// It is no JSON, or not of this form.
@@ -94,7 +94,7 @@ impl Endpoints {
         found.map(|(path, each)| (path.as_str(), each.kind.as_str()))
     }
 
-    /// Why these are not the endpoints of a drive that says this of itself.
+    /// Why these are not the endpoints of a drive that identified itself like this.
     pub fn differ_from(&self, told: Version) -> Option<String> {
         let of = |numbers: [u8; 3]| numbers.map(|number| number.to_string()).join(".");
         let (firmware, hardware) = (of(told.firmware), of(told.hardware));

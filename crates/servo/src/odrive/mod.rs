@@ -2,13 +2,13 @@
 //!
 //! How they are driven is described in [`crate::mit`]. What is their own:
 //! - A set-point is not answered. What is answered is a remote frame that asks for the estimates, behind it. The drive must not send
-//!   those by itself: they could not be told from answers, which is proved before the first tick.
+//!   those by itself: they could not be distinguished from answers, which is proved before the first tick.
 //! - Gains do not travel with a command. They are a cascade in turns of the motor: `vel_gain` = 2π·kd/N², `pos_gain` = kp/kd, no
 //!   integrator, N turns of the motor for one of the joint. They are sent when they change, one of the two in a cycle, so that what is
-//!   between the two is never stiffer than both. A position gain without a velocity gain cannot be said.
+//!   between the two is never stiffer than both. A position gain without a velocity gain cannot be sent.
 //! - Messages are not read back. Those that set a drive up are repeated while it is off, and all of them have been sent before it is
 //!   switched on, behind the present position as its set-point: an old one would make it jump.
-//! - What it does it tells in a heartbeat, which is as old as its period. Before the first tick it is proved to be 50 ms at most.
+//! - It reports its state in a heartbeat, which is as old as its period. Before the first tick it is proved to be 50 ms at most.
 //! - Torque and errors are asked for in turns, every fourth cycle one of them.
 //! - Its watchdog is a setting of the drive. Every frame feeds it (0.5.6), and it acts with the output off, too: a silence before the
 //!   first tick proves it, and what that leaves is cleared until the drive is first switched on.
@@ -61,7 +61,7 @@ pub struct Settings {
 /// The greatest gains: N·m/rad and N·m·s/rad.
 const MOST_GAINS: [f64; 2] = [10_000.0, 1000.0];
 
-/// How often a drive says what it does, ns: as it has to be set.
+/// Period of a drive's heartbeat, ns: the required setting.
 pub const HEARTBEAT_NS: i64 = 20_000_000;
 
 /// What a set-point carries of velocity and torque, turns/s and N·m of the motor: 16 bits of thousandths.
@@ -77,7 +77,7 @@ pub const TOLERANCE: f64 = 1.2;
 const PART: Fault =
     Fault { code: 0x8000_0000, text: "motor, encoder or controller failed: its own error says why" };
 
-/// It answers, but does not tell what it does.
+/// It answers, but does not report its state.
 const MUTE: Fault = Fault {
     code: 0x1_0002,
     text: "it sends no heartbeats any more: its settings have changed; start a new run",
@@ -88,7 +88,7 @@ const NO_ESTIMATE: Fault =
     Fault { code: 0x1_0001, text: "it has no position estimate: look at its encoder, and calibrate it" };
 
 impl Settings {
-    /// What a robot file says of a servo.
+    /// The keys of a servo in a robot file.
     pub fn of(file: &OdriveSettings) -> Self {
         let (reduction, current_limit) = (file.reduction, file.current_limit);
         let torque_constant = file.torque_constant.unwrap_or(TORQUE_CONSTANT);
@@ -140,7 +140,7 @@ impl Settings {
         floats([(self.drive.ranges[1] * self.turns()) as f32, self.current_limit as f32])
     }
 
-    /// Where it says how much torque it puts on its shaft.
+    /// Where it reports the torque on its shaft.
     fn torque_command(&self) -> u8 {
         match self.line() {
             Line::V05 => command::IQ,
@@ -148,7 +148,7 @@ impl Settings {
         }
     }
 
-    /// N·m at the joint, of what it says there.
+    /// N·m at the joint per unit of what it reports there.
     fn torque(&self, told: [f32; 2]) -> f64 {
         let factor = match self.line() {
             Line::V05 => self.torque_constant,
@@ -157,7 +157,7 @@ impl Settings {
         f64::from(told[1]) * factor * self.reduction
     }
 
-    /// The estimates as the joint has them before its mounting, rad and rad/s; `None` if it has none: firmware 0.5 says zeros then.
+    /// The estimates as the joint has them before its mounting, rad and rad/s; `None` if it has none: firmware 0.5 reports zeros then.
     fn estimates(&self, payload: &[u8]) -> Option<[f64; 2]> {
         let told = two_floats(payload)?;
         let is_estimate = told.iter().all(|value| value.is_finite()) && told != [0.0, 0.0];
@@ -251,7 +251,7 @@ fn mode(number: u8) -> Mode {
     Mode { number, name: state::NAMES.get(usize::from(number)).copied().unwrap_or("unknown") }
 }
 
-/// The fault that a heartbeat tells of.
+/// The fault in a heartbeat.
 fn fault(beat: Heartbeat, line: Line) -> Fault {
     match beat.errors {
         0 if beat.has_error(line) => PART,
@@ -270,7 +270,7 @@ const ASKED_EVERY: u32 = 4;
 /// Of so many of these one is for errors.
 const ERRORS_EVERY: u32 = 8;
 
-/// Heartbeats until one that says "idle" was made after the command to switch on.
+/// Heartbeats until one with "idle" was made after the command to switch on.
 const STALE_BEATS: u8 = 2;
 
 /// A gap between heartbeats, ns, after which it may have started anew. They come every 50 ms at least.
@@ -283,21 +283,21 @@ pub struct Driver {
     id: u8,
     before: [Frame; 3],
     parts: usize,
-    /// What each of them tells, of what is remembered: the message that sets it up, or its gains.
+    /// What each of them sends, of what is remembered: the message that sets it up, or its gains.
     tells: [Option<(usize, f32)>; 3],
     /// Which messages were handed over since it may have started anew.
     set_up: [bool; SETS_UP],
     next: usize,
-    /// How often in a row it was told to be off while it was.
+    /// How often in a row it was commanded off while it was off.
     stops: u32,
-    /// The gains it was told last, if that is known.
+    /// The gains last sent to it, if that is known.
     gains: [Option<f32>; 2],
     /// Where it was last, rad at the joint.
     position: f64,
     torque: f64,
     beat: Heartbeat,
     output: Output,
-    /// It was told to be on; and has been so since it was made ready.
+    /// It was commanded on; and it has been on since it was made ready.
     is_driven: bool,
     was_driven: bool,
     /// Heartbeats that may be older than the command to switch on.
@@ -307,7 +307,7 @@ pub struct Driver {
     commands: u32,
     asked: u32,
     sent_ns: Option<i64>,
-    /// When the newest heartbeat was heard, as far as that is known.
+    /// When the newest heartbeat was received, as far as that is known.
     beat_ns: Option<i64>,
     /// It had no estimate when it was asked last.
     is_lost: bool,
@@ -415,13 +415,13 @@ impl Driver {
         }
     }
 
-    /// Behind all that sets it up, and the present position, which the damping before has told.
+    /// Behind all that sets it up, and the present position, which damping has sent before.
     fn switch_on(&mut self) {
         if self.beat_ns.is_none() {
-            // Nobody knows what it does.
+            // Its state is unknown.
             return self.switch_off();
         }
-        // A heartbeat may have said that it is on since its last state.
+        // A heartbeat may have reported that it is on since its last state.
         if self.output != Output::On {
             (self.stale, self.output) = (STALE_BEATS, Output::Starting);
         }
@@ -436,10 +436,10 @@ impl Driver {
         (self.is_driven, self.was_driven) = (true, true);
     }
 
-    /// Off; one that says that it is off is set up and cleared in turns with that, so that a bus carries no more than else.
+    /// Off; one that reports off is also set up and cleared, in turns with that, so that a bus carries no more than otherwise.
     fn switch_off(&mut self) {
         if std::mem::take(&mut self.is_driven) && self.output == Output::On {
-            // Neither on nor off until a heartbeat of after this says so.
+            // Neither on nor off until a heartbeat made after this reports it.
             (self.leaving, self.output) = (STALE_BEATS, Output::Starting);
         }
         let is_off = self.beat_ns.is_some() && self.beat.state == state::IDLE;
@@ -468,7 +468,7 @@ impl Driver {
         };
         (self.is_lost, self.position) = (false, position);
         if self.beat_ns.is_none() {
-            // Nobody knows what it does.
+            // Its state is unknown.
             return Received::Done { output: self.output, fault: Fault::NONE, newest: true };
         }
         if self.is_driven && self.is_mute() {
@@ -520,12 +520,12 @@ impl Driver {
         self.beat_ns.zip(self.sent_ns).is_some_and(|(beat_ns, sent_ns)| sent_ns - beat_ns > GAP_NS)
     }
 
-    /// Nobody knows what it is set to.
+    /// Its settings are unknown.
     fn forget(&mut self) {
         (self.set_up, self.gains) = ([false; SETS_UP], [None; 2]);
     }
 
-    /// Active errors, which 0.5 tells of its motor alone.
+    /// Active errors, which 0.5 reports for its motor only.
     fn errors(&self, payload: &[u8]) -> Received {
         let Some([active, rest]) = two_words(payload) else { return Received::Nothing };
         let line = self.settings.line();
@@ -574,7 +574,7 @@ impl mit::Protocol for Driver {
     const WATCHED: usize = 1;
     // Turns are turns.
     const TELLS_RANGES: bool = true;
-    // A heartbeat tells it, and two may be older.
+    // A heartbeat reports it, and two may be older.
     const SWITCHING_NS: i64 = 6_000_000;
 
     fn id(&self) -> u8 {
@@ -587,12 +587,12 @@ impl mit::Protocol for Driver {
 
     fn frame(&mut self, say: Say) -> Frame {
         if let Say::Mark(mark) = say {
-            // What was told before may not have come.
+            // What was sent before may not have arrived.
             self.gains = [None; 2];
             return odrive::ask(self.id, self.settings.marks()[mark]);
         }
         (self.parts, self.tells) = (0, [None; 3]);
-        // Whatever it is told: drives with other nodes are asked aside in other cycles, whenever they were switched on.
+        // Whatever it is commanded: drives with other nodes are asked aside in other cycles, whenever they were switched on.
         self.commands = self.commands.wrapping_add(1);
         match say {
             Say::Command(codes) => self.follow(codes),
@@ -690,7 +690,7 @@ mod tests {
         Codes { kp: drive.kp().encode(kp), kd: drive.kd().encode(kd), ..Codes::default() }
     }
 
-    /// What is told with these gains, all of it handed over.
+    /// What is sent with these gains, all of it handed over.
     fn follow(driver: &mut Driver, kp: f64, kd: f64) -> Vec<u8> {
         driver.frame(Say::Command(codes(kp, kd)));
         (0..driver.before().len()).for_each(|which| driver.sent_before(which));

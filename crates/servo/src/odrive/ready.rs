@@ -1,5 +1,5 @@
-//! What is said to a servo before it may be driven: it is off, it sends nothing by itself but heartbeats, it knows where it is, nothing
-//! is wrong with it, and its watchdog acts. Nothing moves, and nothing is kept.
+//! What is sent to and requested from a servo before it may be driven: it is off, it sends nothing by itself but heartbeats, it knows where it is,
+//! nothing is wrong with it, and its watchdog acts. Nothing moves, and nothing is kept.
 
 use super::by_hand::Value;
 use super::{Endpoints, Settings, fault};
@@ -7,7 +7,7 @@ use crate::exchange::{Exchange, ReplyCheck};
 use khz_wire::Frame;
 use khz_wire::odrive::{self, Heartbeat, Line, Sdo, Version, command, state};
 
-/// Said of a drive that does not answer.
+/// The error for a drive that does not answer.
 const IF_SILENT: &str = "check its power, its node (`axis0.config.can.node_id`), the bit rate (250 kbit/s from the factory), and its firmware";
 
 /// A heartbeat comes within this, ns.
@@ -25,7 +25,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
     let (mut exchanges, known) = match settings.endpoints.as_deref().map(Endpoints::load) {
         None => (Vec::new(), None),
         Some(Ok(endpoints)) => (vec![servo.firmware(None)], Some(endpoints)),
-        // Nothing is set by numbers that nobody knows.
+        // Nothing is set by unknown numbers.
         Some(Err(why)) => return vec![servo.firmware(Some(why))],
     };
     if let Some(endpoints) = &known {
@@ -97,7 +97,7 @@ impl Servo<'_> {
         })
     }
 
-    /// It is off, and says so often enough.
+    /// It is off, and reports so often enough.
     fn beats(&self) -> Exchange {
         let ask = odrive::ask(self.id, command::ESTIMATES);
         self.say("say by itself what it does", ask, BEAT_NS, move |message, payload| {
@@ -116,7 +116,7 @@ impl Servo<'_> {
         })
     }
 
-    /// 0.6 tells its version; 0.5 has the controller's error where 0.6 has powers, and no version.
+    /// 0.6 reports its version; 0.5 has the controller's error where 0.6 has powers, and no version.
     fn firmware(&self, wrong: Option<String>) -> Exchange {
         if let Some(wrong) = wrong {
             return self.ask("tell its supply", command::BUS, move |_| ReplyCheck::Wrong(wrong.clone()));
@@ -189,7 +189,7 @@ impl Servo<'_> {
         })
     }
 
-    /// Estimates sent by itself could not be told from answers.
+    /// Estimates sent by itself could not be distinguished from answers.
     fn quiet(&self) -> Exchange {
         let ask = odrive::ask(self.id, command::BUS);
         self.say("tell its supply", ask, QUIET_NS, |message, payload| match message {

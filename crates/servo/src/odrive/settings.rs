@@ -34,7 +34,7 @@ section! {
         torque_constant: Option<f64> = None, "N·m/A", 0.0001 => 100.0;
         /// Greatest motor current. It is sent before control begins, with the greatest velocity.
         current_limit: f64 = 10.0, "A", 0.1 => 1000.0;
-        /// The run does not prove that the drive has a watchdog. `true` says that you know that without it the motor follows its last
+        /// The run does not prove that the drive has a watchdog. `true` confirms that you know that without it the motor follows its last
         /// command for ever when this computer fails.
         unwatched: bool = false, "";
         /// `flat_endpoints.json` of exactly its release and board, from its maker (firmware 0.6); from the folder of the robot file, unless

@@ -1,7 +1,7 @@
 //! An RMD by hand: messages with replies that name them.
 
 use super::{Model, Protocol, REPLY_DELAY_US, RmdSettings, Settings, message, ready, to};
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, in_turn, judged, not_zero, output_is_on};
 use crate::mit;
 use crate::{Mode, Mounting};
 use khz_wire::Frame;
@@ -35,7 +35,7 @@ impl ByHand for Settings {
 
     fn who(&self, id: u8) -> Vec<Ask> {
         let name = self.ask(id, Message::of(command::MODEL), move |reply| {
-            // Its protocol decides which of the two it is; of one that tells blocks bytes 1 and 2 are numbers.
+            // Its protocol decides which of the two it is; for one that reports blocks, bytes 1 and 2 are numbers.
             let mut answer = Answer { id, ..Answer::default() };
             answer.identity.serial = Some(ready::model_name(reply, reply.index < b' '));
             answer
@@ -64,15 +64,14 @@ impl ByHand for Settings {
         order: Option<&Order>,
         registers: &[Wanted<'_>],
     ) -> Result<Vec<Ask>, String> {
-        let mut asks = match order {
-            Some(order) => self.order(id, mounting, order)?,
-            None => Vec::new(),
-        };
-        for wanted in registers {
-            asks.push(self.read(id, readable(wanted.number)?));
-        }
-        asks.extend([self.status(id), self.measures(id, mounting), self.angle(id, mounting)]);
-        Ok(asks)
+        let order = order.map(|order| self.order(id, mounting, order));
+        let read = |wanted: &Wanted<'_>| Ok(self.read(id, readable(wanted.number)?));
+        in_turn(
+            order,
+            registers,
+            read,
+            [self.status(id), self.measures(id, mounting), self.angle(id, mounting)],
+        )
     }
 
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {

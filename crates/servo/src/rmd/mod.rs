@@ -1,9 +1,9 @@
 //! MyActuator RMD motors in motion mode: one command and one reply of eight bytes per servo and cycle, on classic CAN.
 //!
-//! How they are driven is told by [`crate::mit`]. What is their own:
-//! - Motion mode has identifiers of its own; everything else is a message, and its reply names the command. A motion's reply tells
+//! [`crate::mit`] describes how they are driven. Specific to them:
+//! - Motion mode has identifiers of its own; everything else is a message, and its reply names the command. A motion's reply reports
 //!   neither whether the output is on nor faults: every eleventh exchange asks for those instead, so that a bus carries no more.
-//! - "Off" is answered by itself and tells no state: while nobody drives it, it is asked for its angle in turns.
+//! - "Off" is echoed and reports no state: while it is not driven, it is asked for its angle in turns.
 //! - Faults may vanish by themselves, and the motor moves again. They are kept here.
 //! - A motor has a watchdog that is set once, kept without power, and cannot be read: a silence before the first tick proves it. When it
 //!   has acted, the next command is not carried out and comes back as it is: [`rmd::is_echo`].
@@ -33,7 +33,7 @@ use khz_wire::rmd::{
 /// How one servo is set up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Its model; `None`: nobody knows.
+    /// Its model; `None`: unknown.
     pub model: Option<Model>,
     /// The protocol of its firmware; the same.
     pub protocol: Option<Protocol>,
@@ -58,7 +58,7 @@ const CUT_OFF: Fault = Fault {
 };
 
 impl Settings {
-    /// What a robot file says of a servo. Without model or protocol the ranges are those of an X8 with old firmware; `khz check` refuses
+    /// The keys of a servo in a robot file. Without model or protocol the ranges are those of an X8 with old firmware; `khz check` refuses
     /// that.
     pub fn of(file: &RmdSettings) -> Self {
         let protocol = file.protocol.unwrap_or(Protocol::Old);
@@ -90,7 +90,7 @@ fn to(id: u8, message: Message) -> Frame {
     rmd::frame(REQUESTS + u32::from(id), message)
 }
 
-/// What the servo of this id says in a frame that is no motion.
+/// The content of a frame of the servo with this id that is no motion.
 fn message(id: u8, frame: &Frame) -> Option<Message> {
     let is_its = !frame.extended && !frame.fd && frame.id == REPLIES + u32::from(id);
     Message::parse(frame.payload()).filter(|_| is_its)
@@ -180,21 +180,21 @@ pub struct Driver {
     id: u8,
     /// The newest frame that is no mark.
     last: Frame,
-    /// It was told to be on.
+    /// It was commanded on.
     is_driven: bool,
-    /// What its output does, as far as it has said.
+    /// The state of its output, as far as reported.
     output: Output,
-    /// It was told to release its brake, and has not said that it has.
+    /// It was commanded to release its brake, and has not reported that it did.
     is_releasing: bool,
-    /// How often in a row it was told to be off.
+    /// How often in a row it was commanded off.
     stops: u32,
     /// Commands until it is asked for its status instead.
     left: u32,
     /// When the newest frame was handed to the bus, ns.
     sent_ns: i64,
-    /// What its clock was ahead of ours when it told it first, ns.
+    /// How far its clock was ahead of ours when it first reported it, ns.
     ahead_ns: Option<i64>,
-    /// The last angle it told looked like an echo.
+    /// The last angle it reported looked like an echo.
     was_zero: bool,
     celsius: f64,
 }
@@ -225,7 +225,7 @@ const MARKS: [u8; mit::queries::MARKS] = [
     command::TURN_ANGLE,
 ];
 
-/// Answers to what moves a motor, which is never said here.
+/// Answers to what moves a motor, which is never sent here.
 const OTHERS: [u8; 6] = [
     command::HOLD,
     command::CURRENT,
@@ -254,7 +254,7 @@ impl Driver {
         }
     }
 
-    /// What it is told that is not driven: twice "off", as a motor whose watchdog has acted does not carry out the first; then its angle
+    /// What it is sent while it is not driven: twice "off", as a motor whose watchdog has acted does not carry out the first; then its angle
     /// is asked for every other time.
     fn stop(&mut self) -> Frame {
         let told = match self.stops {
@@ -273,12 +273,12 @@ impl Driver {
         frame
     }
 
-    /// Something that it has done or told, and no state.
+    /// Something that it has done or reported, and no state.
     fn done(&self, command: u8, fault: Fault) -> Received {
         Received::Done { output: self.output, fault, newest: self.last.payload().first() == Some(&command) }
     }
 
-    /// It has sent back what it was told: its watchdog has acted.
+    /// It has echoed its command: its watchdog has acted.
     fn echoed(&self, command: u8) -> Received {
         self.done(command, if self.is_driven { CUT_OFF } else { Fault::NONE })
     }
@@ -328,7 +328,7 @@ impl Driver {
                 self.done(command::RELEASE, Fault::NONE)
             }
             command::CUT_OFF if self.is_driven => Received::Fault(CUT_OFF),
-            // An echo tells no time, and keeps the motor under suspicion.
+            // An echo has no time, and keeps the motor under suspicion.
             command::RUNTIME if told == Message::of(command::RUNTIME) => {
                 if self.is_driven {
                     Received::Fault(CUT_OFF)
@@ -352,7 +352,7 @@ impl Driver {
                 let output = match self.is_driven {
                     true if self.is_releasing => Output::Starting,
                     true => Output::AsTold,
-                    // It was told to be off, and moves.
+                    // It was commanded off, and moves.
                     false => self.output,
                 };
                 Received::State(Said { output, celsius: self.celsius, ..said })
@@ -365,7 +365,7 @@ impl Driver {
     }
 }
 
-/// The state that a frame tells in motion mode: not whether its output is on.
+/// The state in a frame in motion mode: not whether its output is on.
 fn motion(id: u8, frame: &Frame) -> Option<Said> {
     let is_its = !frame.extended && !frame.fd && frame.id == MOTION_REPLIES + u32::from(id);
     let State { position, velocity, torque, .. } = rmd::state(id, frame.payload()).filter(|_| is_its)?;
@@ -403,7 +403,7 @@ impl mit::Protocol for Driver {
     const MARKS: usize = MARKS.len();
     // Its clock.
     const WATCHED: usize = 1;
-    // The date tells them, but not of which shaft the velocity is.
+    // The date determines them, but not which shaft the velocity is of.
     const TELLS_RANGES: bool = false;
     const SWITCHING_NS: i64 = RELEASE_NS;
 
@@ -576,7 +576,7 @@ mod tests {
         let released = said(&mut driver, Message::of(command::RELEASE));
         assert_eq!(released, Received::Done { output: Output::On, fault: Fault::NONE, newest: false });
         assert!(matches!(driver.hear(&rest), Received::State(Said { output: Output::AsTold, .. })));
-        // Told to be off, it moves.
+        // Commanded off, it moves.
         driver.frame(Say::Disable);
         assert!(matches!(driver.hear(&rest), Received::State(Said { output: Output::On, .. })));
     }

@@ -1,5 +1,5 @@
-//! What is said to a servo before it may be driven: it is off, it is the motor that the robot file has, nothing is wrong with it, and its
-//! watchdog acts. Nothing moves, and nothing is written.
+//! What is sent to and requested from a servo before it may be driven: it is off, it is the motor that the robot file has, nothing is wrong with
+//! it, and its watchdog acts. Nothing moves, and nothing is written.
 
 use super::{Protocol, Settings, message, to};
 use crate::exchange::{Exchange, ReplyCheck};
@@ -8,7 +8,7 @@ use khz_wire::rmd::{self, ERRORS, Message, Motion, Status, command, radians};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Said of a motor that does not answer.
+/// The error for a motor that does not answer.
 const IF_SILENT: &str = "check its power, its id, the bit rate (1 Mbit/s from the factory), and that nothing makes it send by itself (0xB6)";
 
 /// So long nothing may come unasked, ns.
@@ -62,7 +62,7 @@ struct Servo<'a> {
 }
 
 impl Servo<'_> {
-    /// A message. What else comes of this servo and nobody has asked for is wrong.
+    /// A message. Anything else from this servo that comes unasked is wrong.
     fn ask(
         &self,
         what: &str,
@@ -78,7 +78,7 @@ impl Servo<'_> {
             frame: to(id, asked),
             judge: Box::new(move |frame: &Frame| match message(id, frame) {
                 Some(told) if told.command == command => judge(told),
-                // Told again and again by one whose watchdog has acted.
+                // Reported repeatedly by one whose watchdog has acted.
                 Some(told) if told.command == command::CUT_OFF => ReplyCheck::Unrelated,
                 // What was asked before "off" is not known here.
                 Some(told) if command != command::OFF && is_asked_here(told.command) => ReplyCheck::Unrelated,
@@ -159,7 +159,7 @@ impl Servo<'_> {
         })
     }
 
-    /// Its watchdog acts in a silence with its output off: it says so unasked, or does not carry out the next request.
+    /// Its watchdog acts in a silence with its output off: it reports so unasked, or does not carry out the next request.
     fn watchdog(&self, watchdog_s: f64) -> Exchange {
         let id = self.id;
         let milliseconds = (watchdog_s * 1e3).ceil();

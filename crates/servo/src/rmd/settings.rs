@@ -47,7 +47,7 @@ impl Protocol {
 
     /// Half the range of torques of this model, N·m, if it is known.
     ///
-    /// V4.4: measured by almond-bot/axol on an X6 and an X8; nobody has published it of the others.
+    /// V4.4: measured by almond-bot/axol on an X6 and an X8; not published for the others.
     pub const fn torque(self, model: Model) -> Option<f64> {
         match (self, model) {
             (Self::Old, _) => Some(OLD_TORQUE),
@@ -67,9 +67,9 @@ section! {
         /// The motor's model; required. The motor is asked for it at the start.
         model: Option<Model> = None, "";
         /// The protocol of its firmware; required. The motor is asked for its date at the start: the wrong one scales torques by 2.5 (X6)
-        /// or 5.4 (X8). `khz bus scan` tells it.
+        /// or 5.4 (X8). `khz bus scan` shows it.
         protocol: Option<Protocol> = None, "";
-        /// The run does not prove that the motor has a watchdog. `true` says that you know that without it the motor follows its last
+        /// The run does not prove that the motor has a watchdog. `true` confirms that you know that without it the motor follows its last
         /// command for ever when this computer fails.
         unwatched: bool = false, "";
         /// What the motor takes from a command to its reply, beyond the turnaround of its bus. Without the key 800, as was measured of an
@@ -81,7 +81,7 @@ section! {
         kd: f64 = 0.5, "N·m·s/rad", 0.0 => 5.0;
         /// Velocity gain while it damps.
         damping: f64 = 1.0, "N·m·s/rad", 0.01 => 5.0;
-        /// The greatest velocity that can be represented. Without the key 45, taken for the output's: the manual does not say of which
+        /// The greatest velocity that can be represented. Without the key 45, taken for the output's: the manual does not specify of which
         /// shaft, and velocities are compared with positions in motion.
         velocity_range: Option<f64> = None, "rad/s", 0.1 => 1000.0;
         /// The greatest torque that can be represented; required with protocol V4.4, but for X6 and X8.

@@ -3,13 +3,13 @@
 use super::ready::{self, Mark};
 use super::{Model, RobstrideSettings, Settings, said};
 use crate::Mounting;
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, in_turn, judged, not_zero, output_is_on};
 use crate::mit::{self, Say};
 use khz_wire::Frame;
 use khz_wire::robstride::{MOST_ID, Reply, Request, State, TIMEOUT_PER_S, mode, parameter};
 use std::ops::RangeInclusive;
 
-/// Read of whoever is asked who it is. Of these a CyberGear has all but the watchdog.
+/// Read from each servo that is asked who it is. Of these a CyberGear has all but the watchdog.
 const TOLD: [u16; 4] = [parameter::VOLTAGE, parameter::RUN_MODE, parameter::TORQUE_LIMIT, parameter::TIMEOUT];
 
 /// Angle and velocity of the output as parameters: rad, rad/s.
@@ -21,7 +21,7 @@ impl ByHand for Settings {
         1..=MOST_ID
     }
 
-    /// The version of the firmware is not asked for: whether the request switches the output off, no source tells.
+    /// The version of the firmware is not asked for: no source states whether the request switches the output off.
     fn who(&self, id: u8) -> Vec<Ask> {
         let told = TOLD.into_iter().filter(|&number| !self.cybergear || number != parameter::TIMEOUT);
         let mut asks = vec![self.identity(id)];
@@ -41,14 +41,9 @@ impl ByHand for Settings {
         order: Option<&Order>,
         registers: &[Wanted<'_>],
     ) -> Result<Vec<Ask>, String> {
-        let mut asks = match order {
-            Some(order) => self.order(id, mounting, order)?,
-            None => Vec::new(),
-        };
-        asks.extend(registers.iter().map(|wanted| self.read(id, wanted.number)));
-        asks.push(self.read(id, parameter::VOLTAGE));
-        asks.extend(self.state_of(id, mounting));
-        Ok(asks)
+        let order = order.map(|order| self.order(id, mounting, order));
+        let state = std::iter::once(self.read(id, parameter::VOLTAGE)).chain(self.state_of(id, mounting));
+        in_turn(order, registers, |wanted| Ok(self.read(id, wanted.number)), state)
     }
 
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {
@@ -114,7 +109,7 @@ impl ByHand for Settings {
         Ok(vec![self.is_off(id)?, self.state(id, &here, Request::SetZero), read_back])
     }
 
-    /// From half a second after it a servo neither hears nor says anything for up to 67 ms.
+    /// From half a second after it a servo neither receives nor sends anything for up to 67 ms.
     fn zero_takes_s(&self) -> f64 {
         0.8
     }
@@ -219,8 +214,8 @@ impl Settings {
         })
     }
 
-    /// What tells its state and changes nothing, but that a servo that reports by itself stops that. A CyberGear does not report; it
-    /// tells angle and velocity, and not whether its output is on.
+    /// Requests its state and changes nothing, except that a servo that reports by itself stops that. A CyberGear does not report; it
+    /// sends angle and velocity, and not whether its output is on.
     fn state_of(&self, id: u8, mounting: &Mounting) -> Vec<Ask> {
         if !self.cybergear {
             return vec![self.state(id, mounting, Request::Report(false))];

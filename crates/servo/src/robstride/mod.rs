@@ -1,13 +1,13 @@
 //! RobStride servos and the CyberGear, by their "private protocol": classic CAN with 29-bit identifiers.
 //!
-//! How they are driven is told by [`crate::mit`]. What is their own:
+//! [`crate::mit`] describes how they are driven. Specific to them:
 //! - Ranges of codes cannot be read: the robot file has them. The torque limit of a servo, which can, must be one of the model's.
-//!   Where two sources of a model's ranges differ the file has to say which it is.
+//!   Where two sources of a model's ranges differ the file has to choose one.
 //! - A reply carries the servo's id and that of the host, and a register cannot be mistaken for a state.
 //! - Positions wrap within two turns either way.
 //! - The mark of a run is a watchdog that is longer by 1 to 15 steps of 50 µs. A CyberGear has its watchdog in a table that keeps it
 //!   without power, so there it is a speed limit, which operation mode does not use.
-//! - Whether one that reports its state by itself has been left so by another host, nobody knows: it is told to stop that.
+//! - It is unknown whether another host has left one reporting its state by itself: it is commanded to stop that.
 //! - It answers to "enable" after 1.4 to 5 ms.
 
 mod by_hand;
@@ -41,14 +41,14 @@ pub struct Settings {
     pub cybergear: bool,
     /// Its watchdog is not set.
     pub unwatched: bool,
-    /// The torque limits it may tell, N·m: no servo tells its model, but models differ in that.
+    /// The torque limits it may report, N·m: no servo reports its model, but models differ in that.
     pub torque_limits: [f64; 3],
     /// Its codes and gains.
     pub drive: Drive,
 }
 
 impl Settings {
-    /// What a robot file says of a servo. Without a model it is the first, and where sources differ the range is the manual's;
+    /// The keys of a servo in a robot file. Without a model it is the first, and where sources differ the range is the manual's;
     /// `khz check` refuses both.
     pub fn of(file: &RobstrideSettings) -> Self {
         let model = file.model.unwrap_or_default();
@@ -77,14 +77,14 @@ impl Settings {
         }
     }
 
-    /// The frame that says this to the servo of this id.
+    /// The frame with this message to the servo with this id.
     fn frame(&self, id: u8, say: Say) -> Frame {
         self.request(
             id,
             match say {
                 Say::Command(codes) => Request::Command(codes),
                 Say::Enable => Request::Enable,
-                // It says nothing of its watchdog that had to be cleared.
+                // It reports nothing of its watchdog that had to be cleared.
                 Say::Disable | Say::Clear => Request::Stop { clear: false },
                 // It is answered by the state, as is "stop"; its output is off.
                 Say::Ask if self.cybergear => Request::Stop { clear: false },
@@ -108,7 +108,7 @@ impl Settings {
         if self.cybergear { parameter::SPEED_LIMIT } else { parameter::TIMEOUT }
     }
 
-    /// What a frame says, if the servo of this id sent it to us.
+    /// The content of a frame, if the servo with this id sent it to us.
     fn reply(&self, id: u8, frame: &Frame) -> Option<Reply> {
         let reply = Reply::parse(frame)?;
         let (from, to) = match reply {
@@ -116,7 +116,7 @@ impl Settings {
             | Reply::Value { id, host, .. }
             | Reply::Stored { id, host, .. }
             | Reply::Version { id, host, .. } => (id, Some(host)),
-            // Whoever asked: these go to all, or to whomever the servo thinks.
+            // Whichever host asked: these go to all, or to the host that the servo assumes.
             Reply::Identity { id, .. } | Reply::Faults { id, .. } => (id, None),
         };
         (from == id && to.is_none_or(|to| to == self.host_id)).then_some(reply)
@@ -236,7 +236,7 @@ impl Protocol {
         Self { settings: plan.family.clone(), id: plan.id, watchdog_s: plan.watchdog_s, mark: None }
     }
 
-    /// It reports by itself, which it was told not to do before the first tick: nobody knows how old that is.
+    /// It reports by itself, which it was commanded not to do before the first tick: its age is unknown.
     fn is_report(&self, frame: &Frame) -> bool {
         parts(frame).is_some_and(|(kind, data, _)| kind == kind::REPORT && data as u8 == self.id)
     }
@@ -264,7 +264,7 @@ impl OnBus for Settings {
 
 impl mit::Protocol for Protocol {
     const MARKS: usize = MARKS.len();
-    // The run's mark, the run mode, the torque limit: nobody tells that they were written.
+    // The run's mark, the run mode, the torque limit: nothing confirms that they were written.
     const WATCHED: usize = 3;
     const TELLS_RANGES: bool = false;
 
@@ -292,7 +292,7 @@ impl mit::Protocol for Protocol {
         match self.settings.reply(self.id, frame) {
             Some(Reply::State(state)) => Received::State(said(&state)),
             Some(Reply::Value { parameter, value, .. }) => self.register(parameter, value),
-            // Whoever is asked who it is has not been asked by the loop; its faults are in its state as well.
+            // The loop does not ask a servo who it is; faults are in its state as well.
             // Some faults have no bit in the state.
             Some(Reply::Faults { faults, .. }) if faults != 0 => Received::Fault(told_fault(faults)),
             Some(_) => Received::Aside,
@@ -301,7 +301,7 @@ impl mit::Protocol for Protocol {
     }
 }
 
-/// What a state says.
+/// The content of a state.
 fn said(state: &State) -> Said {
     let fault = match state.faults {
         0 => Fault::NONE,
@@ -332,7 +332,7 @@ fn said(state: &State) -> Said {
 const CALIBRATES: Fault = Fault { code: 64, text: "it calibrates itself" };
 const UNKNOWN_MODE: Fault = Fault { code: 65, text: "it is in an unknown mode" };
 
-/// The least significant of the faults that a servo tells of by itself, in its manual's words. Its code is the bit's number and 1000.
+/// The least significant of the faults that a servo reports by itself, in its manual's words. Its code is the bit's number and 1000.
 fn told_fault(faults: u32) -> Fault {
     let bit = faults.trailing_zeros();
     let text = match bit {

@@ -1,4 +1,4 @@
-//! What is sent to and requested from a servo before it may be driven: it is off, it is there, its codes can mean what the robot file says,
+//! What is sent to and requested from a servo before it may be driven: it is off, it is there, its codes can mean what the robot file sets,
 //! and its watchdog is on.
 
 use super::Settings;
@@ -6,11 +6,11 @@ use crate::exchange::{Exchange, ReplyCheck};
 use crate::mit;
 use khz_wire::robstride::{FAULTS, Reply, Request, State, mode, parameter};
 
-/// Said of a motor that does not answer.
+/// The error for a motor that does not answer.
 const IF_SILENT: &str = "check its power, its id, the bit rate (1 Mbit/s), and that it speaks the private protocol of its maker, not MIT or \
                          CANopen";
 
-/// Said of a CyberGear that does not tell its watchdog.
+/// The error for a CyberGear that does not report its watchdog.
 const UNTOLD: &str = "firmware differs in that; write `robstride.unwatched = true` if you accept that without this computer it may follow \
                       its last command for ever";
 
@@ -30,10 +30,10 @@ impl Mark {
     }
 }
 
-/// What a parameter tells is as it was set. Does not allocate.
+/// A reported parameter has the value it was set to. Does not allocate.
 pub fn is_as_set(settings: &Settings, mark: Option<Mark>, parameter: u16, value: Option<[u8; 4]>) -> bool {
     match (parameter, value) {
-        // Told or not: it is read as a mark only.
+        // Reported or not: it is read as a mark only.
         (parameter, None) => !is_watched(settings, parameter),
         (parameter, Some(value)) if parameter == settings.power_mark() => mark == Some(Mark(value)),
         (parameter::RUN_MODE, Some(value)) => value[0] == 0,
@@ -101,7 +101,7 @@ pub fn named(faults: u8) -> String {
     named.map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// Why the servo must not be driven, if a parameter says something else than it has to.
+/// Why the servo must not be driven, if a parameter does not have the required value.
 pub fn wrong(settings: &Settings, mark: Mark, parameter: u16, told: Option<[u8; 4]>) -> Option<String> {
     if is_as_set(settings, Some(mark), parameter, told) {
         return None;

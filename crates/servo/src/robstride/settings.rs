@@ -79,8 +79,8 @@ section! {
         velocity_range: Option<f64> = None, "rad/s", 0.1 => 1000.0;
         /// The greatest torque that can be represented. Required where sources differ on the model's.
         torque_range: Option<f64> = None, "N·m", 0.01 => 1000.0;
-        /// The motor's own torque limit (its parameter 0x700B), where it was set to another than the model's greatest: one that tells another is
-        /// not driven, as it may be another model.
+        /// The motor's own torque limit (its parameter 0x700B), where it was set to another than the model's greatest: a motor that reports
+        /// another one is not driven, as it may be another model.
         torque_limit: Option<f64> = None, "N·m", 0.01 => 1000.0;
         /// The watchdog of a CyberGear is not set and not checked: without this computer it may follow its last command for ever.
         unwatched: bool = false, "";

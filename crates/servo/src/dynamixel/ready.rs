@@ -1,0 +1,220 @@
+//! What is sent to and requested from a servo before it may be driven: it is off, it is the servo that the robot file has, nothing is wrong with
+//! it, and it is set as it will be driven. All that is written is read back.
+
+use super::{DynamixelMode, NUMBERED, Settings};
+use crate::exchange::{Exchange, ReplyCheck};
+use khz_wire::Frame;
+use khz_wire::dynamixel::{self, Status, address as at, error, hardware_error, item};
+
+/// The error for a servo that does not answer.
+const IF_SILENT: &str = "check its power, its id, that its baud rate is that of the bus (`khz bus scan` tries others), and its `status_return_level`";
+
+/// So much of what is written goes into one packet.
+const CHUNK: usize = 40;
+
+/// The exchanges in their order.
+pub fn dialogue(settings: &Settings, id: u8, watchdog: u8) -> Vec<Exchange> {
+    let servo = Servo { settings, id };
+    let block = settings.block();
+    let first = at::INDIRECT;
+    let indirect: Vec<u8> = settings.layout().flat_map(u16::to_le_bytes).collect();
+    let bytes = |gains: &[u16]| gains.iter().flat_map(|gain| gain.to_le_bytes()).collect::<Vec<_>>();
+    let profile: Vec<u8> = settings.profile.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let mut exchanges = vec![
+        servo.answers(),
+        servo.model(),
+        servo.write(at::TORQUE_ENABLE, &[0]),
+        servo.has(
+            at::TORQUE_ENABLE,
+            &[0],
+            "it is on although it was told to switch off: another program drives it",
+        ),
+        servo.is_well(),
+        servo.is_set(at::RETURN_DELAY_TIME, settings.return_delay),
+        servo.is_set(at::DRIVE_MODE, 0),
+    ];
+    match settings.mode {
+        DynamixelMode::Position => exchanges.push(servo.turns_whole()),
+        DynamixelMode::Velocity => exchanges.push(servo.goes_to(at::VELOCITY_LIMIT, settings.most[0])),
+        DynamixelMode::Current => exchanges.push(servo.goes_to(at::CURRENT_LIMIT, settings.most[1])),
+        DynamixelMode::ExtendedPosition | DynamixelMode::CurrentPosition => {}
+    }
+    let mut set = |address: u16, data: &[u8]| {
+        exchanges.push(servo.write(address, data));
+        exchanges.push(servo.has(
+            address,
+            data,
+            "it does not keep what is written: another program writes it, too",
+        ));
+    };
+    // The mode first: it resets the others.
+    set(at::OPERATING_MODE, &[settings.mode.number()]);
+    match settings.mode {
+        DynamixelMode::Velocity => {
+            set(at::VELOCITY_I_GAIN, &bytes(&settings.velocity_gains));
+            set(at::GOAL_VELOCITY, &[0; 4]);
+        }
+        // It begins with all it has.
+        DynamixelMode::Current => set(at::GOAL_CURRENT, &[0; 2]),
+        _ => set(at::POSITION_D_GAIN, &bytes(&settings.gains)),
+    }
+    set(at::PROFILE_ACCELERATION, &profile);
+    for (place, part) in indirect.chunks(CHUNK).enumerate() {
+        set(first + (place * CHUNK) as u16, part);
+    }
+    // What its watchdog has left is cleared by 0.
+    set(at::BUS_WATCHDOG, &[0]);
+    set(at::BUS_WATCHDOG, &[watchdog]);
+    exchanges.push(servo.block(block));
+    exchanges
+}
+
+struct Servo<'a> {
+    settings: &'a Settings,
+    id: u8,
+}
+
+impl Servo<'_> {
+    fn say(
+        &self,
+        what: String,
+        frame: Frame,
+        judge: impl Fn(&Status<'_>) -> ReplyCheck + Send + 'static,
+    ) -> Exchange {
+        let id = self.id;
+        Exchange {
+            what,
+            if_silent: IF_SILENT,
+            quiet_ns: 0,
+            frame,
+            judge: Box::new(move |frame: &Frame| match Status::parse(frame) {
+                Some(status) if status.id == id => judge(&status),
+                _ => ReplyCheck::Unrelated,
+            }),
+        }
+    }
+
+    /// It answers writes, too; the register shows if it answers reads only.
+    fn answers(&self) -> Exchange {
+        self.say("say what it answers".to_owned(), dynamixel::read(self.id, at::STATUS_RETURN_LEVEL, 1), |status| match status.data {
+            [2] => ReplyCheck::Good,
+            [level] => ReplyCheck::Wrong(format!(
+                "its `status_return_level` is {level}: it does not answer what is written. Restart it, or write 2"
+            )),
+            _ => ReplyCheck::Unrelated,
+        })
+    }
+
+    fn model(&self) -> Exchange {
+        let (expected, fast) = (self.settings.model, self.settings.fast);
+        self.say("tell its model".to_owned(), dynamixel::ping(self.id), move |status| {
+            let &[low, high, firmware] = status.data else { return ReplyCheck::Unrelated };
+            let number = u16::from_le_bytes([low, high]);
+            let name = dynamixel::Model::numbered(number).map_or("a model nobody here knows", |model| model.name);
+            match expected.map(|model| model.facts()) {
+                Some(model) if model.number != number => {
+                    ReplyCheck::Wrong(format!("it is {name} (number {number}), not {}: correct `dynamixel.model`", model.name))
+                }
+                Some(model) if firmware < model.watchdog_from => {
+                    ReplyCheck::Wrong(format!("its firmware {firmware} has no watchdog, which begins with {}: update it", model.watchdog_from))
+                }
+                Some(model) if fast && !model.is_fast(firmware) => {
+                    ReplyCheck::Wrong(format!("its firmware {firmware} does not answer fast reads: update it, or write `dynamixel.fast = false`"))
+                }
+                _ => ReplyCheck::Good,
+            }
+        })
+    }
+
+    fn is_well(&self) -> Exchange {
+        let frame = dynamixel::read(self.id, at::HARDWARE_ERROR_STATUS, 1);
+        self.say("tell its errors".to_owned(), frame, |status| match status.data {
+            [0] => ReplyCheck::Good,
+            [bits] => ReplyCheck::Wrong(format!(
+                "it has a hardware error: {}. Remove the cause, then switch its power off and on",
+                hardware_error(*bits)
+            )),
+            _ => ReplyCheck::Unrelated,
+        })
+    }
+
+    /// A setting that it keeps: who uses it decides, not the run.
+    fn is_set(&self, address: u16, value: u8) -> Exchange {
+        let (id, name) = (self.id, item(address).map_or("register", |item| item.name));
+        self.say(format!("tell its `{name}`"), dynamixel::read(id, address, 1), move |status| match status.data {
+            [told] if *told == value => ReplyCheck::Good,
+            [told] => ReplyCheck::Wrong(format!(
+                "its `{name}` is {told}, not {value}: type `khz bus set LINK {id} {name}={value} --family dynamixel`"
+            )),
+            _ => ReplyCheck::Unrelated,
+        })
+    }
+
+    /// It refuses goals beyond its own limits in silence.
+    fn turns_whole(&self) -> Exchange {
+        let id = self.id;
+        self.say("tell its limits".to_owned(), dynamixel::read(id, at::MAX_POSITION_LIMIT, 8), move |status| {
+            let Some((most, least)) = status.data.split_first_chunk::<4>() else { return ReplyCheck::Unrelated };
+            if (i32::from_le_bytes(*most), least) == (4095, &[0; 4][..]) {
+                return ReplyCheck::Good;
+            }
+            ReplyCheck::Wrong(format!(
+                "it has limits of its own, beyond which it refuses goals in silence: type `khz bus set LINK {id} min_position_limit=0 \
+                 max_position_limit=4095 --family dynamixel`; the robot file limits its joint"
+            ))
+        })
+    }
+
+    /// It refuses goals beyond a limit of its own in silence.
+    fn goes_to(&self, limit: u16, most: u16) -> Exchange {
+        let id = self.id;
+        let (name, size) = item(limit).map_or(("limit", 2), |item| (item.name, item.size));
+        self.say(format!("tell its `{name}`"), dynamixel::read(id, limit, size.into()), move |status| {
+            let told = match *status.data {
+                [a, b] => u32::from(u16::from_le_bytes([a, b])),
+                [a, b, c, d] => u32::from_le_bytes([a, b, c, d]),
+                _ => return ReplyCheck::Unrelated,
+            };
+            if told >= most.into() {
+                return ReplyCheck::Good;
+            }
+            ReplyCheck::Wrong(format!(
+                "its `{name}` is {told}, beyond which it refuses goals in silence, and not {most}: write `dynamixel.{name} = {told}`, or type \
+                 `khz bus set LINK {id} {name}={most} --family dynamixel`"
+            ))
+        })
+    }
+
+    fn write(&self, address: u16, data: &[u8]) -> Exchange {
+        // Never too much: see `CHUNK`.
+        let frame = dynamixel::write(self.id, address, data).unwrap_or_else(|| dynamixel::ping(self.id));
+        let name =
+            item(address).map_or_else(|| format!("register {address}"), |item| format!("`{}`", item.name));
+        self.say(format!("take its {name}"), frame, move |status| match status.error {
+            0 => ReplyCheck::Good,
+            number => ReplyCheck::Wrong(format!("it refuses its {name}: {}", error::name(number))),
+        })
+    }
+
+    fn has(&self, address: u16, data: &[u8], otherwise: &'static str) -> Exchange {
+        let (data, len) = (data.to_vec(), data.len() as u16);
+        let name =
+            item(address).map_or_else(|| format!("register {address}"), |item| format!("`{}`", item.name));
+        self.say(format!("tell its {name}"), dynamixel::read(self.id, address, len), move |status| {
+            match status.data {
+                told if *told == data[..] => ReplyCheck::Good,
+                told if told.len() == data.len() => ReplyCheck::Wrong(otherwise.to_owned()),
+                _ => ReplyCheck::Unrelated,
+            }
+        })
+    }
+
+    /// What is read in each cycle can be.
+    fn block(&self, address: u16) -> Exchange {
+        let frame = dynamixel::read(self.id, address, NUMBERED);
+        self.say("tell what it measures".to_owned(), frame, |status| match status.data.len() {
+            len if len == usize::from(NUMBERED) => ReplyCheck::Good,
+            _ => ReplyCheck::Wrong(format!("it refuses its indirect data: {}", error::name(status.error))),
+        })
+    }
+}
