@@ -65,8 +65,8 @@ impl Outbox {
         whole
     }
 
-    /// Drops all frames; how many. Of one that is partly written the rest stays, changed by `break_off` so that nobody
-    /// takes it for whole: it gets the room from there on and how long the rest is, and gives the length of what it leaves.
+    /// Drops all frames; how many. The rest of one that is partly written stays, changed by `break_off` so that no receiver
+    /// takes it for whole: it gets the room from there on and the length of the rest, and returns the length of what it leaves.
     pub(crate) fn drop_frames(&mut self, break_off: impl FnOnce(&mut [u8], usize) -> usize) -> Dropped {
         let frames = self.ends.len() as u64;
         let was_broken = self.is_broken;

@@ -6,7 +6,7 @@
 //! ```
 //! use khz_link::faults::{Fault, FaultEffect};
 //!
-//! // Device 3 says nothing between the first and the second second; one frame in a hundred is lost always.
+//! // Device 3 is silent between the first and the second second; one frame in a hundred is lost always.
 //! let script = [
 //!     Fault { from_ns: 1_000_000_000, until_ns: 2_000_000_000, ..Fault::silence(3) },
 //!     Fault { probability: 0.01, ..Fault::new(FaultEffect::Loss) },
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 /// Frames held back in each direction; more are lost and counted.
 const HELD: usize = 1024;
 
-/// `ENETDOWN`, what SocketCAN says of an interface that is down.
+/// `ENETDOWN`, the error of SocketCAN for an interface that is down.
 const ENETDOWN: i32 = 100;
 
 /// One line of the script: what goes wrong, when, and for whom.
@@ -99,7 +99,7 @@ impl Fault {
         }
     }
 
-    /// A device that hears nothing and says nothing.
+    /// A device that receives nothing and sends nothing.
     pub const fn silence(device: u8) -> Self {
         Self { device: Some(device), ..Self::new(FaultEffect::Loss) }
     }
@@ -165,7 +165,7 @@ struct Bus {
 impl<L: Link> Faults<L> {
     /// Wraps a link. Of several faults that strike one frame, all act, in the order of the script.
     ///
-    /// `replier`, as in [`Replier`], tells which received frames are those of [`Fault::device`].
+    /// `replier`, as in [`Replier`], recognizes the received frames that are those of [`Fault::device`].
     pub fn new(
         link: L,
         script: &[Fault],

@@ -94,7 +94,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// `name` stands for the device `expected`; `advice` tells how to name it permanently. The reason of a refusal goes to
+    /// `name` stands for the device `expected`; `advice` is how to name it permanently. The reason for a refusal goes to
     /// `refusal`.
     pub(crate) fn new(
         name: &str,

@@ -2,8 +2,8 @@
 //!
 //! A [`Link`] is one adapter: a CAN interface, a serial port, a pi3hat with its five buses, a UDP socket, or
 //! an emulated machine. An adapter has one or more *channels*; a channel is one bus. Nothing here knows what
-//! a frame means, and nothing here waits: a link is asked with the present time and answers at once. Whoever
-//! drives it decides whether to sleep, poll or spin, with [`Link::fd`] and [`Link::next_event_ns`] as hints.
+//! a frame means, and nothing here waits: a link is asked with the present time and answers at once. The caller
+//! decides whether to sleep, poll or spin, with [`Link::fd`] and [`Link::next_event_ns`] as hints.
 //!
 //! Times are nanoseconds of `CLOCK_MONOTONIC` (or of virtual time, for emulated links).
 //!
@@ -52,8 +52,8 @@ pub use khz_wire::Request;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-/// Which device a frame received on a channel is a reply of, `None` if it is none: the families of servos know, and tell
-/// the links that need it. Neither allocates nor blocks.
+/// The device of which a frame received on a channel is a reply, `None` if it is none. The families of servos provide it
+/// for the links that need it. Neither allocates nor blocks.
 pub type Replier = Box<dyn Fn(u8, &Frame) -> Option<u8> + Send>;
 
 /// One adapter with its buses.
@@ -122,7 +122,7 @@ pub trait Link: Send {
         None
     }
 
-    /// What the adapter tells of itself and its buses, in lines for people. Not for the loop: allocates, and may take some
+    /// What the adapter reports about itself and its buses, in lines for people. Not for the loop: allocates, and may take some
     /// milliseconds.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ pub trait Link: Send {
         Err(LinkError::Unsupported)
     }
 
-    /// The host has no more to send: drops what was not handed over, and tells in lines for people what was and may
+    /// The host has no more to send: drops what was not handed over, and returns in lines for people what was and may
     /// still reach the devices. Not for the loop: allocates, and may wait some milliseconds.
     fn close(&mut self, now_ns: i64) -> Vec<String> {
         self.begin_cycle(now_ns);
@@ -168,7 +168,7 @@ impl<L: Link + ?Sized> Link for Box<L> {
 pub struct Received {
     /// The bus it came from.
     pub channel: u8,
-    /// When its last bit arrived, as near as the link can tell (kernel timestamp where there is one).
+    /// When its last bit arrived, as exactly as the link knows it (kernel timestamp where there is one).
     pub at_ns: i64,
     /// What came.
     pub frame: Frame,
@@ -181,7 +181,7 @@ pub struct Capabilities {
     pub kind: &'static str,
     /// Number of buses; channels are `0..channels`.
     pub channels: u8,
-    /// Only one query may be outstanding on some channel; [`Link::half_duplex`] tells on which.
+    /// Only one query may be outstanding on some channel: see [`Link::half_duplex`].
     pub half_duplex: bool,
     /// Frames per channel that may be in flight before [`LinkError::Full`] is to be expected.
     pub in_flight: u16,
@@ -189,7 +189,7 @@ pub struct Capabilities {
     pub emulated: bool,
 }
 
-/// Why a link could not do what was asked. Holds no text so that it costs nothing in a tick; `Display` tells.
+/// Why a link could not do what was asked. Holds no text, so that it costs nothing in a tick; `Display` writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// No room at present: the queue of the adapter or kernel is full (`ENOBUFS`, `EAGAIN`).
@@ -212,7 +212,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// The system says that the bus cannot carry frames.
+    /// A system call failed because the bus cannot carry frames.
     pub(crate) fn down(errno: Errno) -> Self {
         Self::Down { errno: errno.raw_os_error() }
     }
@@ -258,7 +258,7 @@ pub struct Counters {
     pub errors: u64,
     /// Times the bus went down.
     pub downs: u64,
-    /// Replies to older requests, or to none, dropped (only links with sequence numbers can tell: UDP).
+    /// Replies to older requests, or to none, dropped (only links with sequence numbers recognize them: UDP).
     pub stale: u64,
     /// Received from an address that is not the device's, dropped (UDP).
     pub unexpected: u64,
@@ -302,7 +302,7 @@ pub struct ImuSample {
 mod tests {
     use super::*;
 
-    /// Of a frame that a link does not carry nothing was said but that.
+    /// The error for a frame that the link does not carry once had no advice.
     #[test]
     fn every_error_says_what_to_do() {
         for error in [LinkError::Full, LinkError::Down { errno: 19 }, LinkError::Unsupported] {

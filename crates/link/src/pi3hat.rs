@@ -85,7 +85,7 @@ const WAITING: u8 = 3;
 ///
 /// The hat does not report when a frame arrived, and each look costs a transfer. So only processors that owe replies are
 /// asked, until every device that was queried has answered; frames of others do not count. A host that calls
-/// [`Link::receive`] again and again beyond that hears what else there is: answers to a broadcast, frames without a
+/// [`Link::receive`] again and again beyond that receives what else there is: answers to a broadcast, frames without a
 /// query, a reply kept behind one that came twice.
 ///
 /// # Realtime contract

@@ -132,7 +132,7 @@ impl<R: Registers> Line for Pl011<R> {
                 break;
             }
             let data = self.registers.read(register::DATA, now_ns);
-            // A damaged byte keeps its place: the checksum of its frame tells.
+            // A damaged byte keeps its place: the checksum of its frame shows the damage.
             self.errors += u64::from(data & DATA_ERRORS != 0);
             *slot = data as u8;
             count += 1;

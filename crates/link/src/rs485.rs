@@ -9,7 +9,7 @@ use crate::serial::{Direction, Granted, Line, Port, Settings};
 use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use khz_settings::{section, words};
-use khz_wire::rs485::{Decoder, MAX_FRAME, carries, encode};
+use khz_wire::serial::{End, MAX_FRAME, Packets};
 use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -32,6 +32,29 @@ words! {
     }
 }
 
+words! {
+    /// What frames are on a serial line.
+    SerialProtocol {
+        /// Those of moteus servos (mjlib).
+        Moteus = "moteus",
+        /// Packets of Dynamixel servos (protocol 2.0).
+        Dynamixel = "dynamixel",
+        /// Packets of Feetech's STS and SMS servos.
+        Feetech = "feetech",
+    }
+}
+
+impl SerialProtocol {
+    /// The same, as a codec.
+    pub const fn packets(self) -> Packets {
+        match self {
+            Self::Moteus => Packets::Moteus,
+            Self::Dynamixel => Packets::Dynamixel,
+            Self::Feetech => Packets::Feetech,
+        }
+    }
+}
+
 section! {
     /// A bus with `link = "rs485"`.
     Rs485Link {
@@ -39,6 +62,8 @@ section! {
         path: String, "";
         /// Line speed.
         baud: u32 = 3_000_000, "bit/s", 9600 => 12_000_000;
+        /// What its servos speak.
+        protocol: SerialProtocol = SerialProtocol::Moteus, "";
         /// What switches between sending and receiving. With `driver = "pl011"` it is always the adapter.
         direction: Direction = Direction::Auto, "";
         /// What drives the serial port.
@@ -59,7 +84,9 @@ impl Rs485Link {
     pub fn open(&self) -> Result<Box<dyn Link>, OpenError> {
         Ok(match self.driver {
             Rs485Driver::Tty => Box::new(Rs485::open(self)?),
-            Rs485Driver::Pl011 => Box::new(Rs485::over(Pl011::open(&self.path, self.baud)?)),
+            Rs485Driver::Pl011 => {
+                Box::new(Rs485::speaking(Pl011::open(&self.path, self.baud)?, self.protocol.packets()))
+            }
         })
     }
 }
@@ -80,7 +107,8 @@ impl Rs485 {
     /// The port is not there, in use, not ours to open, or cannot do this baud rate or direction.
     pub fn open(link: &Rs485Link) -> Result<Self, OpenError> {
         let settings = Settings { baud: link.baud, direction: link.direction };
-        Port::open(Path::new(&link.path), settings).map(Self::over)
+        let port = Port::open(Path::new(&link.path), settings)?;
+        Ok(Self::speaking(port, link.protocol.packets()))
     }
 
     /// Speaks over a descriptor that is already set up and non-blocking. When it dies, so does the link.
@@ -95,16 +123,21 @@ impl Rs485 {
 }
 
 impl<L: Line> Rs485<L> {
-    /// Speaks over a line that is set up.
+    /// Speaks over a line that is set up, the frames of moteus servos.
     pub fn over(line: L) -> Self {
-        let speaker = Speaker { decoder: Decoder::new(), spoken: VecDeque::with_capacity(BURST) };
+        Self::speaking(line, Packets::Moteus)
+    }
+
+    /// The same, in these packets.
+    pub fn speaking(line: L, packets: Packets) -> Self {
+        let speaker = Speaker { end: End::new(packets), spoken: VecDeque::with_capacity(BURST) };
         Self { stream: Stream::new(line, speaker, (BURST, MAX_FRAME), 4096) }
     }
 }
 
 /// The frames of the line.
 struct Speaker {
-    decoder: Decoder,
+    end: End,
     /// The last frames of ours, to know their echo.
     spoken: VecDeque<Frame>,
 }
@@ -120,22 +153,22 @@ impl Speaker {
 
 impl Speech for Speaker {
     fn write(&mut self, frame: &Frame, _: i64, out: &mut [u8], _: &mut Counters) -> Option<usize> {
-        let len = encode(frame, out)?;
+        let len = self.end.write(frame, out)?;
         self.remember(frame);
         Some(len)
     }
 
     fn next(&mut self, input: &mut &[u8], _: i64, counters: &mut Counters) -> Option<Frame> {
-        let corrupt = self.decoder.corrupt();
+        let corrupt = self.end.corrupt();
         let is_echo = |frame: &Frame| self.spoken.iter().any(|spoken| is_same(spoken, frame));
-        let found = std::iter::from_fn(|| self.decoder.next(input)).find(|frame| !is_echo(frame));
-        counters.corrupt += self.decoder.corrupt() - corrupt;
+        let found = std::iter::from_fn(|| self.end.next(input)).find(|frame| !is_echo(frame));
+        counters.corrupt += self.end.corrupt() - corrupt;
         found
     }
 
     /// A frame begun long ago is given up; what is behind its lead-in may be a frame.
     fn give_up(&mut self, silent_ns: i64, counters: &mut Counters) -> bool {
-        let given_up = silent_ns >= SILENCE_NS && self.decoder.give_up();
+        let given_up = silent_ns >= SILENCE_NS && self.end.give_up();
         counters.corrupt += u64::from(given_up);
         given_up
     }
@@ -149,7 +182,7 @@ impl Speech for Speaker {
     }
 
     fn start_over(&mut self) {
-        self.decoder = Decoder::new();
+        self.end = End::new(self.end.packets());
     }
 }
 
@@ -168,9 +201,10 @@ impl<L: Line> Link for Rs485<L> {
     }
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        let packets = self.stream.speech.end.packets();
         // A request to all that wants replies makes every device talk at once.
-        let all_at_once = request.to.is_none() && request.replies > 0;
-        if channel != 0 || !carries(request.frame) || all_at_once {
+        let all_at_once = request.to.is_none() && request.replies > 0 && !packets.answers_in_order();
+        if channel != 0 || !packets.carries(request.frame) || all_at_once {
             return Err(LinkError::Unsupported);
         }
         self.stream.send(request.frame, now_ns)
@@ -185,12 +219,20 @@ impl<L: Line> Link for Rs485<L> {
     }
 
     fn next_event_ns(&self) -> Option<i64> {
-        // At any moment, as far as a line that is polled can tell.
+        // A polled line has no event to wait for: something may come at any moment.
         self.stream.line.is_polled().then_some(0)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.stream.fd()
+    }
+
+    /// Not of moteus servos, which have one rate.
+    fn set_bit_rate(&mut self, bits_per_second: Option<u32>) -> Result<(), LinkError> {
+        match self.stream.speech.end.packets() {
+            Packets::Moteus => Err(LinkError::Unsupported),
+            Packets::Dynamixel | Packets::Feetech => self.stream.line.set_baud(bits_per_second),
+        }
     }
 
     fn close(&mut self, _: i64) -> Vec<String> {
@@ -207,6 +249,7 @@ mod tests {
     use super::*;
     use khz_wire::Address;
     use khz_wire::address::BROADCAST;
+    use khz_wire::rs485::{Decoder, encode};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
@@ -317,6 +360,45 @@ mod tests {
             assert_eq!((decoder.next(&mut rest), decoder.corrupt()), (None, 1));
             assert_eq!((link.counters(0).sent, link.counters(0).expired), (1, 1));
         }
+    }
+
+    #[test]
+    fn six_servos_answer_one_question_and_a_lost_byte_costs_one_of_them() {
+        use khz_wire::dynamixel::{Status, sync_read};
+        let (ours, mut line) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut link = Rs485::speaking(Port::from_fd(ours.into()), Packets::Dynamixel);
+        let mut servos = End::of_servos(Packets::Dynamixel);
+        let ids = [1, 2, 3, 4, 5, 6];
+        for (cycle, fast) in (0..).zip([false, true]) {
+            let asked = sync_read(126, 10, &ids, fast).unwrap();
+            link.send(0, &Request { frame: &asked, to: None, replies: 6 }, cycle).unwrap();
+            link.flush(cycle).unwrap();
+            let mut heard = [0; 256];
+            let len = line.read(&mut heard).unwrap();
+            assert_eq!(servos.next(&mut &heard[..len]), Some(asked));
+            // The adapter receives its own bytes, too.
+            let mut answers = heard[..len].to_vec();
+            let mut lost = 0;
+            for (place, &id) in (0..).zip(&ids) {
+                let status = Status { id, alert: false, error: 0, data: &[id; 10] };
+                let frame = if fast { status.block(place) } else { status.packet() }.unwrap();
+                let len = servos.write(&frame, &mut heard).unwrap();
+                answers.extend(&heard[..len]);
+                if id == 3 {
+                    lost = answers.len() - 5;
+                }
+            }
+            answers[lost] ^= 0x10;
+            line.write_all(&answers).unwrap();
+            let received = std::iter::from_fn(|| link.receive(cycle).unwrap());
+            let from: Vec<u8> = received.map(|received| Status::parse(&received.frame).unwrap().id).collect();
+            assert_eq!(from, [1, 2, 4, 5, 6], "{fast}");
+            assert_eq!(link.counters(0).corrupt, 1 + cycle as u64);
+        }
+        // A frame of another protocol is not sent.
+        let short = Frame::new(1, &[1]).unwrap();
+        assert_eq!(link.send(0, &Address::request(&short), 2), Err(LinkError::Unsupported));
     }
 
     #[test]

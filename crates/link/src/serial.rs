@@ -48,9 +48,18 @@ pub trait Line: Send {
         0
     }
 
-    /// Has the kernel drop what it has not handed over; tells what that was. Not for the loop: may wait some milliseconds.
+    /// Has the kernel drop what it has not handed over; returns what that was. Not for the loop: may wait some milliseconds.
     fn discard(&mut self) -> Option<String> {
         None
+    }
+
+    /// Sets its baud rate; `None`: as it was opened. Not for the loop: may wait for bytes to leave.
+    ///
+    /// # Errors
+    /// [`LinkError::Unsupported`] if it cannot be set, [`LinkError::Down`] if the line is lost.
+    fn set_baud(&mut self, baud: Option<u32>) -> Result<(), LinkError> {
+        let _ = baud;
+        Err(LinkError::Unsupported)
     }
 
     /// A descriptor that becomes readable when something has come; `None` while the line is lost, and always
@@ -105,6 +114,8 @@ pub struct Port {
     name: String,
     fd: Option<OwnedFd>,
     granted: Granted,
+    /// Its baud rate as it was opened; `None`: it was set before it was opened.
+    baud: Option<u32>,
     /// Vendor and product, if it is a USB device.
     usb: Option<(u16, u16)>,
     /// Why another device under the same name was not taken.
@@ -118,7 +129,7 @@ impl Port {
         Self::open_in(Path::new(SYS), path, settings, |_| Ok(()))
     }
 
-    /// The same, and `greet` says to the device what it has to hear first, also whenever the port is opened again. It may wait.
+    /// The same, and `greet` sends the device what it must receive first, also whenever the port is opened again. It may wait.
     pub(crate) fn open_and_greet(
         path: &Path,
         settings: Settings,
@@ -148,14 +159,15 @@ impl Port {
             greet(fd.as_fd()).map(|()| fd)
         };
         let reopener = Reopener::new(again).map_err(|error| OpenError::new(&target, &error, "try again"))?;
-        Ok(Self { name: target, fd: Some(fd), granted, usb, refusal, reopener: Some(reopener) })
+        let baud = Some(settings.baud);
+        Ok(Self { name: target, fd: Some(fd), granted, baud, usb, refusal, reopener: Some(reopener) })
     }
 
     /// Takes a descriptor that is already set up and non-blocking; it is not opened again when it dies.
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
         let granted = Granted { low_latency: false, rs485: false };
         let (name, refusal) = ("the line".into(), Arc::default());
-        Self { name, fd: Some(fd), granted, usb: None, refusal, reopener: None }
+        Self { name, fd: Some(fd), granted, baud: None, usb: None, refusal, reopener: None }
     }
 
     pub(crate) fn granted(&self) -> Granted {
@@ -204,6 +216,14 @@ impl Line for Port {
     /// One system call.
     fn unsent(&mut self) -> usize {
         self.fd.as_ref().map_or(0, |fd| tty::unsent(fd.as_fd()))
+    }
+
+    fn set_baud(&mut self, baud: Option<u32>) -> Result<(), LinkError> {
+        let Some(fd) = &self.fd else { return Err(LinkError::Down { errno: 0 }) };
+        let baud = baud.or(self.baud).ok_or(LinkError::Unsupported)?;
+        let mut termios = tcgetattr(fd).map_err(LinkError::down)?;
+        set_raw(&mut termios, baud).map_err(|_| LinkError::Unsupported)?;
+        tcsetattr(fd, OptionalActions::Flush, &termios).map_err(|_| LinkError::Unsupported)
     }
 
     fn discard(&mut self) -> Option<String> {

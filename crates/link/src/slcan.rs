@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(sent(&mut wire), "t0018FFFFFFFFFFFFFFFC\rB00008001311001F\r");
     }
 
-    /// What an adapter says of itself that answers each of these commands so.
+    /// What is reported about an adapter that answers these commands so.
     fn about(answers: &'static [(&'static str, &'static str)]) -> Vec<String> {
         let (mut link, mut wire) = wired();
         let adapter = std::thread::spawn(move || {

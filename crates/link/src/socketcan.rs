@@ -187,7 +187,7 @@ impl SocketCan {
                 LinkError::Full
             }
             // The interface is down; the socket outlives that. A controller that was off the bus starts anew with it,
-            // and says nothing of a restart then.
+            // and sends no message about a restart then.
             libc::ENETDOWN => {
                 self.bus_off = false;
                 self.went_down(errno)
@@ -594,7 +594,7 @@ mod tests {
         let (mut host, mut device) = wired();
         inject(&device, ERROR | 0x40);
         assert_eq!(host.receive(0), Err(LinkError::Down { errno: 0 }));
-        // What the kernel says of an interface that is down, which no socket pair is.
+        // The kernel's error for an interface that is down, which a socket pair never returns.
         let down = LinkError::Down { errno: libc::ENETDOWN };
         assert_eq!(host.failed(&io::Error::from_raw_os_error(libc::ENETDOWN)), down);
         assert_eq!(host.receive(0), Ok(None));

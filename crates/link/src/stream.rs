@@ -16,7 +16,7 @@ pub(crate) trait Speech {
     /// `read_ns`.
     fn next(&mut self, input: &mut &[u8], read_ns: i64, counters: &mut Counters) -> Option<Frame>;
 
-    /// Gives up what was begun, if so long a silence says that its rest never comes; false if nothing was.
+    /// Gives up a frame that was begun, if its rest does not come any more after so long a silence; false if nothing was.
     /// [`Speech::next`] may find something behind it.
     fn give_up(&mut self, silent_ns: i64, counters: &mut Counters) -> bool {
         let _ = (silent_ns, counters);

@@ -73,7 +73,7 @@ impl Tap {
     /// Writes everything there is.
     ///
     /// # Errors
-    /// What the writer underneath says; the frame it concerns is lost.
+    /// Those of the writer underneath; the frame concerned is lost.
     pub fn drain(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
         while let Some(traced) = self.take() {
             sink.write(&traced)?;
@@ -116,7 +116,7 @@ pub trait Sink {
     /// Writes one frame.
     ///
     /// # Errors
-    /// What the writer underneath says.
+    /// Those of the writer underneath.
     fn write(&mut self, traced: &Traced) -> io::Result<()>;
 }
 
@@ -177,7 +177,7 @@ impl<W: Write> Pcapng<W> {
     /// time: the difference between wall clock and `CLOCK_MONOTONIC`, or 0.
     ///
     /// # Errors
-    /// What the writer underneath says.
+    /// Those of the writer underneath.
     pub fn new(out: W, interfaces: &[String], epoch_ns: i64) -> io::Result<Self> {
         let mut writer = Self { out, block: Vec::with_capacity(160), epoch_ns };
         writer.start(0x0a0d_0d0a);

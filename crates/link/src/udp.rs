@@ -58,9 +58,9 @@ pub enum Reach {
     All(SocketAddr),
 }
 
-/// This is the address of everybody on a network this computer is in, as its interfaces are set up now. Sends nothing.
+/// Whether this is the broadcast address of a network this computer is in, as its interfaces are set up now. Sends nothing.
 ///
-/// Not for the loop: opens a socket. Where no network leads there at present, an address that ends in 255 is taken for one.
+/// Not for the loop: opens a socket. Where no network leads there at present, an address that ends in 255 counts as one.
 pub fn is_broadcast(address: SocketAddr) -> bool {
     let IpAddr::V4(ip) = address.ip() else { return false };
     // The kernel connects a socket to a broadcast address only if the socket was set up for broadcasts.
@@ -94,7 +94,7 @@ impl Default for Options {
     }
 }
 
-/// Devices behind Ethernet: a link with as many channels as the options say.
+/// Devices behind Ethernet: a link with as many channels as its options have.
 ///
 /// # Realtime contract
 /// As [`Link`]. Unicast makes one `sendto` per frame in [`Link::send`]; to all makes none there and one in
@@ -167,7 +167,7 @@ impl Udp {
     /// Where it receives.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -441,7 +441,7 @@ mod tests {
         Frame::new(id, &[byte; 3]).unwrap()
     }
 
-    /// What a device hears next: kind, sequence number, frames.
+    /// What a device receives next: kind, sequence number, frames.
     fn heard(device: &UdpSocket) -> (DatagramKind, u32, Vec<(u8, Frame)>) {
         let mut buffer = [0; 2048];
         let len = device.recv(&mut buffer).unwrap();
@@ -449,7 +449,7 @@ mod tests {
         (datagram.header.kind, datagram.header.sequence, datagram.frames().collect())
     }
 
-    /// Asks one device, which hears it; the number of the burst.
+    /// Asks one device, which receives it; returns the number of the burst.
     fn ask(link: &mut Udp, device: &UdpSocket, id: u32) -> u32 {
         link.send(0, &Address::request(&frame(id, 1)), 0).unwrap();
         link.flush(0).unwrap();

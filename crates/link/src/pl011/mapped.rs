@@ -30,7 +30,7 @@ impl Pl011<Mapped> {
         let class = Path::new("/sys/class/tty");
         require_pl011(class, path)?;
         let port = serial::claim(path, Settings { baud, direction: Direction::Adapter })?;
-        // Only an open port has its clock running, and tells the rate.
+        // Only an open port has its clock running and reports the rate.
         let place = PortAddress::read(class, path)
             .ok_or_else(|| OpenError::new(&target, &"the kernel does not report its address", REMEDY))?;
         let memory = Memory::map(Path::new("/dev/mem"), place.address, register::SPACE)
@@ -59,7 +59,7 @@ struct PortAddress {
 }
 
 impl PortAddress {
-    /// Reads what the serial core tells under `class` (Linux, Documentation/ABI/testing/sysfs-tty).
+    /// Reads what the serial core reports under `class` (Linux, Documentation/ABI/testing/sysfs-tty).
     fn read(class: &Path, path: &Path) -> Option<Self> {
         let address = attribute(class, path, "iomem_base").filter(|address| *address != 0)?;
         let clock_hz = u32::try_from(attribute(class, path, "uartclk")?).ok()?;

@@ -1,6 +1,6 @@
 //! A recorded trace, played back as a link: what was received then is received now, with the same gaps.
 //!
-//! [`read`] reads candump log text and pcapng, whoever wrote them, and what other programs keep as text: asc, trc and csv.
+//! [`read`] reads candump log text and pcapng of any program, and what other programs keep as text: asc, trc and csv.
 
 mod texts;
 
@@ -87,9 +87,9 @@ impl Link for Replay {
 pub struct Recorded {
     /// Its data and remote frames, in its order.
     pub frames: Vec<Traced>,
-    /// How many error frames it has, which nobody can send.
+    /// How many error frames it has; they cannot be sent.
     pub errors: u64,
-    /// How many of its lines tell of something else than frames.
+    /// How many of its lines are about something else than frames.
     pub others: u64,
 }
 
@@ -135,7 +135,7 @@ pub const READ: &str = "candump text (.log), .pcapng, .asc, .trc, and .csv of py
 /// Formats of traces that others write, by the ends of their names.
 const UNREAD: [&str; 9] = ["blf", "mf4", "mdf", "db", "sqlite", "pcap", "gz", "zip", "zst"];
 
-/// The trace's format, as the end of its name says.
+/// The trace's format, by the end of its name.
 fn ending(path: &Path) -> String {
     path.extension().map(|end| end.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
@@ -293,7 +293,7 @@ pub fn read_pcapng(bytes: &[u8]) -> Result<Recorded, TraceError> {
     Ok(trace)
 }
 
-/// What an interface description block says.
+/// The content of an interface description block.
 struct Interface {
     is_can: bool,
     /// Time units per second.

@@ -13,7 +13,7 @@ const LENGTHS: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48,
 /// What begins python-can's csv.
 const CSV: &str = "timestamp,arbitration_id,extended,remote,error,dlc,data";
 
-/// What a line says.
+/// The content of a line.
 enum Line {
     Frame(Traced),
     Error,
@@ -25,7 +25,7 @@ enum Line {
 
 type Read = Result<Line, &'static str>;
 
-/// Enters what each line says, as `read` has it.
+/// Collects the lines, each parsed by `read`.
 fn lines(
     text: &str,
     format: &'static str,
@@ -125,7 +125,7 @@ impl Asc {
         let (id, way, kind, rest) = match words {
             [word, ..] if is_error(word) => return Ok(Line::Error),
             [id, told, kind, rest @ ..] if is_way(told) => (self.id(id)?, way(told), *kind, rest),
-            // A request to send, of which the line after tells; statistics and other events.
+            // A request to send, which the next line repeats as sent; statistics and other events.
             _ => return Ok(Line::Other),
         };
         let len = rest
@@ -186,7 +186,7 @@ fn is_way(word: &str) -> bool {
 /// # Errors
 /// [`TraceError::Text`] for the first frame that cannot be read.
 pub fn read_trc(text: &str) -> Result<Recorded, TraceError> {
-    // Of version 1.0, which does not say so.
+    // The columns of version 1.0, which has no line that names them.
     let mut columns: Vec<char> = "NOIL".chars().collect();
     lines(text, "trc", |line| match line.strip_prefix(';') {
         Some(header) => {
@@ -243,7 +243,7 @@ fn trc(line: &str, columns: &[char]) -> Read {
     };
     let digits = word('I').ok_or("no identifier")?;
     if digits == "FFFFFFFF" {
-        // Version 1.0 tells of the bus so.
+        // Version 1.0 marks events of the bus with this identifier.
         return Ok(Line::Other);
     }
     let id = u32::from_str_radix(digits, 16).map_err(|_| "no identifier")?;
@@ -268,8 +268,8 @@ fn trc(line: &str, columns: &[char]) -> Read {
     Ok(traced(word('d').map_or(Way::Received, way), bus, at_ns, frame))
 }
 
-/// Reads csv as python-can writes it, which says neither who sent a frame nor on which bus: all are received on the first. Those of more than eight
-/// bytes are CAN-FD, with its faster bit rate.
+/// Reads csv as python-can writes it. It has neither direction nor bus, so all frames are received ones on the first bus. Those of more
+/// than eight bytes are CAN-FD, with its faster bit rate.
 ///
 /// # Errors
 /// [`TraceError::Text`] for the first line that cannot be read.

@@ -1,8 +1,8 @@
 //! What the kernel and the controller still have of earlier cycles.
 //!
 //! A frame that was handed over cannot be taken back: it waits in the interface's queue and then in the controller until
-//! somebody acknowledges it. So that no more than one cycle's frames ever wait there, new ones are handed over only when
-//! those of the cycles before have left. Two things tell: the kernel gives each of our frames back once the driver has
+//! another node acknowledges it. So that no more than one cycle's frames ever wait there, new ones are handed over only when
+//! those of the cycles before have left. Two things show it: the kernel gives each of our frames back once the driver has
 //! sent it (`CAN_RAW_RECV_OWN_MSGS`, where the driver supports it), and it knows how many bytes of the socket wait in
 //! the interface's queue (`SO_MEMINFO`).
 

@@ -3,7 +3,7 @@
 //! Length and queue come from sysfs, bit rates and state from the kernel by netlink (which needs no
 //! privilege). The wanted values are those of moteus servos: 1 and 5 Mbit/s with the sample point at 2/3
 //! (mjbots/moteus `docs/platforms/socketcan.md`). An interface for classic CAN (MTU 16) is as good for servos that speak
-//! classic CAN; whether all of them do is for the robot file to say.
+//! classic CAN; whether all of them do is in the robot file.
 
 use crate::OpenError;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the kernel says of an interface.
+/// The state and settings of an interface, as the kernel reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     /// Its name.
@@ -91,7 +91,7 @@ impl Interface {
     /// There is no interface of this name, or it is no CAN interface.
     pub fn read(name: &str) -> Result<Self, OpenError> {
         let mut interface = Self::read_sysfs(Path::new("/sys"), name)?;
-        // Without netlink the bit rates stay unknown, which `findings` says nothing about.
+        // Without netlink the bit rates stay unknown, and `findings` does not check them.
         if let Some(details) = ask_kernel(&Path::new("/sys/class/net").join(name)) {
             interface.add_details(&details);
         }

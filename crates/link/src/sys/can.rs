@@ -79,7 +79,7 @@ pub(crate) enum Incoming {
     Error,
     /// Bytes that are no frame.
     Useless,
-    /// The other end of a substitute socket is closed; a CAN socket never says so.
+    /// The other end of a substitute socket is closed; a CAN socket never returns this.
     HungUp,
 }
 

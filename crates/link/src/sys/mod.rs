@@ -24,7 +24,7 @@ pub(crate) fn set_option(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), len) })
 }
 
-/// Bytes that were sent through a socket and that no driver has taken yet (`SO_MEMINFO`); 0 if the kernel does not say.
+/// Bytes that were sent through a socket and that no driver has taken yet (`SO_MEMINFO`); 0 if the kernel does not report it.
 pub(crate) fn queued(fd: BorrowedFd<'_>) -> usize {
     // linux/sock_diag.h: nine numbers, of which this is `SK_MEMINFO_WMEM_ALLOC`.
     const WMEM_ALLOC: usize = 2;
@@ -43,7 +43,7 @@ pub(crate) fn queued(fd: BorrowedFd<'_>) -> usize {
     asked.map_or(0, |()| numbers[WMEM_ALLOC] as usize)
 }
 
-/// The error a system call left behind, if its result says so.
+/// The error of a system call (`errno`), if its result is negative.
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -15,12 +15,12 @@ pub struct Stamps {
     pub hardware_ns: Option<i64>,
 }
 
-/// What the kernel has to say about a datagram that was sent.
+/// What the kernel reports about a datagram that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
     /// The number of a datagram and the times of its sending.
     Sent(u32, Stamps),
-    /// A datagram to this address did not get there: an ICMP message said so.
+    /// A datagram to this address did not get there, by an ICMP message.
     Undelivered {
         /// The address it was sent to.
         to: SocketAddr,
@@ -49,8 +49,8 @@ const CONTROL: usize = 256;
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Asks the kernel for times; datagrams sent from now on are counted from 0. If nobody on the machine asked before, it
-/// begins to note arrivals a moment later.
+/// Asks the kernel for times; datagrams sent from now on are counted from 0. If no program on the machine asked
+/// before, arrivals are stamped only a moment later.
 ///
 /// # Errors
 /// If it has no such option.
@@ -64,8 +64,8 @@ fn ask(socket: BorrowedFd<'_>, flags: libc::c_uint) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as libc::c_int)
 }
 
-/// Asks the kernel for its own times of arrivals alone, which costs no further system call. If nobody on the machine
-/// asked before, it begins to note them a moment later.
+/// Asks the kernel for its own times of arrivals alone, which costs no further system call. If no program on the machine
+/// asked before, arrivals are stamped only a moment later.
 ///
 /// # Errors
 /// If it has no such option.
@@ -73,7 +73,7 @@ pub fn enable_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
     ask(socket, libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE)
 }
 
-/// Asks the kernel to queue what ICMP messages say about datagrams sent ([`Queued::Undelivered`]), also on a socket that
+/// Asks the kernel to queue ICMP errors about datagrams sent ([`Queued::Undelivered`]), also on a socket that
 /// sends to many. The next call on the socket then fails with their error, once for each.
 ///
 /// # Errors
@@ -210,7 +210,7 @@ impl Message {
         Stamps { software_ns: timespec(bytes, 0), hardware_ns: timespec(bytes, 2) }
     }
 
-    /// What a message of the error queue says, if it is of a kind asked for.
+    /// Reads a message of the error queue, if it is of a kind asked for.
     fn queued(&self) -> Option<Queued> {
         let of_error = |level, kind| {
             (level, kind) == (libc::SOL_IP, libc::IP_RECVERR)
@@ -249,7 +249,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    /// Returns once arrivals are stamped, as `enable` says a moment after it.
+    /// Returns once arrivals are stamped, which is a moment after `enable`.
     fn warm_up(host: &UdpSocket) {
         let begun = std::time::Instant::now();
         let stamped = || {
@@ -305,7 +305,7 @@ mod tests {
     fn a_port_nobody_listens_on_is_named() {
         let host = UdpSocket::bind("127.0.0.1:0").unwrap();
         enable_undelivered(host.as_fd(), false).unwrap();
-        // Nobody but root may listen on port 1, and nobody does.
+        // Only root may listen on port 1, and no program does.
         let closed: SocketAddr = ([127, 0, 0, 1], 1).into();
         host.send_to(b"x", closed).unwrap();
         assert_eq!(queued(host.as_fd()).unwrap(), Some(Queued::Undelivered { to: closed, refused: true }));

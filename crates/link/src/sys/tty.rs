@@ -48,7 +48,7 @@ pub(crate) fn set_low_latency(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCSSERIAL, &raw const serial) })
 }
 
-/// Bytes the driver has taken and not sent yet (`TIOCOUTQ`); 0 if it does not say, as of pseudo terminals.
+/// Bytes the driver has taken and not sent yet (`TIOCOUTQ`); 0 if it does not report them, as for pseudo terminals.
 pub(crate) fn unsent(fd: BorrowedFd<'_>) -> usize {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the request wants a pointer to an `int`, which `bytes` is, for the length of the call.

@@ -47,8 +47,8 @@ fn refuse_overlap(address: SocketAddr) -> Result<(), OpenError> {
     targets(KIND).into_iter().find(overlaps).map_or(Ok(()), |other| Err(taken_by_host(KIND, &other)))
 }
 
-/// One of two addresses is everybody on a network in which the other is, or every address of this computer, and the other one of
-/// them. A broadcast also reaches a device that has every address of this computer: the kernel hands it to its own sockets.
+/// One of two addresses is the broadcast of the other's network, or it stands for every address of this computer and the other is one
+/// of them. A broadcast also reaches a device that has every address of this computer: the kernel hands it to its own sockets.
 fn reaches_the_same(one: SocketAddr, other: SocketAddr) -> bool {
     if one.port() != other.port() {
         return false;
@@ -136,7 +136,7 @@ mod tests {
         (socket, port)
     }
 
-    /// Everybody on the networks this computer is in, as far as a test can know them.
+    /// The broadcast addresses of the networks this computer is in, as far as a test can know them.
     fn broadcasts() -> Vec<Ipv4Addr> {
         let own = route(([192, 0, 2, 1], 9).into()).and_then(|ip| match ip {
             IpAddr::V4(ip) => Some(ip.octets()),
