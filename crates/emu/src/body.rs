@@ -1,6 +1,7 @@
 //! What the servos move: joints, alone or tied into one machine.
 
 mod ground;
+mod joint;
 mod math;
 mod quadruped;
 
@@ -70,7 +71,7 @@ pub struct Forces {
     pub contact_speed: Option<f64>,
     /// Greatest `ground` so far, N.
     pub peak_ground: f64,
-    /// Greatest torque the ground put on a joint so far, N·m; `None` if the body cannot tell.
+    /// Greatest torque the ground put on a joint so far, N·m; `None` if the body cannot compute it.
     pub peak_joint: Option<f64>,
 }
 
@@ -87,7 +88,7 @@ pub trait Body: Send {
     /// Moves on by `dt_s` seconds under one [`Drive`] per joint.
     fn step(&mut self, dt_s: f64, drives: &[Drive]);
 
-    /// It has a trunk that moves: [`Body::trunk`] tells how.
+    /// It has a trunk that moves: see [`Body::trunk`].
     fn has_trunk(&self) -> bool {
         self.forces().is_some()
     }
@@ -124,57 +125,37 @@ pub trait Body: Send {
 pub struct Joints {
     joints: Vec<JointConfig>,
     states: Vec<JointState>,
+    rotors: Vec<JointState>,
 }
 
 impl Joints {
     /// Each joint at its start, at rest.
     pub fn new(joints: Vec<JointConfig>) -> Self {
-        let states = joints.iter().map(|j| JointState { position: j.start, velocity: 0.0 }).collect();
-        Self { joints, states }
+        let states: Vec<_> = joints.iter().map(|j| JointState { position: j.start, velocity: 0.0 }).collect();
+        Self { joints, rotors: states.clone(), states }
+    }
+
+    /// The same joints, moving as these are. Allocates nothing.
+    ///
+    /// # Panics
+    /// If `states` are not one per joint.
+    pub fn set(&mut self, states: &[JointState]) {
+        self.states.copy_from_slice(states);
+        self.rotors.copy_from_slice(states);
     }
 }
 
 impl Body for Joints {
     fn step(&mut self, dt_s: f64, drives: &[Drive]) {
-        for ((joint, state), drive) in self.joints.iter().zip(&mut self.states).zip(drives) {
-            *state = joint.step(*state, dt_s, *drive);
+        let joints = self.joints.iter().zip(&mut self.states).zip(&mut self.rotors);
+        for (((joint, state), rotor), drive) in joints.zip(drives) {
+            joint.step(state, rotor, dt_s, *drive, 0.0);
         }
     }
 
     fn joints(&self) -> &[JointState] {
         &self.states
     }
-}
-
-impl JointConfig {
-    /// Semi-implicit Euler: the new velocity moves the joint, and all damping acts on the new velocity.
-    #[inline]
-    fn step(&self, state: JointState, dt_s: f64, drive: Drive) -> JointState {
-        let load =
-            if self.gravity == 0.0 { 0.0 } else { -self.gravity * (state.position - self.gravity_at).sin() };
-        let kick = dt_s / self.inertia;
-        let damping = drive.damping + self.viscous;
-        let free = (state.velocity + kick * (drive.torque + load)) / (1.0 + kick * damping);
-        let velocity = towards_zero(free, kick * self.coulomb);
-        self.stop(JointState { position: state.position + velocity * dt_s, velocity })
-    }
-
-    /// The end stops swallow all speed.
-    fn stop(&self, state: JointState) -> JointState {
-        let Some([low, high]) = self.stops else { return state };
-        if state.position < low {
-            JointState { position: low, velocity: state.velocity.max(0.0) }
-        } else if state.position > high {
-            JointState { position: high, velocity: state.velocity.min(0.0) }
-        } else {
-            state
-        }
-    }
-}
-
-/// Dry friction takes at most `most` of the speed and never turns it round, so a joint at rest sticks.
-fn towards_zero(velocity: f64, most: f64) -> f64 {
-    velocity - velocity.clamp(-most, most)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::config::{BusConfig, WireKind};
 use khz_wire::time::{CanBits, CanFormat, CanRate, Stuffing, UartRate, arbitration_rank};
-use khz_wire::{Address, Frame, rs485};
+use khz_wire::{Address, Frame};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
@@ -48,6 +48,11 @@ pub enum Arrival {
     Garbage,
 }
 
+/// When something happens that does not: later than all that does.
+pub const NEVER: i64 = i64::MAX;
+/// No time at all.
+const UNKNOWN: i64 = i64::MIN;
+
 /// The wire and what queues for it.
 #[derive(Debug)]
 pub struct Bus {
@@ -59,16 +64,16 @@ pub struct Bus {
     busy_ns: i64,
     /// The host's frames do not get onto the wire.
     is_stalled: bool,
-    /// What happens next, and when: planned whenever something has changed.
-    next: Option<(i64, Event)>,
-    /// Before this, nothing can reach the host; worked out once it is asked for after a change.
-    for_host: Cell<Option<Option<i64>>>,
+    /// What happens next, and when: planned whenever something has changed. Nothing does at [`NEVER`].
+    next: (i64, Event),
+    /// Before this, nothing can reach the host; worked out once it is asked for after a change, [`UNKNOWN`] before.
+    for_host: Cell<i64>,
     /// What the shortest frame takes.
     shortest_ns: i64,
 }
 
 impl Bus {
-    /// Room is made for all that `servos` servos may have to say.
+    /// Reserves room for all that `servos` servos may send.
     pub fn new(config: BusConfig, servos: usize) -> Self {
         let turnaround_ns = if config.wire == WireKind::Instant { 0 } else { config.turnaround_ns };
         let config = BusConfig { turnaround_ns, ..config };
@@ -80,8 +85,8 @@ impl Bus {
             free_ns: i64::MIN / 2,
             busy_ns: 0,
             is_stalled: false,
-            next: None,
-            for_host: Cell::new(None),
+            next: (NEVER, Event::End(0)),
+            for_host: Cell::new(UNKNOWN),
             shortest_ns: shortest_ns(config.wire),
         }
     }
@@ -142,14 +147,17 @@ impl Bus {
         all.any(|transmission| transmission.sender == Sender::Servo(servo))
     }
 
-    /// When a frame that a servo says at this time can be with the host at the earliest.
+    /// The earliest time at which a frame that a servo sends at this time can reach the host.
     pub fn earliest_ns(&self, said_ns: i64) -> i64 {
         said_ns.max(self.next_free_ns()) + self.shortest_ns
     }
 
     /// Lets the next thing happen, if something is due by `now_ns`: when, and what arrived if it did.
     pub fn step(&mut self, now_ns: i64) -> Option<(i64, Option<Arrival>)> {
-        let (at_ns, event) = self.next.filter(|&(at_ns, _)| at_ns <= now_ns)?;
+        let (at_ns, event) = self.next;
+        if at_ns > now_ns || at_ns == NEVER {
+            return None;
+        }
         let arrival = match event {
             Event::End(index) => Some(self.finish(index)),
             Event::Start(place) => {
@@ -161,51 +169,52 @@ impl Bus {
         Some((at_ns, arrival))
     }
 
-    /// When the next thing happens.
-    pub fn next_ns(&self) -> Option<i64> {
-        self.next.as_ref().map(|&(at_ns, _)| at_ns)
+    /// When the next thing happens; [`NEVER`] if nothing does.
+    #[inline]
+    pub fn next_ns(&self) -> i64 {
+        self.next.0
     }
 
     fn plan(&mut self) {
         self.next = self.search();
-        self.for_host.set(None);
+        self.for_host.set(UNKNOWN);
     }
 
     /// A frame has come to wait: on a CAN bus on which another is on its way, the end of that stays the next thing that happens.
     fn plan_behind(&mut self) {
         let is_next = self.on_wire.is_empty() || matches!(self.config.wire, WireKind::Rs485 { .. });
-        if is_next { self.plan() } else { self.for_host.set(None) }
+        if is_next { self.plan() } else { self.for_host.set(UNKNOWN) }
     }
 
     /// Finds what happens next. What ends makes room before anything starts.
-    fn search(&self) -> Option<(i64, Event)> {
-        match (self.next_end(), self.next_start()) {
-            (Some((end_ns, index)), start) if start.is_none_or(|(start_ns, _)| end_ns <= start_ns) => {
-                Some((end_ns, Event::End(index)))
-            }
-            (_, start) => start.map(|(start_ns, place)| (start_ns, Event::Start(place))),
+    fn search(&self) -> (i64, Event) {
+        let (end_ns, index) = self.next_end();
+        match self.next_start() {
+            Some((start_ns, place)) if start_ns < end_ns => (start_ns, Event::Start(place)),
+            _ => (end_ns, Event::End(index)),
         }
     }
 
-    /// Before this, nothing can reach the host; `None` if nothing is on its way.
+    /// Before this, nothing can reach the host; [`NEVER`] if nothing is on its way.
     #[inline]
-    pub fn next_for_host_ns(&self) -> Option<i64> {
-        self.next?;
-        self.for_host.get().unwrap_or_else(|| {
-            let first_ns = self.search_for_host();
-            self.for_host.set(Some(first_ns));
-            first_ns
-        })
+    pub fn next_for_host_ns(&self) -> i64 {
+        if self.for_host.get() == UNKNOWN {
+            self.for_host.set(self.search_for_host());
+        }
+        self.for_host.get()
     }
 
-    fn search_for_host(&self) -> Option<i64> {
+    fn search_for_host(&self) -> i64 {
+        if self.next.0 == NEVER {
+            return NEVER;
+        }
         // From the end of a request to the last bit of the shortest reply to it.
         let fastest_ns = self.config.turnaround_ns + self.shortest_ns;
-        let mut first_ns = i64::MAX;
+        let mut first_ns = NEVER;
         for t in &self.on_wire {
             match t.sender {
                 Sender::Servo(_) => first_ns = first_ns.min(t.end_ns()),
-                Sender::Host if wants_reply(t) => first_ns = first_ns.min(t.end_ns() + fastest_ns),
+                Sender::Host if self.wants_reply(t) => first_ns = first_ns.min(t.end_ns() + fastest_ns),
                 Sender::Host => {}
             }
         }
@@ -215,11 +224,19 @@ impl Bus {
             first_ns = first_ns.min(end_ns(t));
         }
         if let Some(t) = self.next_of_host()
-            && self.host.iter().any(wants_reply)
+            && self.host.iter().any(|t| self.wants_reply(t))
         {
             first_ns = first_ns.min(end_ns(t) + fastest_ns);
         }
-        (first_ns != i64::MAX).then_some(first_ns)
+        first_ns
+    }
+
+    /// A reply may come of it: only moteus marks it in the identifier. Other families answer whatever they are sent, in frames of 11 bits, of classic
+    /// CAN, or on a line of their own.
+    fn wants_reply(&self, transmission: &Transmission) -> bool {
+        let (frame, wire) = (&transmission.frame, self.config.wire);
+        let others = matches!(wire, WireKind::Rs485 { packets, .. } if packets.answers_in_order());
+        others || !frame.extended || !frame.fd || Address::from_id(frame.id).reply
     }
 
     /// Before this, no sender starts that waits for others.
@@ -248,11 +265,11 @@ impl Bus {
         Transmission { sender, frame: *frame, start_ns, frame_ns, occupied_ns, spoiled: false }
     }
 
-    fn next_end(&self) -> Option<(i64, usize)> {
-        let mut first: Option<(i64, usize)> = None;
+    fn next_end(&self) -> (i64, usize) {
+        let mut first = (NEVER, 0);
         for (index, t) in self.on_wire.iter().enumerate() {
-            if first.is_none_or(|(end_ns, _)| t.end_ns() < end_ns) {
-                first = Some((t.end_ns(), index));
+            if t.end_ns() < first.0 {
+                first = (t.end_ns(), index);
             }
         }
         first
@@ -272,11 +289,11 @@ impl Bus {
             return None;
         }
         let host = self.next_of_host();
-        let mut first_ns = host.map_or(i64::MAX, |t| t.start_ns);
+        let mut first_ns = host.map_or(NEVER, |t| t.start_ns);
         for t in &self.replies {
             first_ns = first_ns.min(t.start_ns);
         }
-        if first_ns == i64::MAX {
+        if first_ns == NEVER {
             return None;
         }
         let at_ns = first_ns.max(self.free_ns);
@@ -336,6 +353,13 @@ impl Bus {
         let done = self.on_wire.swap_remove(index);
         self.free_ns = self.free_ns.max(done.start_ns + done.occupied_ns);
         self.busy_ns += done.occupied_ns;
+        if matches!(self.config.wire, WireKind::Rs485 { .. }) {
+            // The next frame of its sender begins behind it, and not when it was ready.
+            let waiting = self.host.iter_mut().chain(&mut self.replies);
+            for t in waiting.filter(|t| t.sender == done.sender) {
+                t.start_ns = t.start_ns.max(done.end_ns());
+            }
+        }
         if done.spoiled { Arrival::Garbage } else { Arrival::Frame(done) }
     }
 }
@@ -348,8 +372,8 @@ fn frame_times(wire: WireKind, frame: &Frame) -> (i64, i64) {
             let bits = CanBits::of(frame);
             (bits.ns(rate), bits.with_intermission().ns(rate))
         }
-        WireKind::Rs485 { baud } => {
-            let ns = UartRate::eight_n_one(baud).bytes_ns(rs485::frame_len(frame.payload().len()));
+        WireKind::Rs485 { baud, packets } => {
+            let ns = UartRate::eight_n_one(baud).bytes_ns(packets.wire_len(frame));
             (ns, ns)
         }
         WireKind::Instant => (0, 0),
@@ -367,16 +391,9 @@ fn shortest_ns(wire: WireKind) -> i64 {
             };
             empty(true).min(empty(false))
         }
-        WireKind::Rs485 { baud } => UartRate::eight_n_one(baud).bytes_ns(rs485::frame_len(0)),
+        WireKind::Rs485 { baud, packets } => UartRate::eight_n_one(baud).bytes_ns(packets.shortest()),
         WireKind::Instant => 0,
     }
-}
-
-/// A reply may come of it: only moteus says so in the identifier. Other families, whose frames have 11 bits or are classic,
-/// answer whatever they are sent.
-fn wants_reply(transmission: &Transmission) -> bool {
-    let frame = &transmission.frame;
-    !frame.extended || !frame.fd || Address::from_id(frame.id).reply
 }
 
 /// What happens on a bus.
@@ -419,8 +436,7 @@ mod tests {
                 }
                 let is_as_searched = |bus: &Bus| {
                     assert_eq!(bus.next, bus.search());
-                    let for_host = bus.next.and_then(|_| bus.search_for_host());
-                    assert_eq!(bus.next_for_host_ns(), for_host);
+                    assert_eq!(bus.next_for_host_ns(), bus.search_for_host());
                 };
                 is_as_searched(&bus);
                 while bus.step(now_ns).is_some() {
@@ -430,5 +446,23 @@ mod tests {
             }
             assert!(happened > 1000, "{happened}");
         }
+    }
+
+    #[test]
+    fn packets_that_a_host_sends_one_behind_the_other_all_take_their_time() {
+        let mut bus = Bus::new(BusConfig::RS485, 1);
+        let frame = Frame::new(0x8001, &[0x11, 0, 0x1f, 1, 0x13, 0x0d]).unwrap();
+        (0..4).for_each(|_| assert!(bus.send(&frame, 1000)));
+        let mut ends = Vec::new();
+        while let Some((at_ns, arrival)) = bus.step(i64::MAX / 4) {
+            match arrival {
+                Some(Arrival::Frame(_)) => ends.push(at_ns),
+                Some(Arrival::Garbage) => panic!("they were sent one behind the other"),
+                None => {}
+            }
+        }
+        let (one_ns, _) = frame_times(BusConfig::RS485.wire, &frame);
+        assert_eq!(ends, [1, 2, 3, 4].map(|count| 1000 + count * one_ns));
+        assert_eq!(bus.busy_ns(), 4 * one_ns);
     }
 }

@@ -3,6 +3,7 @@
 use crate::thermal::HeatConfig;
 use khz_servo::Mounting;
 use khz_settings::section;
+use khz_wire::serial::Packets;
 
 /// One bus.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +42,8 @@ pub enum WireKind {
     Rs485 {
         /// Bits per second.
         baud: u32,
+        /// What frames are on it.
+        packets: Packets,
     },
     /// No time at all; the turnaround is ignored too. Leaves the host's own cost to be measured.
     Instant,
@@ -51,7 +54,7 @@ pub enum WireKind {
 pub struct Device<F> {
     /// Index of its bus.
     pub bus: usize,
-    /// Its id: 1 to 126 of a moteus, 127 of others.
+    /// Its id: 1 to 126 of a moteus, 127 of most others.
     pub id: u8,
     /// What it speaks.
     pub family: F,
@@ -81,10 +84,24 @@ section! {
     JointConfig {
         /// Moment of inertia at the output.
         inertia: f64 = 0.01, "kg·m²", 0.000_001 => 1000.0;
+        /// Inertia of the rotor as it is felt at the output, added to `inertia`.
+        armature: f64 = 0.0, "kg·m²", 0.0 => 1000.0;
         /// Viscous friction.
         viscous: f64 = 0.01, "N·m·s/rad", 0.0 => 1000.0;
         /// Dry friction.
         coulomb: f64 = 0.02, "N·m", 0.0 => 1000.0;
+        /// Dry friction per torque that passes the gear: the difference of the motor's and the load's.
+        load_friction: f64 = 0.0, "", 0.0 => 10.0;
+        /// Dry friction at standstill in addition to `coulomb` (Stribeck).
+        stribeck: f64 = 0.0, "N·m", 0.0 => 1000.0;
+        /// `load_friction` at standstill in addition.
+        stribeck_load: f64 = 0.0, "", 0.0 => 10.0;
+        /// Speed at which what is added at standstill has fallen to 37 %.
+        stribeck_speed: f64 = 0.2, "rad/s", 0.001 => 1000.0;
+        /// Exponent of that fall: exp(−(speed / `stribeck_speed`)^`stribeck_shape`).
+        stribeck_shape: f64 = 2.0, "", 0.1 => 20.0;
+        /// Play between gear and output: `armature` and `inertia` meet at its ends. Needs an `armature`.
+        backlash: f64 = 0.0, "rad", 0.0 => 1.0;
         /// Maximum torque of gravity, m·g·l.
         gravity: f64 = 0.0, "N·m", 0.0 => 1000.0;
         /// Joint angle at which the load hangs straight down.
@@ -93,6 +110,15 @@ section! {
         stops: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
         /// Joint angle at the start.
         start: f64 = 0.0, "rad", -10_000.0 => 10_000.0;
+        /// A hand swings the joint so far to both sides of where it starts, from 1 s on, as a spring that holds it. 0: there is none.
+        hand_rad: f64 = 0.0, "rad", 0.0 => 100.0;
+        /// How often the hand goes there and back.
+        hand_hz: f64 = 0.3, "Hz", 0.0 => 100.0;
+        /// Random pushes: from the second `push_every_s` on, one of 0.1 s in each, at a random time, with a random torque of up to so much, in
+        /// either direction. 0: none.
+        push_torque: f64 = 0.0, "N·m", 0.0 => 1000.0;
+        /// How often it is pushed.
+        push_every_s: f64 = 10.0, "s", 0.2 => 10_000.0;
     }
 }
 
@@ -118,7 +144,8 @@ impl BusConfig {
         receive: None,
     };
     /// RS485 at 3 Mbaud; 75 µs turnaround.
-    pub const RS485: Self = Self { wire: WireKind::Rs485 { baud: 3_000_000 }, ..Self::CAN_FD };
+    pub const RS485: Self =
+        Self { wire: WireKind::Rs485 { baud: 3_000_000, packets: Packets::Moteus }, ..Self::CAN_FD };
     /// A bus that costs no time.
     pub const INSTANT: Self = Self { wire: WireKind::Instant, turnaround_ns: 0, ..Self::CAN_FD };
 }
@@ -184,7 +211,7 @@ impl WireKind {
     pub(crate) fn runs(self) -> bool {
         match self {
             Self::CanFd { nominal_bps, data_bps } => nominal_bps > 0 && data_bps > 0,
-            Self::Rs485 { baud } => baud > 0,
+            Self::Rs485 { baud, .. } => baud > 0,
             Self::Instant => true,
         }
     }

@@ -1,7 +1,7 @@
 //! An emulated CubeMars (T-Motor) AK servo in MIT mode: commands, special codes, state, and nothing else.
 //!
-//! Made from a client of real ones and the maker's manual (see [`khz_wire::cubemars`]), without the firmware. Where they say
-//! nothing the assumption is the one that is harder for a host: a servo that is enabled carries out the last command it got, also
+//! Made from a client of real ones and the maker's manual (see [`khz_wire::cubemars`]), without the firmware. Where they
+//! leave something open, the assumption is the one that is harder for a host: a servo that is enabled carries out the last command it got, also
 //! one of before, and for ever unless a watchdog was set with the maker's tool; after "set zero" it is not only silent for a
 //! second but deaf; its zero is lost with the power. An error switches it off until it is enabled without its cause.
 
@@ -18,7 +18,7 @@ use khz_wire::mit::{Codes, KD, KP, Scale, Special};
 const HEAT_AT_MOST: f64 = 50.0;
 /// Below and above these it faults, V.
 const SUPPLY: (f64, f64) = (16.0, 60.0);
-/// It hears and says nothing so long after "set zero", s.
+/// For this long after "set zero" it neither receives nor sends anything, s.
 const ZERO_S: f64 = 1.0;
 
 /// Numbers of [`State::error`].
@@ -62,12 +62,12 @@ impl Family for Setup {
 }
 
 impl Lies for Setup {
-    /// Whether it is on it does not tell.
+    /// It does not report whether it is on.
     fn suits(&self, injection: Injection) -> bool {
         mit::suits(injection) && injection != Injection::Lie(Some(Lie::StaysOn))
     }
 
-    /// It tells no mode: an error without a name.
+    /// It reports no mode: an error without a name.
     fn other_modes(&self) -> &'static [u8] {
         &[7]
     }

@@ -1,9 +1,9 @@
 //! An emulated Damiao servo: MIT commands, special codes, registers, status, watchdog.
 //!
-//! Made from the clients that talk to real ones (see [`khz_wire::damiao`]), without the firmware. Where they say nothing the
+//! Made from the clients that talk to real ones (see [`khz_wire::damiao`]), without the firmware. Where they leave something open, the
 //! assumption is the one that is harder for a host: a servo that is enabled carries out the last command it got, also one of before;
 //! registers are written while it is enabled, too, and act at once; every command, code or register request for it feeds its
-//! watchdog; a servo whose time is over switches its output off and says "communication lost" until it is commanded to clear.
+//! watchdog; a servo whose time is over switches its output off and reports "communication lost" until it is commanded to clear.
 
 use crate::config::{Device, WireKind};
 use crate::injection::Injection;
@@ -58,7 +58,7 @@ impl Family for Setup {
 }
 
 impl Setup {
-    /// The bytes of a reply that tell the state; the first one has the status. None of a reply about registers.
+    /// The bytes of a reply with the state; the first one has the status. None of a reply about registers.
     fn state(reply: &Frame) -> Range<usize> {
         let is_state = RegisterReply::parse(reply.payload(), reply.payload()[0]).is_none();
         if is_state { 1..8 } else { 0..0 }

@@ -1,7 +1,7 @@
 //! An emulated pi3hat: three SPI slaves in front of a [`World`] of five buses.
 //!
 //! Registers as mjbots/pi3hat `fw/can_bridge.h` and `fw/imu.h` have them; each transfer costs what
-//! [`SpiCost`] says. The radio finds no remote. Not there: the raw IMU register, the attitude filter's settling, and the
+//! [`SpiCost`] gives. The radio finds no remote. Not there: the raw IMU register, the attitude filter's settling, and the
 //! cancelling of unacknowledged frames.
 
 mod radio;
@@ -325,7 +325,7 @@ mod tests {
         ids
     }
 
-    /// Something a device says by itself, waiting in the hat.
+    /// Something a device sends by itself, waiting in the hat.
     fn say(link: &mut Pi3hat<Hat>, channel: u8, id: u32) {
         let frame = Frame::new(id, &[0x50; 2]).unwrap();
         let processor = usize::from(channel / 2);

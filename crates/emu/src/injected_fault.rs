@@ -1,6 +1,7 @@
 //! Faults of the emulated devices by their names, for commands and programs.
 
 use crate::injection::{Injection, Lie};
+use crate::lies::Lies;
 use crate::world::World;
 
 /// A fault of the emulated devices, for those who name one.
@@ -17,13 +18,53 @@ pub enum InjectedFault {
 }
 
 impl InjectedFault {
-    /// The names there are, for messages.
-    pub const NAMES: &str = "silent, lying, stuck, asleep, stays_on, frozen, twice, unmeasured (0 ends them), fault, mode, mode_mostly \
-        (numbers), slow (µs), altered (percent), jump (rad), reboot, supply (V), imu_gone, imu_frozen";
+    /// Names, and units of those that need a size.
+    const KINDS: [(&str, Option<&str>); 18] = [
+        ("silent", None),
+        ("lying", None),
+        ("stuck", None),
+        ("asleep", None),
+        ("stays_on", None),
+        ("frozen", None),
+        ("twice", None),
+        ("unmeasured", None),
+        ("reboot", None),
+        ("imu_gone", None),
+        ("imu_frozen", None),
+        ("fault", Some("number")),
+        ("mode", Some("number")),
+        ("mode_mostly", Some("number")),
+        ("slow", Some("µs")),
+        ("altered", Some("percent")),
+        ("jump", Some("rad")),
+        ("supply", Some("V")),
+    ];
 
-    /// The fault of this name says nothing without its size.
+    /// The names there are, or those of what servos with these lies can suffer, for messages. Allocates.
+    pub fn names(lies: Option<&dyn Lies>) -> String {
+        let is_there = |name: &str| {
+            let fault = Self::named(name, 0, 1.0);
+            fault.is_some_and(|fault| lies.is_none_or(|lies| fault.suits(lies)))
+        };
+        let told = |(name, unit): &(&str, Option<&str>)| match unit {
+            Some(unit) => format!("{name} ({unit})"),
+            None => (*name).to_owned(),
+        };
+        Self::KINDS.iter().filter(|(name, _)| is_there(name)).map(told).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Servos with these lies can suffer it, whatever its size; what is none of a servo suits all.
+    pub fn suits(self, lies: &dyn Lies) -> bool {
+        match self {
+            Self::Servo(_, Injection::Fault(_) | Injection::Jump(_)) => true,
+            Self::Servo(_, injection) => lies.suits(injection),
+            _ => true,
+        }
+    }
+
+    /// The fault of this name needs a size.
     pub fn has_size(name: &str) -> bool {
-        ["fault", "mode", "mode_mostly", "slow", "altered", "jump", "supply"].contains(&name)
+        Self::KINDS.iter().any(|(kind, unit)| *kind == name && unit.is_some())
     }
 
     /// The fault of this name; `value` is its size, or whether it begins.

@@ -17,7 +17,7 @@ pub enum Injection {
     Reboot,
     /// It loses power for a moment, and is wrong by so many turns of the rotor when it is back.
     RebootTurned(i8),
-    /// Power off: it hears nothing, says nothing and drives nothing. Power on: it starts as after [`Injection::Reboot`].
+    /// Power off: it receives nothing, sends nothing and drives nothing. Power on: it starts as after [`Injection::Reboot`].
     Power(bool),
     /// It answers reads of this with an error.
     RefuseRead(Option<Refused>),
@@ -45,11 +45,11 @@ pub enum Refused {
 pub enum Lie {
     /// It goes on with the last command that it followed, whatever it is commanded then: it neither damps nor stops.
     StaysOn,
-    /// It says that it is in this mode of its family, whatever it does. CubeMars servos tell no mode: it is their error.
+    /// It reports this mode of its family, whatever it does. CubeMars servos report no mode: there it is the error.
     Mode(u8),
-    /// It says so in four of five replies, and the truth in the fifth.
+    /// It reports so in four of five replies, and the truth in the fifth.
     Mostly(u8),
-    /// Position, velocity, torque and temperature are said to be what they were.
+    /// Position, velocity, torque and temperature are reported as they were.
     Frozen,
     /// It replies twice.
     Twice,

@@ -1,6 +1,6 @@
 //! Servos that lie: they do not do what they are commanded, or do not report what they do.
 //!
-//! A liar stands between a bus and an honest servo, whichever its family, and changes what the one hears and the other says.
+//! A liar stands between a bus and an honest servo, whichever its family, and changes what it receives and what it sends.
 
 use crate::family::{FamilyConfig, ServoConfig};
 use crate::injection::Lie;
@@ -22,7 +22,7 @@ pub(crate) struct Liar {
     replies: u32,
     /// The newest command that it followed.
     followed: Option<Frame>,
-    /// What it goes on to say.
+    /// What it goes on to report.
     said: Said,
 }
 
@@ -82,12 +82,12 @@ impl Liar {
         altered
     }
 
-    /// How often it says what it says.
+    /// How often it sends each reply.
     pub(crate) fn times(&self) -> usize {
         if self.lie == Some(Lie::Twice) { 2 } else { 1 }
     }
 
-    /// How much later it says it, ns.
+    /// How much later it sends it, ns.
     pub(crate) fn delay_ns(&self) -> i64 {
         match self.lie {
             Some(Lie::Slow(us)) => i64::from(us) * 1000,

@@ -1,7 +1,7 @@
 //! Emulated servos, IMU, body and wire that speak the real bytes; deterministic from a seed.
 //!
 //! A [`World`] is a whole machine behind one [`khz_link::Link`]: nothing in it reads a clock or sleeps, time
-//! is what its callers say it is. What is faithful and what is simplified is in `docs/emulator.md`.
+//! is what its callers pass. What is faithful and what is simplified is in `docs/emulator.md`.
 //!
 //! | module | what |
 //! |---|---|
@@ -17,8 +17,11 @@
 //! | [`cubemars`] | one CubeMars servo |
 //! | [`rmd`] | one RMD motor |
 //! | [`odrive`] | one ODrive |
+//! | [`dynamixel`] | one Dynamixel servo |
+//! | [`feetech`] | one Feetech servo |
+//! | [`position_servo`] | a servo that follows positions by a voltage: hobby servos |
 //! | [`injection`] | faults put into a servo from outside |
-//! | [`lies`] | servos that do or say something else than they are commanded |
+//! | [`lies`] | servos that do or report something else than they are commanded |
 //! | [`thermal`] | how a servo warms up |
 //! | [`injected_fault`] | faults by their names, for commands and programs |
 //! | [`body`] | what the servos move |
@@ -30,7 +33,10 @@ pub mod bus;
 pub mod config;
 pub mod cubemars;
 pub mod damiao;
+pub mod dynamixel;
 mod family;
+pub mod feetech;
+mod hand;
 pub mod hat;
 mod imu;
 pub mod injected_fault;
@@ -43,6 +49,8 @@ pub mod moteus;
 pub mod noise;
 pub mod odrive;
 pub mod pl011;
+pub mod position_servo;
+mod pusher;
 pub mod rmd;
 pub mod robstride;
 pub mod serve;
@@ -59,6 +67,8 @@ pub use family::{FamilyConfig, ServoConfig};
 pub use injected_fault::InjectedFault;
 pub use injection::{Injection, Lie};
 pub use machine::{ConfigError, WorldConfig};
+pub use position_servo::{PositionServo, VoltageLaw};
+pub use pusher::PUSH_S;
 pub use settings::{DeviceConfig, EmulatedLink, EmulationConfig, WireModel};
 pub use thermal::HeatConfig;
 pub use twin::Twin;

@@ -1,6 +1,6 @@
 //! An emulated servo in MIT mode, whichever its family: it follows the last command it got, measures, warms up and suffers faults.
 //!
-//! What a family has of its own is a [`Motor`]: what it hears and says, and what makes it switch off.
+//! What a family has of its own is a [`Motor`]: what it receives and sends, and what makes it switch off.
 
 use crate::body::{Drive, JointState};
 use crate::config::{Device, WireKind};
@@ -18,7 +18,7 @@ use std::ops::Range;
 pub trait Motor: Send + 'static {
     /// Gear between rotor and output.
     const GEAR: f64;
-    /// What it is said to have when it is too warm; see [`Motor::fault`].
+    /// The fault it reports when it is too warm; see [`Motor::fault`].
     const OVERHEATED: u32;
 
     /// What its codes mean.
@@ -27,7 +27,7 @@ pub trait Motor: Send + 'static {
     /// Its output is on.
     fn is_on(&self) -> bool;
 
-    /// It has switched off by itself, and says why.
+    /// It has switched off by itself, and reports why.
     fn has_fault(&self) -> bool;
 
     /// What it may put on its joint, N·m.
@@ -137,7 +137,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// Position, velocity and torque as it says them.
+    /// Position, velocity and torque as it reports them.
     pub fn said(&self, scales: &Scales) -> [u16; 3] {
         let values = [
             (scales.position, self.measured.position),
@@ -380,8 +380,8 @@ impl Law {
 /// The greatest id, as far as nothing else limits it.
 pub const MOST_ID: u8 = 127;
 
-/// A jump by less than this is not told from a motion, rad·10⁻³.
-const LEAST_JUMP: u16 = 150;
+/// A jump by less than this is not distinguished from a motion, rad·10⁻³.
+pub const LEAST_JUMP: u16 = 150;
 
 /// See [`crate::lies::Lies::suits`]: it has no registers in its commands and states that it could refuse, nor a value for "not measured".
 pub fn suits(injection: Injection) -> bool {
@@ -403,7 +403,7 @@ pub fn follows(request: &Frame) -> Option<bool> {
     }
 }
 
-/// The reply of a servo that says what it `said` first; these bytes of it tell the state, and not the mode.
+/// The reply of a servo that repeats what it `said` first; these bytes of it have the state, and not the mode.
 pub fn frozen(state: Range<usize>, reply: &Frame, said: &mut Option<Frame>) -> Frame {
     if state.is_empty() {
         return *reply;

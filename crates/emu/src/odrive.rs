@@ -1,9 +1,9 @@
 //! An emulated ODrive: CANSimple of firmware 0.5.6 and 0.6, cascade, limits, errors, watchdog, messages by itself, restarts.
 //!
-//! Made from the sources of 0.5.6 and what the makers, DBC files and clients say of 0.6 (see [`khz_wire::odrive`]), without the firmware.
-//! Where they say nothing 0.6 is as 0.5.6. The odd ways are kept: every frame for it feeds its watchdog, which acts with the output off,
+//! Made from the sources of 0.5.6 and what the makers, DBC files and clients document of 0.6 (see [`khz_wire::odrive`]), without the firmware.
+//! Where they leave something open, 0.6 is as 0.5.6. The odd ways are kept: every frame for it feeds its watchdog, which acts with the output off,
 //! too; what it sends by itself has the identifier of what it answers; the position term is clamped to the velocity limit, beyond
-//! which it switches itself off; without an estimate it says zeros (0.5); it closes its loop on the set-point it has, however old.
+//! which it switches itself off; without an estimate it reports zeros (0.5); it closes its loop on the set-point it has, however old.
 
 use crate::body::JointState;
 use crate::config::{Device, WireKind};
@@ -131,7 +131,7 @@ impl Family for Setup {
 }
 
 impl Lies for Setup {
-    /// What it does it says by itself, behind the back of a liar.
+    /// It reports its state by itself, bypassing a liar.
     fn suits(&self, injection: Injection) -> bool {
         mit::suits(injection) && !matches!(injection, Injection::Lie(Some(Lie::Mode(_))))
     }
@@ -300,7 +300,7 @@ impl Motor {
         Some(())
     }
 
-    /// Writes an endpoint, or tells its value.
+    /// Writes an endpoint, or reports its value.
     fn sdo(&mut self, payload: &[u8]) -> Option<Frame> {
         let Sdo { write, endpoint, value } = Sdo::parse(payload)?;
         let (path, ..) = ENDPOINTS.iter().find(|(_, id, _)| *id == endpoint)?;
@@ -436,7 +436,7 @@ impl mit::Motor for Motor {
         if told == command::RX_SDO && self.setup.line == Line::V06 {
             return self.sdo(request.payload());
         }
-        // The sources of 0.5.6 clear whatever a message says, and ask for nothing else.
+        // The sources of 0.5.6 clear whatever a message contains, and ask for nothing else.
         let payload: &[u8] = if request.payload().is_empty() { &[0] } else { request.payload() };
         self.carry_out(common, told, payload);
         if std::mem::take(&mut self.restarts) {

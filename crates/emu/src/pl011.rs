@@ -11,6 +11,7 @@ use crate::world::World;
 use khz_link::Link;
 use khz_link::pl011::{CONTROL_ON, Registers, flag, register};
 use khz_wire::rs485::{Decoder, MAX_FRAME, encode};
+use khz_wire::serial::Packets;
 use khz_wire::time::UartRate;
 use std::collections::VecDeque;
 
@@ -64,7 +65,7 @@ impl Uart {
         baud: u32,
     ) -> Result<Self, ConfigError> {
         // The world's own wire takes next to no time: the bytes' times are kept here.
-        let wire = WireKind::Rs485 { baud: u32::MAX };
+        let wire = WireKind::Rs485 { baud: u32::MAX, packets: Packets::Moteus };
         let bus = BusConfig { wire, turnaround_ns, ..BusConfig::RS485 };
         let room = servos.len().max(1) * MAX_FRAME;
         Ok(Self {

@@ -1,8 +1,8 @@
 //! An emulated MyActuator RMD motor: motion mode, messages, brake, watchdog, errors, restarts, reply time.
 //!
 //! Made from the maker's "Servo Motor Control Protocol V4.2", two clients and published measurements (see [`khz_wire::rmd`]), without
-//! the firmware. Where they say nothing the assumption is the one that is harder for a host: the first command that moves it switches it
-//! on, whatever was said before; an error that vanishes lets it move again as it was commanded last; every frame for it feeds its
+//! the firmware. Where they leave something open, the assumption is the one that is harder for a host: the first command that moves it switches it
+//! on, whatever was sent before; an error that vanishes lets it move again as it was commanded last; every frame for it feeds its
 //! watchdog, which acts with the output off, too; it knows its angle within one turn of its output after a restart; a brake that is not
 //! released keeps its joint free of torque, but answers as if it moved.
 
@@ -26,7 +26,7 @@ const HEAT_AT_MOST: f64 = 50.0;
 const SUPPLY: (f64, f64) = (12.0, 60.0);
 /// Pulses of a turn.
 const PULSES: f64 = 65_536.0;
-/// N·m/A of its output, to tell a current.
+/// N·m/A of its output, to report a current.
 const TORQUE_CONSTANT: f64 = 1.5;
 /// The gains of the commands that have none.
 const OWN_GAINS: [f64; 2] = [50.0, 1.0];
@@ -36,7 +36,7 @@ const PASSING_S: f64 = 0.5;
 const RESTART_S: f64 = 1.1;
 /// A brake takes so long to be released, s.
 const BRAKE_S: f64 = 0.1;
-/// It says so often that its watchdog has acted, ns.
+/// Period at which it reports that its watchdog has acted, ns.
 const CUT_OFF_NS: i64 = 1_000_000_000;
 
 /// Bits of its errors.
@@ -84,7 +84,7 @@ pub struct Motor {
     is_told: bool,
     /// The brake is released.
     is_released: bool,
-    /// Until the brake is released, s, and how often that is to be said then.
+    /// Until the brake is released, s, and how often that is reported then.
     brake_s: f64,
     releases: u8,
     /// Errors that stay until a restart.
@@ -93,7 +93,7 @@ pub struct Motor {
     passing: (u16, f64),
     /// Causes that are there now.
     causes: u16,
-    /// Its watchdog has acted, and nothing was heard since; the next time to say so, ns.
+    /// Its watchdog has acted, and nothing was received since; the next time to report so, ns.
     cut_off_ns: Option<i64>,
     /// It listens to its own id only.
     filters: bool,
@@ -127,7 +127,7 @@ impl Lies for Setup {
         mit::suits(injection)
     }
 
-    /// It tells no mode: an error.
+    /// It reports no mode: an error.
     fn other_modes(&self) -> &'static [u8] {
         &[0x10]
     }
@@ -347,7 +347,7 @@ impl Motor {
         ))
     }
 
-    /// What it has to say unasked.
+    /// What it sends unasked.
     fn unasked(&mut self, common: &Common) -> Option<Frame> {
         if self.releases > 0 && self.is_released {
             self.releases -= 1;

@@ -1,10 +1,10 @@
 //! An emulated RobStride servo or CyberGear: commands, parameters, modes, faults, watchdog, reports, reply times.
 //!
 //! Made from the maker's manuals and from recordings of five drives (see [`khz_wire::robstride`]), without the firmware. Where
-//! they say nothing the assumption is the one that is harder for a host: a servo that is enabled carries out the last command it
+//! they leave something open, the assumption is the one that is harder for a host: a servo that is enabled carries out the last command it
 //! got, also one of before; parameters are written while it runs, too, and act at once; every request for it feeds its watchdog,
 //! which goes on while it is deaf after "set zero"; a question for its version stops it; after power-up it sends to host 0xFD
-//! until another has asked it something. Of what it has to say the lowest identifier goes first, as in the mailboxes of its CAN
+//! until another has asked it something. Of what it has to send the lowest identifier goes first, as in the mailboxes of its CAN
 //! controller, so states overtake the value of a parameter while the bus is full.
 
 use crate::body::JointState;
@@ -79,7 +79,7 @@ const WARNING_K: f64 = 10.0;
 const ENABLE_NS: [f64; 2] = [1_180_000.0, 1_460_000.0];
 /// A late reply is no later than this, ns.
 const LATE_NS: f64 = 5_000_000.0;
-/// From "set zero" to when it hears and says nothing for a while, and that while, at least and at most, ns. Two drives were recorded
+/// From "set zero" to when it neither receives nor sends anything for a while, and that while, at least and at most, ns. Two drives were recorded
 /// that were off then; of five that had been enabled before, 46 ms after "set zero", none missed a command.
 const BLACKOUT_AFTER_NS: [f64; 2] = [500_000_000.0, 625_000_000.0];
 const BLACKOUT_NS: [f64; 2] = [40_000_000.0, 67_000_000.0];
@@ -108,7 +108,7 @@ pub struct Setup {
     pub kd_most: f64,
     /// It faults when board or windings are this warm, °C.
     pub fault_c: f64,
-    /// After power-up its position is within half a turn of its zero, not between there and a whole turn: somebody has stored
+    /// After power-up its position is within half a turn of its zero, not between there and a whole turn: someone has stored
     /// `zero_sta` 1.
     pub centred: bool,
     /// It sends reports from the start: an earlier host has left it so.
@@ -165,7 +165,7 @@ pub struct Motor {
     delay_ns: i64,
     /// When it next sends a report, if it does.
     report_ns: Option<i64>,
-    /// From when to when it hears and says nothing.
+    /// From when to when it neither receives nor sends anything.
     blackout_ns: [i64; 2],
     /// It listens at another bit rate.
     is_deaf: bool,
@@ -399,7 +399,7 @@ impl Motor {
         !self.is_deaf && !is_dark
     }
 
-    /// What it has to say unasked.
+    /// What it sends unasked.
     fn unasked(&mut self, common: &Common) -> Option<Frame> {
         if std::mem::take(&mut self.is_untold) {
             let warnings = u32::from(self.is_warm(common, WARNING_K));

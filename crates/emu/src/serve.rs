@@ -64,7 +64,7 @@ trait Port: Send {
     fn outdated(&self) -> u64 {
         0
     }
-    /// Tells the client of a frame on the bus.
+    /// Reports a frame on the bus to the client.
     fn report(&mut self, frame: &Frame);
     /// Hands over what was reported.
     fn flush(&mut self);

@@ -3,6 +3,7 @@
 use crate::config::{BusConfig, ImuConfig, WireKind};
 use crate::family::ServoConfig;
 use khz_settings::{nanoseconds, section, words};
+use khz_wire::serial::Packets;
 use std::f64::consts::TAU;
 
 words! {
@@ -14,6 +15,10 @@ words! {
         Can = "can",
         /// RS485: half duplex, ten bits per byte.
         Rs485 = "rs485",
+        /// The same, with the packets of Dynamixel servos.
+        Dynamixel = "dynamixel",
+        /// The same, with those of Feetech servos.
+        Feetech = "feetech",
         /// No time: to measure the cost of the host alone.
         Instant = "instant",
     }
@@ -28,7 +33,7 @@ section! {
         nominal_bit_rate: u32 = 1_000_000, "bit/s", 10_000 => 1_000_000;
         /// Bit rate of the data phase, for `can_fd`.
         data_bit_rate: u32 = 5_000_000, "bit/s", 10_000 => 12_000_000;
-        /// Bit rate, for `rs485`.
+        /// Bit rate, for `rs485`, `dynamixel` and `feetech`.
         baud: u32 = 3_000_000, "bit/s", 9600 => 12_000_000;
         /// Time a servo takes from the end of a request to the start of its reply.
         turnaround_us: f64 = 75.0, "µs", 0.0 => 100_000.0;
@@ -85,7 +90,9 @@ impl EmulatedLink {
             WireModel::Can => {
                 WireKind::CanFd { nominal_bps: self.nominal_bit_rate, data_bps: self.nominal_bit_rate }
             }
-            WireModel::Rs485 => WireKind::Rs485 { baud: self.baud },
+            WireModel::Rs485 => WireKind::Rs485 { baud: self.baud, packets: Packets::Moteus },
+            WireModel::Dynamixel => WireKind::Rs485 { baud: self.baud, packets: Packets::Dynamixel },
+            WireModel::Feetech => WireKind::Rs485 { baud: self.baud, packets: Packets::Feetech },
             WireModel::Instant => WireKind::Instant,
         };
         BusConfig { wire, turnaround_ns: nanoseconds(self.turnaround_us, 1e3), ..BusConfig::CAN_FD }

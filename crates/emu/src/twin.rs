@@ -44,18 +44,18 @@ pub trait Twin: Send {
         0
     }
 
-    /// Servos of its family can say something unasked; else neither [`Twin::speak`] nor [`Twin::unasked_ns`] is called.
+    /// Servos of its family can send something unasked; else neither [`Twin::speak`] nor [`Twin::unasked_ns`] is called.
     fn can_speak(&self) -> bool {
         false
     }
 
-    /// What it says unasked at the end of a control period; asked for until it is `None`.
+    /// What it sends unasked at the end of a control period; asked for until it is `None`.
     fn speak(&mut self) -> Option<Frame> {
         None
     }
 
-    /// From the end of the last control period to the end of the first in which it may say something unasked, ns; `None` if it
-    /// says nothing unasked as long as it receives no frame and no injected fault.
+    /// From the end of the last control period to the end of the first in which it may send something unasked, ns; `None` if it
+    /// sends nothing unasked as long as it receives no frame and no injected fault.
     fn unasked_ns(&self) -> Option<i64> {
         None
     }
@@ -75,7 +75,7 @@ pub trait Twin: Send {
     /// It has power.
     fn is_powered(&self) -> bool;
 
-    /// What it is really doing, whatever it says.
+    /// What it is really doing, whatever it reports.
     fn doing(&self) -> Doing;
 
     /// The angle it measures at its output, rad.

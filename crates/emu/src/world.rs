@@ -1,18 +1,21 @@
 //! The emulated machine as a link.
 
 use crate::body::{Body, Drive, JointState, Joints};
-use crate::bus::{Arrival, Bus, Sender, Transmission};
+use crate::bus::{Arrival, Bus, NEVER, Sender, Transmission};
 use crate::config::{BusConfig, JointConfig, ReceiveBuffers, WireKind};
 use crate::family::{ServoConfig, switched_on};
+use crate::hand::Hand;
 use crate::imu::Sensor;
 use crate::injection::Injection;
 use crate::liar::Liar;
 use crate::machine::{ConfigError, WorldConfig};
 use crate::moteus::Servo;
 use crate::noise::Noise;
+use crate::pusher::Pusher;
 use crate::twin::{STEP_NS, Twin};
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_servo::Mounting;
+use khz_wire::serial::Packets;
 use khz_wire::{Address, Frame, Request};
 use std::collections::VecDeque;
 
@@ -50,6 +53,12 @@ pub struct World {
     observer: Option<ThreadMonitor>,
     /// External torque on each joint, N·m.
     pushes: Vec<f64>,
+    /// Who swings which joint.
+    hands: Vec<(usize, Hand)>,
+    /// Who pushes which joint.
+    pushers: Vec<(usize, Pusher)>,
+    /// Steps so far.
+    steps: u64,
     probe: Option<Box<dyn Probe>>,
     /// The host was informed that the body moves no more.
     is_failure_told: bool,
@@ -74,7 +83,7 @@ struct Channel {
     bus: Bus,
     /// Indices of its servos.
     servos: Vec<usize>,
-    /// Of these, the ones that can say something unasked.
+    /// Of these, the ones that can send something unasked.
     speakers: Vec<usize>,
     counters: Counters,
     /// When the host has fetched all it has received.
@@ -85,7 +94,7 @@ impl World {
     /// A machine whose joints do not feel each other.
     ///
     /// # Errors
-    /// [`ConfigError`] tells which bus or servo cannot be built and why.
+    /// [`ConfigError`] names the bus or servo that cannot be built, and why.
     pub fn new(config: &WorldConfig) -> Result<Self, ConfigError> {
         let joints = config.servos.iter().map(|servo| servo.joint).collect();
         Self::with_body(config, Box::new(Joints::new(joints)))
@@ -110,6 +119,11 @@ impl World {
             switched_on(&servo, seed).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
         };
         let servos = config.servos.iter().enumerate().map(build).collect::<Result<Vec<_>, _>>()?;
+        let hands = config.servos.iter().map(|servo| Hand::of(&servo.joint)).enumerate();
+        let hands = hands.filter_map(|(joint, hand)| Some((joint, hand?))).collect();
+        let pusher = |(joint, servo): (usize, &ServoConfig)| {
+            Some((joint, Pusher::of(&servo.joint, config.seed ^ (joint as u64) << 48)?))
+        };
         Ok(Self {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus, &servos)).collect(),
             servos,
@@ -123,11 +137,14 @@ impl World {
             seen: vec![JointState::default(); config.servos.len()],
             body,
             stepped_ns: None,
-            quiet_until_ns: i64::MAX,
+            quiet_until_ns: NEVER,
             inbox: VecDeque::with_capacity(INBOX),
             imu: config.imu.map(|imu| Sensor::new(imu, config.seed)),
             observer: None,
             pushes: vec![0.0; config.servos.len()],
+            hands,
+            pushers: config.servos.iter().enumerate().filter_map(pusher).collect(),
+            steps: 0,
             probe: None,
             is_failure_told: false,
         })
@@ -144,26 +161,28 @@ impl World {
         let stepped_ns = *self.stepped_ns.get_or_insert(now_ns);
         debug_assert!(stepped_ns <= now_ns + STEP_NS, "time runs backwards");
         if self.quiet_until_ns <= now_ns || stepped_ns + STEP_NS <= now_ns {
-            self.catch_up(now_ns);
-            self.quiet_until_ns = self.next_bus(i64::MAX).map_or(i64::MAX, |(at_ns, _)| at_ns);
+            self.quiet_until_ns = self.catch_up(now_ns);
         }
     }
 
-    fn catch_up(&mut self, now_ns: i64) {
+    /// When the next thing happens on a bus after that.
+    fn catch_up(&mut self, now_ns: i64) -> i64 {
         loop {
-            let next = self.next_bus(now_ns);
-            if self.step_to(next.map_or(now_ns, |(at_ns, _)| at_ns)) {
-                // A servo has said something: a bus may have something to do earlier now.
+            let (next_ns, index) = self.next_bus();
+            if self.step_to(next_ns.min(now_ns)) {
+                // A servo has sent something: a bus may have something to do earlier now.
                 continue;
             }
-            let Some((_, index)) = next else { return };
+            if next_ns > now_ns {
+                return next_ns;
+            }
             if let Some((at_ns, Some(arrival))) = self.buses[index].bus.step(now_ns) {
                 self.arrive(index, at_ns, &arrival);
             }
         }
     }
 
-    /// A frame of the host for a bus. Every servo hears it, so there is no need to say where it goes.
+    /// A frame of the host for a bus. Every servo receives it, so it needs no destination.
     ///
     /// # Errors
     /// As [`Link::send`].
@@ -172,7 +191,7 @@ impl World {
         let channel = self.buses.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?;
         if channel.bus.send(frame, now_ns) {
             channel.counters.sent += 1;
-            self.quiet_until_ns = self.quiet_until_ns.min(channel.bus.next_ns().unwrap_or(i64::MAX));
+            self.quiet_until_ns = self.quiet_until_ns.min(channel.bus.next_ns());
             Ok(())
         } else {
             channel.counters.full += 1;
@@ -275,15 +294,13 @@ impl World {
         self.buses.get(usize::from(bus)).map_or(0, |channel| channel.bus.busy_ns())
     }
 
-    /// When and on which bus the next thing happens, if that is due.
-    fn next_bus(&self, now_ns: i64) -> Option<(i64, usize)> {
-        let mut first: Option<(i64, usize)> = None;
+    /// When and on which bus the next thing happens.
+    fn next_bus(&self) -> (i64, usize) {
+        let mut first = (NEVER, 0);
         for (index, channel) in self.buses.iter().enumerate() {
-            if let Some(at_ns) = channel.bus.next_ns()
-                && at_ns <= now_ns
-                && first.is_none_or(|(first_ns, _)| at_ns < first_ns)
-            {
-                first = Some((at_ns, index));
+            let at_ns = channel.bus.next_ns();
+            if at_ns < first.0 {
+                first = (at_ns, index);
             }
         }
         first
@@ -314,7 +331,8 @@ impl World {
                 probe.took(servo, &sent.frame, at_ns);
             }
             let (twin, liar) = (&mut self.servos[servo], &mut self.liars[servo]);
-            let is_busy = matches!(wire, WireKind::Rs485 { .. }) && channel.bus.is_replying(servo);
+            let is_busy = matches!(wire, WireKind::Rs485 { packets: Packets::Moteus, .. })
+                && channel.bus.is_replying(servo);
             let muted = is_busy.then(|| unanswered(&sent.frame));
             let request = muted.as_ref().unwrap_or(&sent.frame);
             if !liar.is_honest() {
@@ -349,9 +367,18 @@ impl World {
             let Drive { torque, damping } = servo.step(mounted(*joint, mounting), dt_s);
             *drive = Drive { torque: mounting.sign * constant * torque + push, damping: constant * damping };
         }
+        for (joint, hand) in &self.hands {
+            let Drive { torque, damping } = hand.pull(self.body.joints()[*joint], self.steps as f64 * dt_s);
+            self.drives[*joint].torque += torque;
+            self.drives[*joint].damping += damping;
+        }
+        for (joint, pusher) in &mut self.pushers {
+            self.drives[*joint].torque += pusher.torque(self.steps as f64 * dt_s);
+        }
+        self.steps += 1;
     }
 
-    /// Body and control loops move on; true, and earlier, as soon as a servo has said something unasked.
+    /// Body and control loops move on; true, and earlier, as soon as a servo has sent something unasked.
     fn step_to(&mut self, now_ns: i64) -> bool {
         while let Some(stepped_ns) = self.stepped_ns.filter(|stepped_ns| stepped_ns + STEP_NS <= now_ns) {
             self.stepped_ns = Some(stepped_ns + STEP_NS);
@@ -374,7 +401,7 @@ impl World {
         false
     }
 
-    /// What servos say unasked goes to their buses; whether there was something.
+    /// Passes what servos send unasked to their buses; returns whether there was something.
     fn speak(&mut self, now_ns: i64) -> bool {
         let mut spoken = false;
         for Channel { bus, speakers, counters, .. } in &mut self.buses {
@@ -388,10 +415,13 @@ impl World {
         spoken
     }
 
-    /// Before this, no servo of a bus is heard that was not asked; `None` if none says anything.
-    fn unasked_ns(&self, channel: &Channel) -> Option<i64> {
-        let first_ns = channel.speakers.iter().filter_map(|&servo| self.servos[servo].unasked_ns()).min()?;
-        Some(channel.bus.earliest_ns(self.stepped_ns? + first_ns))
+    /// Before this time, no servo of a bus sends anything unasked; [`NEVER`] if none does.
+    fn unasked_ns(&self, channel: &Channel) -> i64 {
+        let first_ns = channel.speakers.iter().filter_map(|&servo| self.servos[servo].unasked_ns()).min();
+        match (first_ns, self.stepped_ns) {
+            (Some(first_ns), Some(stepped_ns)) => channel.bus.earliest_ns(stepped_ns + first_ns),
+            _ => NEVER,
+        }
     }
 }
 
@@ -400,14 +430,6 @@ fn unanswered(request: &Frame) -> Frame {
     let mut unanswered = *request;
     unanswered.id = Address { reply: false, ..Address::from_id(request.id) }.id();
     unanswered
-}
-
-/// The first of two moments that may not come.
-fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        _ => one.or(other),
-    }
 }
 
 /// A joint as the servo mounted on it sees it.
@@ -488,13 +510,13 @@ impl Link for World {
     }
 
     fn next_event_ns(&self) -> Option<i64> {
-        let waiting = self.inbox.front().map(|received| received.at_ns);
-        let imu = self.imu.as_ref().and_then(Sensor::ready_ns);
-        let mut first = earlier(waiting, imu);
+        let waiting_ns = self.inbox.front().map_or(NEVER, |received| received.at_ns);
+        let imu_ns = self.imu.as_ref().and_then(Sensor::ready_ns).unwrap_or(NEVER);
+        let mut first_ns = waiting_ns.min(imu_ns);
         for channel in &self.buses {
-            first = earlier(first, earlier(channel.bus.next_for_host_ns(), self.unasked_ns(channel)));
+            first_ns = first_ns.min(channel.bus.next_for_host_ns()).min(self.unasked_ns(channel));
         }
-        first
+        (first_ns != NEVER).then_some(first_ns)
     }
 
     /// Why the body moves no more, if it does not.

@@ -152,7 +152,10 @@ fn what_cannot_be_built_says_why() {
         ),
         (BusConfig::CAN_FD, servo.clone().with("servo.no", 1), "servo 0: no setting is called \"servo.no\""),
         (
-            BusConfig { wire: khz_emu::WireKind::Rs485 { baud: 0 }, ..BusConfig::RS485 },
+            BusConfig {
+                wire: khz_emu::WireKind::Rs485 { baud: 0, packets: Default::default() },
+                ..BusConfig::RS485
+            },
             servo.clone(),
             "bus 0: the bit rate must be more than 0",
         ),
@@ -179,7 +182,7 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// What a servo may say: whole sub-frames of the device, nothing else.
+/// What a servo may send: whole sub-frames of the device, nothing else.
 fn is_reply(frame: &Frame) -> bool {
     Subframes::new(frame.payload()).all(|subframe| {
         matches!(

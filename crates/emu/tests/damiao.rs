@@ -83,7 +83,7 @@ impl Bench {
         last
     }
 
-    /// Somebody else asks the servo something; what the host makes of the answer.
+    /// Another host asks the servo something; what the host makes of the answer.
     fn intrude(&mut self, payload: [u8; 8]) -> Taken {
         self.world.send(0, &frame(0x7ff, false, payload), self.now_ns).unwrap();
         self.now_ns += MS;

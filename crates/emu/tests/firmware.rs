@@ -1,5 +1,5 @@
 //! The emulated servo against the firmware's own control code: the same settings, joint and commands, and what
-//! the firmware's registers say on the way (`vectors/servo.json` names the origin).
+//! the firmware's registers report on the way (`vectors/servo.json` names the origin).
 
 use crate::common::{Bench, bytes};
 use khz_emu::{BusConfig, JointConfig, ServoConfig};

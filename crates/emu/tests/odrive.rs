@@ -172,7 +172,7 @@ fn restarted_it_is_silent_and_knows_its_place_within_a_turn_of_the_motor() {
     bench.wait(700);
     let [turns, _] = bench.floats(command::ESTIMATES);
     assert!((turns - 0.25).abs() < 0.05, "{turns}");
-    // Torque stays where it is told to be: nothing of what it was told is left.
+    // After the restart nothing that was commanded before is left.
     assert!(TAU * f64::from(turns) < TAU);
 }
 

@@ -19,15 +19,9 @@ const HOST: u8 = 0xfd;
 /// Classic CAN: the turnaround of the drives that were measured.
 const CAN: BusConfig = BusConfig { turnaround_ns: 35_000, ..BusConfig::CAN_FD };
 /// The joint cannot move.
-const FIXED: JointConfig = JointConfig {
-    inertia: 1.0,
-    viscous: 0.0,
-    coulomb: 0.0,
-    gravity: 0.0,
-    gravity_at: 0.0,
-    stops: Some([0.0, 0.0]),
-    start: 0.0,
-};
+fn fixed() -> JointConfig {
+    JointConfig { inertia: 1.0, stops: Some([0.0, 0.0]), ..JointConfig::default() }
+}
 const RS02: Setup = Setup::RS02;
 const RS03: Setup =
     Setup { velocity: 50.0, torque: 60.0, torque_limit: 60.0, kp_most: 5000.0, kd_most: 100.0, ..RS02 };
@@ -167,13 +161,13 @@ fn answers_as_the_client_expects(by: &str, servos: Vec<ServoConfig>) {
 #[test]
 fn every_exchange_of_the_makers_package_is_answered_as_it_expects() {
     let number = *b"0123456\x01--------";
-    let rs02 = ServoConfig { uuid: number, ..servo(1, RS02, FIXED) };
-    answers_as_the_client_expects("robstride-dynamics", vec![rs02, servo(3, RS03, FIXED)]);
+    let rs02 = ServoConfig { uuid: number, ..servo(1, RS02, fixed()) };
+    answers_as_the_client_expects("robstride-dynamics", vec![rs02, servo(3, RS03, fixed())]);
 }
 
 #[test]
 fn every_exchange_of_the_cybergear_program_is_answered_as_it_expects() {
-    let cybergear = ServoConfig { uuid: *b"0123456\x7f--------", ..servo(127, CYBERGEAR, FIXED) };
+    let cybergear = ServoConfig { uuid: *b"0123456\x7f--------", ..servo(127, CYBERGEAR, fixed()) };
     answers_as_the_client_expects("CyberGear-with-python", vec![cybergear]);
 }
 
@@ -344,7 +338,7 @@ fn reports_come_every_ten_milliseconds_until_they_are_switched_off() {
     let mut bench = Bench::one(RS02);
     assert_eq!(bench.wait(100), []);
     bench.state(Request::Report(true));
-    // Whoever has asked for them may be gone.
+    // The host that has asked for them may be gone.
     let reports = bench.wait(5000);
     assert_eq!(reports.len(), 500);
     for pair in reports.windows(2) {
@@ -500,7 +494,7 @@ fn replies_overtake_each_other_as_they_were_recorded() {
     let [requests, replies] = recorded();
     for seed in 0..20 {
         let models = [RS03, RS03, RS02, RS02, RS02];
-        let servos = (1..).zip(models).map(|(id, motor)| servo(id, motor, FIXED)).collect();
+        let servos = (1..).zip(models).map(|(id, motor)| servo(id, motor, fixed())).collect();
         let mut bench = Bench::of(CAN, servos, seed);
         let mut heard = Vec::new();
         let mut hear = |bench: &mut Bench, until_ns| {
@@ -594,7 +588,7 @@ fn other_modes_ignore_commands() {
 
 #[test]
 fn its_torque_limit_bounds_what_it_does() {
-    let mut bench = Bench::of(CAN, vec![servo(1, RS02, FIXED)], 1);
+    let mut bench = Bench::of(CAN, vec![servo(1, RS02, fixed())], 1);
     bench.state(Request::Enable);
     bench.command(hold(3.0));
     assert!((bench.world.servos()[0].torque() - 17.0).abs() < 1e-9);

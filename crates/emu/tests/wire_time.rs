@@ -92,7 +92,8 @@ fn a_serial_servo_takes_no_harm_of_misreading_what_a_loop_asks() {
         temperature: Format::Float,
     };
     for query in [QueryFormat::default(), mixed] {
-        let mut bench = Bench::new(BusConfig::RS485, 1);
+        // Both requests are there before it replies.
+        let mut bench = Bench::new(BusConfig { turnaround_ns: 200_000, ..BusConfig::RS485 }, 1);
         let settings = Settings { query, ..Settings::default() };
         let mut asking = moteus::Bus::default();
         let plan = ServoPlan {

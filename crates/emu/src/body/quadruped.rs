@@ -9,6 +9,7 @@
 //! knee 0 stretched, negative bending back. Legs in the order front left, front right, rear left, rear right.
 
 use super::ground::{Ground, Touch};
+use super::joint::PlainJoints;
 use super::math::{Rotation, Vec3, add, cross, dot, scale, sub};
 use super::{Body, Drive, Forces, JointState, Trunk};
 use crate::config::JointConfig;
@@ -75,6 +76,8 @@ impl BodyConfig {
 #[derive(Clone, Debug)]
 pub struct Quadruped {
     config: QuadrupedConfig,
+    /// The joints' law, if they are no more than that.
+    plain: Option<PlainJoints<{ LEGS * JOINTS }>>,
     ground: Ground,
     /// The trunk's, in its frame.
     corners_at: [Vec3; CORNERS],
@@ -88,6 +91,10 @@ pub struct Quadruped {
     /// Without gravity, m/s² in the world.
     acceleration: Vec3,
     joints: [JointState; LEGS * JOINTS],
+    /// Where gears with play have their inputs.
+    rotors: [JointState; LEGS * JOINTS],
+    /// As [`Quadruped::bend`] found them.
+    legs: [Leg; LEGS],
     feet: [Touch; LEGS],
     knees: [Touch; LEGS],
     corners: [Touch; CORNERS],
@@ -128,10 +135,43 @@ impl Push {
 struct Leg {
     /// 1 front and left, −1 rear and right.
     side: [f64; 2],
-    /// Sine and cosine of the angles, that of the shin being from straight down.
-    hip: (f64, f64),
-    thigh: (f64, f64),
-    shin: (f64, f64),
+    hip: Bend,
+    thigh: Bend,
+    /// From straight down.
+    shin: Bend,
+}
+
+impl Leg {
+    /// A stretched one.
+    fn new(leg: usize) -> Self {
+        Self {
+            side: [if leg < 2 { 1.0 } else { -1.0 }, if leg.is_multiple_of(2) { 1.0 } else { -1.0 }],
+            hip: Bend::NONE,
+            thigh: Bend::NONE,
+            shin: Bend::NONE,
+        }
+    }
+}
+
+/// An angle with its sine and cosine, which cost more than anything else in a step.
+#[derive(Clone, Copy, Debug)]
+struct Bend {
+    angle: f64,
+    sin: f64,
+    cos: f64,
+}
+
+impl Bend {
+    const NONE: Self = Self { angle: 0.0, sin: 0.0, cos: 1.0 };
+
+    /// To this angle: nothing is worked out for a joint that friction holds.
+    #[inline]
+    fn turn(&mut self, angle: f64) {
+        if angle.to_bits() != self.angle.to_bits() {
+            let (sin, cos) = angle.sin_cos();
+            *self = Self { angle, sin, cos };
+        }
+    }
 }
 
 impl Quadruped {
@@ -149,6 +189,8 @@ impl Quadruped {
             joint.gravity = 0.0;
         }
         let mut body = Self {
+            plain: config.joints.first_chunk().and_then(PlainJoints::of),
+            legs: std::array::from_fn(Leg::new),
             ground: config.body.ground(),
             corners_at: std::array::from_fn(|index| corner(config.body.trunk, index)),
             inertia: [moment(width, height), moment(length, height), moment(length, width)],
@@ -157,6 +199,7 @@ impl Quadruped {
             rotation: Rotation::IDENTITY,
             rate: [0.0; 3],
             acceleration: [0.0; 3],
+            rotors: joints,
             joints,
             feet: Default::default(),
             knees: Default::default(),
@@ -164,49 +207,44 @@ impl Quadruped {
             forces: Forces { peak_joint: Some(0.0), ..Forces::default() },
             config,
         };
+        body.bend();
         body.position[2] = -body.lowest();
         body
     }
 
     /// The lowest point of the machine in the trunk's frame.
     fn lowest(&self) -> f64 {
-        let legs = (0..LEGS).map(|leg| self.leg(leg));
-        let points = legs.flat_map(|leg| [self.foot(&leg).at[2], self.knee(&leg).at[2]]);
+        let points = self.legs.iter().flat_map(|leg| [self.foot(leg).at[2], self.knee(leg).at[2]]);
         points.fold(-0.5 * self.config.body.trunk[2], f64::min)
     }
 
-    fn leg(&self, leg: usize) -> Leg {
-        let [hip, thigh, knee] = {
-            let first = leg * JOINTS;
-            [self.joints[first].position, self.joints[first + 1].position, self.joints[first + 2].position]
-        };
-        Leg {
-            side: [if leg < 2 { 1.0 } else { -1.0 }, if leg.is_multiple_of(2) { 1.0 } else { -1.0 }],
-            hip: hip.sin_cos(),
-            thigh: thigh.sin_cos(),
-            shin: (thigh + knee).sin_cos(),
+    /// Bends the legs to where the joints are.
+    fn bend(&mut self) {
+        for (leg, joints) in self.legs.iter_mut().zip(self.joints.as_chunks::<JOINTS>().0) {
+            let [hip, thigh, knee] = joints.map(|joint| joint.position);
+            leg.hip.turn(hip);
+            leg.thigh.turn(thigh);
+            leg.shin.turn(thigh + knee);
         }
     }
 
     fn foot(&self, leg: &Leg) -> LegPoint {
         let (upper, lower) = (self.config.body.thigh, self.config.body.shin);
-        let (shin_sin, shin_cos) = leg.shin;
-        let (thigh_sin, thigh_cos) = leg.thigh;
-        let x = upper * thigh_sin + lower * shin_sin;
-        let z = -upper * thigh_cos - lower * shin_cos;
-        self.leg_point(leg, [x, z], [[-z, x], [lower * shin_cos, lower * shin_sin]])
+        let (thigh, shin) = (leg.thigh, leg.shin);
+        let x = upper * thigh.sin + lower * shin.sin;
+        let z = -upper * thigh.cos - lower * shin.cos;
+        self.leg_point(leg, [x, z], [[-z, x], [lower * shin.cos, lower * shin.sin]])
     }
 
     fn knee(&self, leg: &Leg) -> LegPoint {
-        let (thigh_sin, thigh_cos) = leg.thigh;
-        let (x, z) = (self.config.body.thigh * thigh_sin, -self.config.body.thigh * thigh_cos);
+        let (x, z) = (self.config.body.thigh * leg.thigh.sin, -self.config.body.thigh * leg.thigh.cos);
         self.leg_point(leg, [x, z], [[-z, x], [0.0, 0.0]])
     }
 
     /// A point in the plane of the leg, x and z from the thigh's axis, turned by the hip.
     #[inline]
     fn leg_point(&self, leg: &Leg, [x, z]: [f64; 2], rates: [[f64; 2]; 2]) -> LegPoint {
-        let ([front, left], (sin, cos)) = (leg.side, leg.hip);
+        let ([front, left], Bend { sin, cos, .. }) = (leg.side, leg.hip);
         let turned = |[x, y, z]: Vec3| [x, y * cos - z * sin, y * sin + z * cos];
         let arm = turned([front * self.config.body.offset[0] + x, left * self.config.body.offset[1], z]);
         let [thigh, knee] = rates;
@@ -218,8 +256,21 @@ impl Quadruped {
     }
 
     /// A point of the trunk's frame is above the ground, which then does nothing to it.
-    fn is_above_ground(&self, at: Vec3) -> bool {
+    /// `up` is where up is in the trunk's frame.
+    #[inline]
+    fn is_above_ground(&self, up: Vec3, at: Vec3) -> bool {
+        let height = self.position[2] + dot(up, at);
+        if height.abs() > ROUNDING_M { height > 0.0 } else { self.is_just_above_ground(at) }
+    }
+
+    /// As [`Quadruped::is_above_ground`], of a point for which rounding may decide.
+    fn is_just_above_ground(&self, at: Vec3) -> bool {
         self.position[2] + self.rotation.to_world(at)[2] > 0.0
+    }
+
+    /// Where up is in the trunk's frame.
+    fn up(&self) -> Vec3 {
+        self.rotation.to_body([0.0, 0.0, 1.0])
     }
 
     /// Where a point of the trunk's frame is in the world, and how fast, if it moves within the frame too.
@@ -231,26 +282,27 @@ impl Quadruped {
     }
 
     fn move_on(&mut self, dt_s: f64, drives: &[Drive]) {
-        let mut push = Push::default();
+        self.bend();
+        let (mut push, up) = (Push::default(), self.up());
         for leg in 0..LEGS {
-            let bent = self.leg(leg);
-            let (foot, knee) = (self.foot(&bent), self.knee(&bent));
-            self.feet[leg] = if self.is_above_ground(foot.at) {
+            let bent = &self.legs[leg];
+            let (foot, knee) = (self.foot(bent), self.knee(bent));
+            self.feet[leg] = if self.is_above_ground(up, foot.at) {
                 Touch::default()
             } else {
                 self.touched(leg, &foot, self.feet[leg], &mut push)
             };
-            self.knees[leg] = if self.is_above_ground(knee.at) {
+            self.knees[leg] = if self.is_above_ground(up, knee.at) {
                 Touch::default()
             } else {
                 self.touched(leg, &knee, self.knees[leg], &mut push)
             };
         }
         let mut trunk_touches = false;
-        if self.is_trunk_high() {
+        if self.is_trunk_high(up) {
             self.corners = Default::default();
         } else {
-            trunk_touches = self.touch_corners(&mut push);
+            trunk_touches = self.touch_corners(up, &mut push);
         }
         self.move_joints(dt_s, drives, &push.loads);
         self.move_trunk(dt_s, push.force, push.torque);
@@ -283,11 +335,11 @@ impl Quadruped {
     }
 
     /// Lets the trunk's corners touch the ground; whether it pushes any.
-    fn touch_corners(&mut self, push: &mut Push) -> bool {
+    fn touch_corners(&mut self, up: Vec3, push: &mut Push) -> bool {
         let mut touches = false;
         for index in 0..CORNERS {
             let at = self.corners_at[index];
-            if self.is_above_ground(at) {
+            if self.is_above_ground(up, at) {
                 self.corners[index] = Touch::default();
                 continue;
             }
@@ -304,18 +356,19 @@ impl Quadruped {
     }
 
     /// No corner of the trunk is anywhere near the ground.
-    fn is_trunk_high(&self) -> bool {
-        let up = self.rotation.to_body([0.0, 0.0, 1.0]);
+    fn is_trunk_high(&self, up: Vec3) -> bool {
         let corner = self.corners_at[0];
         let reach = (up[0] * corner[0]).abs() + (up[1] * corner[1]).abs() + (up[2] * corner[2]).abs();
         self.position[2] - reach > ROUNDING_M
     }
 
     fn move_joints(&mut self, dt_s: f64, drives: &[Drive], loads: &[f64; LEGS * JOINTS]) {
+        if let (Some(plain), Some(drives)) = (&self.plain, drives.first_chunk()) {
+            return plain.step(&mut self.joints, dt_s, drives, loads);
+        }
         for (i, drive) in drives.iter().enumerate().take(LEGS * JOINTS) {
             let joint = &self.config.joints[i];
-            let pushed = Drive { torque: drive.torque + loads[i], ..*drive };
-            self.joints[i] = joint.step(self.joints[i], dt_s, pushed);
+            joint.step(&mut self.joints[i], &mut self.rotors[i], dt_s, *drive, loads[i]);
         }
     }
 
@@ -419,10 +472,16 @@ mod tests {
             let turn = f64::from(step);
             body.rotation = body.rotation.turned([turn.sin(), turn.cos(), 0.7], 0.3);
             body.position[2] = 0.1 + 0.15 * (0.37 * turn).sin();
-            let above = body.corners_at.iter().all(|&at| body.is_above_ground(at));
-            assert!(above || !body.is_trunk_high(), "{body:?}");
-            high += u32::from(body.is_trunk_high());
-            near += u32::from(above && !body.is_trunk_high());
+            let is_just_above = |&at: &Vec3| {
+                let is_above = body.is_just_above_ground(at);
+                assert_eq!(body.is_above_ground(body.up(), at), is_above, "{at:?} of {body:?}");
+                is_above
+            };
+            let above = body.corners_at.iter().filter(|at| is_just_above(at)).count() == CORNERS;
+            let is_high = body.is_trunk_high(body.up());
+            assert!(above || !is_high, "{body:?}");
+            high += u32::from(is_high);
+            near += u32::from(above && !is_high);
         }
         assert!(high > 1000 && near < 10, "{high} high, {near} only nearly");
     }
@@ -445,11 +504,14 @@ mod tests {
     fn the_jacobian_is_the_derivative_of_the_foot() {
         let mut body = standing();
         body.joints[3].position = 0.2;
+        body.bend();
         for joint in 0..3 {
             let mut moved = body.clone();
             moved.joints[3 + joint].position += 1e-6;
-            let slope = scale(sub(moved.foot(&moved.leg(1)).at, body.foot(&body.leg(1)).at), 1e6);
-            let error = sub(slope, body.foot(&body.leg(1)).jacobian[joint]);
+            moved.bend();
+            let foot = body.foot(&body.legs[1]);
+            let slope = scale(sub(moved.foot(&moved.legs[1]).at, foot.at), 1e6);
+            let error = sub(slope, foot.jacobian[joint]);
             assert!(dot(error, error).sqrt() < 1e-5, "joint {joint}: {error:?}");
         }
     }

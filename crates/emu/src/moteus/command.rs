@@ -75,6 +75,7 @@ impl Command {
     }
 
     /// The value behind a command register, if it is one. Two registers can share a value.
+    #[inline(always)]
     pub fn value(&mut self, register: Register) -> Option<&mut f64> {
         let run = |first: Register| usize::from(register.0 - first.0);
         Some(match register {

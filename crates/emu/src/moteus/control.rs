@@ -1,7 +1,7 @@
 //! What each mode does with the motor.
 
 use super::command::Command;
-use super::settings::PidPosition;
+use super::settings::Settings;
 use super::trajectory::{Capture, Confines, Target, reachable};
 use super::{Applied, Servo};
 use crate::body::Drive;
@@ -23,6 +23,53 @@ pub struct Pid {
     pub p: f64,
     pub d: f64,
     pub command: f64,
+}
+
+/// Of the settings, what the position loop computes with in every period, as the numbers it computes with.
+#[derive(Clone, Copy, Debug)]
+pub struct Law {
+    kp: f64,
+    ki: f64,
+    kd: f64,
+    iratelimit: f64,
+    ilimit: f64,
+    sign: f64,
+    inertia: f64,
+    /// Errors of the velocity below this count as none, rev/s.
+    dead_zone: f64,
+    /// Slower than this counts as standing, rev/s.
+    standing: f64,
+    position_slip: f64,
+    velocity_slip: f64,
+    /// Position bounds, rev.
+    lower: f64,
+    upper: f64,
+    fault_position_error: f64,
+    fault_velocity_error: f64,
+}
+
+impl Law {
+    /// That of these settings.
+    pub fn new(settings: &Settings) -> Self {
+        let (servo, bounds, gains) = (&settings.servo, &settings.servopos, &settings.servo.pid_position);
+        Self {
+            kp: gains.kp.into(),
+            ki: gains.ki.into(),
+            kd: gains.kd.into(),
+            iratelimit: gains.iratelimit.into(),
+            ilimit: gains.ilimit.into(),
+            sign: gains.sign.into(),
+            inertia: servo.inertia_feedforward.into(),
+            dead_zone: servo.velocity_threshold.into(),
+            standing: servo.velocity_zero_capture_threshold.into(),
+            position_slip: servo.max_position_slip.into(),
+            velocity_slip: servo.max_velocity_slip.into(),
+            lower: reachable(bounds.position_min.into()),
+            upper: reachable(bounds.position_max.into()),
+            fault_position_error: servo.fault_position_error.into(),
+            fault_velocity_error: servo.fault_velocity_error.into(),
+        }
+    }
 }
 
 /// How strongly the position loop acts.
@@ -91,17 +138,17 @@ impl Pid {
     }
 
     /// The torque against an error in position and velocity.
-    fn apply(&mut self, gains: &PidPosition, error: f64, rate: f64, scale: Scale, dt_s: f64) -> f64 {
-        let most = f64::from(gains.iratelimit) * dt_s;
-        let update = error * f64::from(gains.ki) * dt_s;
+    fn apply(&mut self, law: &Law, error: f64, rate: f64, scale: Scale, dt_s: f64) -> f64 {
+        let most = law.iratelimit * dt_s;
+        let update = error * law.ki * dt_s;
         let update = if most > 0.0 { update.clamp(-most, most) } else { update };
-        let ilimit = (f64::from(gains.ilimit) * scale.ilimit).abs();
+        let ilimit = (law.ilimit * scale.ilimit).abs();
         self.integral = (self.integral + update).max(-ilimit).min(ilimit);
         self.error = error;
         self.error_rate = rate;
-        self.p = scale.kp * f64::from(gains.kp) * error;
-        self.d = scale.kd * f64::from(gains.kd) * rate;
-        self.command = f64::from(gains.sign) * (self.p + self.d + self.integral);
+        self.p = scale.kp * law.kp * error;
+        self.d = scale.kd * law.kd * rate;
+        self.command = law.sign * (self.p + self.d + self.integral);
         self.command
     }
 }
@@ -223,7 +270,7 @@ impl Servo {
         let capture = Capture {
             position: self.status.position,
             velocity: self.status.velocity_filtered,
-            threshold: f64::from(self.settings.servo.velocity_zero_capture_threshold),
+            threshold: self.law.standing,
         };
         let fastest = self.motor.fastest(self.status.bus_v);
         let velocity = self.trajectory.step(capture, fastest, dt_s);
@@ -232,13 +279,10 @@ impl Servo {
         if let Some(open_loop) = effort.open_loop {
             return self.open_loop(open_loop, position, velocity);
         }
-        let settings = &self.settings.servo;
-        let inertia = TAU * self.trajectory.acceleration * f64::from(settings.inertia_feedforward);
-        let rate = dead_zone(self.status.velocity - velocity, f64::from(settings.velocity_threshold));
+        let inertia = TAU * self.trajectory.acceleration * self.law.inertia;
+        let rate = dead_zone(self.status.velocity - velocity, self.law.dead_zone);
         let error = self.status.position - position;
-        let asked = self.pid.apply(&settings.pid_position, error, rate, effort.scale, dt_s)
-            + effort.feedforward
-            + inertia;
+        let asked = self.pid.apply(&self.law, error, rate, effort.scale, dt_s) + effort.feedforward + inertia;
         if self.runs_away() {
             return Drive::default();
         }
@@ -247,16 +291,14 @@ impl Servo {
 
     /// What holds the control position back.
     fn confines(&self, effort: &Effort) -> Confines {
-        let (settings, bounds) = (&self.settings.servo, &self.settings.servopos);
-        let unless = |off: bool, limit: f32| if off { f64::NAN } else { f64::from(limit) };
-        let bound = |limit: f32| reachable(unless(effort.ignore_bounds, limit));
+        let unless = |off: bool, limit: f64| if off { f64::NAN } else { limit };
         let open_loop = effort.open_loop.is_some();
         Confines {
             measured: (self.status.position, self.status.velocity),
-            position_slip: unless(open_loop, settings.max_position_slip),
-            velocity_slip: unless(open_loop, settings.max_velocity_slip),
-            lower: bound(bounds.position_min),
-            upper: bound(bounds.position_max),
+            position_slip: unless(open_loop, self.law.position_slip),
+            velocity_slip: unless(open_loop, self.law.velocity_slip),
+            lower: unless(effort.ignore_bounds, self.law.lower),
+            upper: unless(effort.ignore_bounds, self.law.upper),
         }
     }
 
@@ -274,17 +316,16 @@ impl Servo {
         let wanted = self.motor.current(limited);
         let amperes = self.limit_current(wanted, effort.ignore_bounds);
         let torque = self.motor.torque(amperes);
-        let kd = f64::from(self.settings.servo.pid_position.kd) * effort.scale.kd / TAU;
+        let kd = self.law.kd * effort.scale.kd / TAU;
         let damping = if limited == asked && amperes == wanted { kd.max(0.0) } else { 0.0 };
         Drive { torque: torque + damping * self.status.velocity * TAU, damping }
     }
 
     /// The configuration may fault a servo that is too far off or too fast.
     fn runs_away(&mut self) -> bool {
-        let settings = &self.settings.servo;
-        let fault = if self.pid.error.abs() > f64::from(settings.fault_position_error) {
+        let fault = if self.pid.error.abs() > self.law.fault_position_error {
             Fault(49)
-        } else if self.pid.error_rate.abs() > f64::from(settings.fault_velocity_error) {
+        } else if self.pid.error_rate.abs() > self.law.fault_velocity_error {
             Fault(50)
         } else {
             return false;

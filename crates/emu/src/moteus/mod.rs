@@ -8,7 +8,7 @@
 //! | [`control`] | the torque asked for in each mode |
 //! | [`trajectory`] | how the control position moves towards its target |
 //! | [`motor`] | torque ⇄ current ⇄ voltage, and everything that limits them |
-//! | [`lies`] | what it says and hears when it lies |
+//! | [`lies`] | what it sends and receives when it lies |
 //! | [`settings`] | what can be configured |
 //! | [`telemetry`] | what it reports about itself on its console |
 //! | `console` | the text console itself |
@@ -39,7 +39,7 @@ use crate::twin::{Family, Twin};
 use aux::AuxPort;
 use command::Command;
 use console::Console;
-use control::Pid;
+use control::{Law, Pid};
 use khz_servo::Doing;
 use khz_wire::address::BROADCAST;
 use khz_wire::device::{Forms, Server};
@@ -92,7 +92,7 @@ pub struct Servo {
     settings: Settings,
     /// What survives a reboot.
     saved: Settings,
-    /// What the registers say, including what never took effect.
+    /// The values of the registers, including what never took effect.
     written: Command,
     /// A mode was written in the present frame.
     commanded: bool,
@@ -102,6 +102,8 @@ pub struct Servo {
     pid: Pid,
     trajectory: Trajectory,
     thermal: Thermal,
+    /// Of the settings, as the motor is.
+    law: Law,
     motor: Motor,
     applied: Applied,
     /// Added to the joint's revolutions to give the position.
@@ -189,6 +191,7 @@ impl Servo {
             },
             thermal: Thermal::new(config.ambient_c),
             config,
+            law: Law::new(&settings),
             motor: Motor::new(&settings),
             saved: settings.clone(),
             settings,

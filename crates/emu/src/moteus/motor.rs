@@ -1,7 +1,7 @@
 //! Torque, current and voltage of the motor, seen from the output, and what limits them.
 
 use super::Servo;
-use super::settings::Settings;
+use super::settings::{ServoSettings, Settings};
 use crate::body::Drive;
 use khz_wire::Fault;
 use std::f64::consts::TAU;
@@ -40,6 +40,64 @@ pub struct Motor {
     /// Electrical turns per output turn.
     pole_pairs: f64,
     pwm_hz: f64,
+    /// Of half the bus voltage, what a phase reaches from its middle.
+    phase_share: f64,
+    /// Back EMF per output speed, V/(rev/s).
+    emf_of_turns: f64,
+    ease: Ease,
+}
+
+/// Where no limit of the current is anywhere near, whatever the supply: nearly always a servo is there, and [`Servo::limit_current`] has nothing
+/// to work out. Of each limit it leaves so much that rounding does not matter.
+#[derive(Clone, Copy, Debug)]
+struct Ease {
+    /// No warmer, °C.
+    board_c: f64,
+    motor_c: f64,
+    /// No more, A.
+    amperes: f64,
+    /// Slower, rev/s.
+    speed: f64,
+    /// Of the bus voltage for resistance and back EMF together.
+    share_of_bus: f64,
+    /// No more back EMF, V.
+    emf_v: f64,
+    /// No more from the bus per [`THREE_PHASES`], W.
+    watts: f64,
+}
+
+impl Ease {
+    /// Every limit is near.
+    const NONE: Self = Self {
+        board_c: f64::NEG_INFINITY,
+        motor_c: 0.0,
+        amperes: 0.0,
+        speed: 0.0,
+        share_of_bus: 0.0,
+        emf_v: 0.0,
+        watts: 0.0,
+    };
+
+    fn new(settings: &ServoSettings, motor: &Motor) -> Self {
+        let warm = |fault: f32, margin: f32| match f64::from(margin) {
+            margin if margin > 0.0 => f64::from(fault) - margin,
+            _ => f64::NEG_INFINITY,
+        };
+        let without = f64::from(settings.motor_fault_temperature);
+        let motor_c = warm(settings.motor_fault_temperature, settings.motor_temperature_margin);
+        let [_, (_, board_w)] = BOARD_POWER;
+        let watts = f64::from(settings.max_power_W).min(board_w * motor.pwm_hz / POWER_PWM_HZ).max(0.0);
+        let product = watts / THREE_PHASES;
+        Self {
+            board_c: warm(settings.fault_temperature, settings.temperature_margin),
+            motor_c: if without.is_nan() { f64::INFINITY } else { motor_c },
+            amperes: f64::from(settings.max_current_A),
+            speed: f64::from(settings.max_velocity),
+            share_of_bus: 0.99 * motor.most_volts(1.0),
+            emf_v: (4.0 * motor.resistance * product).sqrt(),
+            watts: 0.5 * product,
+        }
+    }
 }
 
 impl Motor {
@@ -49,14 +107,20 @@ impl Motor {
         let (kt, emf) =
             if kv > 0.0 && kv.is_finite() { (KT_KV / kv, EMF_KV / kv) } else { (UNCONFIGURED_KT, 0.0) };
         let ratio = settings.motor_position.ratio();
-        Self {
+        let motor = Self {
             kt: kt / ratio,
             emf: emf / (TAU * ratio),
             resistance: f64::from(settings.motor.resistance_ohm).max(1e-6),
             inductance: [settings.motor.inductance_d_H, settings.motor.inductance_q_H].map(f64::from),
             pole_pairs: f64::from(settings.motor.poles) * 0.5 / ratio,
             pwm_hz: f64::from(settings.servo.pwm_rate_hz).max(PWM_HZ.0).min(PWM_HZ.1),
-        }
+            phase_share: 0.0,
+            emf_of_turns: 0.0,
+            ease: Ease::NONE,
+        };
+        let phase_share = 2.0 * motor.most_duty() - 1.0;
+        let motor = Self { phase_share, emf_of_turns: motor.emf * TAU, ..motor };
+        Self { ease: Ease::new(&settings.servo, &motor), ..motor }
     }
 
     /// Q current that gives a torque.
@@ -98,7 +162,7 @@ impl Motor {
     /// The greatest voltage from the middle of the bus voltage that a phase reaches; below half of it, as the
     /// ends of a PWM period are needed to measure.
     fn most_phase_volts(&self, bus_v: f64) -> f64 {
-        bus_v * HALF_BUS * (2.0 * self.most_duty() - 1.0)
+        bus_v * HALF_BUS * self.phase_share
     }
 
     /// The longest voltage vector.
@@ -108,7 +172,7 @@ impl Motor {
 
     /// The greatest speed the firmware commands, rev/s: where the back EMF is what a phase reaches.
     pub fn fastest(&self, bus_v: f64) -> f64 {
-        if self.emf == 0.0 { f64::INFINITY } else { self.most_phase_volts(bus_v) / (self.emf * TAU) }
+        if self.emf == 0.0 { f64::INFINITY } else { self.most_phase_volts(bus_v) / self.emf_of_turns }
     }
 
     /// The board's own power limit, W.
@@ -156,8 +220,32 @@ impl Limited {
 
 impl Servo {
     /// The Q current that is left of `asked` after position bounds, speed, temperature, power and voltage
-    /// have had their say, in the order of the firmware; reports the last limit that bites as fault code.
+    /// have been applied, in the order of the firmware; reports the last limit that bites as fault code.
     pub(super) fn limit_current(&mut self, asked: f64, ignore_bounds: bool) -> f64 {
+        if self.is_at_ease(asked, ignore_bounds) { asked } else { self.limited_current(asked, ignore_bounds) }
+    }
+
+    /// No limit is near: [`Servo::limited_current`] would leave this current as it is, and report nothing.
+    #[inline]
+    fn is_at_ease(&self, asked: f64, ignore_bounds: bool) -> bool {
+        let (status, bounds, ease) = (&self.status, &self.settings.servopos, &self.motor.ease);
+        let beyond = || {
+            status.position < f64::from(bounds.position_min)
+                || status.position > f64::from(bounds.position_max)
+        };
+        let (amperes, emf_v) = (asked.abs(), (self.motor.emf_of_turns * status.velocity).abs());
+        let volts = self.motor.resistance * amperes + emf_v;
+        (ignore_bounds || !beyond())
+            && status.velocity.abs() < ease.speed
+            && self.thermal.board_c <= ease.board_c
+            && self.motor_temperature() <= ease.motor_c
+            && amperes <= ease.amperes
+            && emf_v <= ease.emf_v
+            && volts <= ease.share_of_bus * status.bus_v
+            && volts * amperes <= ease.watts
+    }
+
+    fn limited_current(&mut self, asked: f64, ignore_bounds: bool) -> f64 {
         let limited = if ignore_bounds { Limited(asked, Fault::NONE) } else { self.bound_current(asked) };
         let limited = self.overspeed_current(limited);
         let limited = self.warm_current(limited);
@@ -262,7 +350,10 @@ impl Servo {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Setup;
     use super::*;
+    use crate::family::ServoConfig;
+    use crate::noise::Noise;
 
     #[test]
     fn electrical_and_mechanical_power_agree() {
@@ -294,6 +385,51 @@ mod tests {
             assert!(allowed.abs() < asked.abs() && allowed * asked > 0.0);
         }
         assert_eq!(motor.current_of_power(2.0, 100.0, 10.0), 2.0, "below the limit nothing changes");
+    }
+
+    /// Settings from the factory's to ones that no motor has, and every state there is within and beyond them.
+    #[test]
+    fn at_ease_no_limit_changes_a_current_or_reports() {
+        let mut noise = Noise::new(1);
+        let (mut easy, mut limited) = (0, 0);
+        for _ in 0..20_000 {
+            let mut settings = Settings::default();
+            let mut of = |values: &[f32]| values[noise.bits() as usize % values.len()];
+            let servo = &mut settings.servo;
+            servo.max_power_W = of(&[f32::NAN, 450.0, 20.0, 0.0, -5.0]);
+            servo.override_board_max_power = of(&[0.0, 1.0]) > 0.0;
+            servo.fault_temperature = of(&[75.0, 30.0, f32::NAN]);
+            servo.temperature_margin = of(&[25.0, 25.0, 0.0, -3.0, f32::NAN]);
+            servo.enable_motor_temperature = of(&[0.0, 1.0]) > 0.0;
+            servo.motor_fault_temperature = of(&[f32::NAN, 75.0, 30.0]);
+            servo.motor_temperature_margin = of(&[20.0, 20.0, 0.0, -3.0, f32::NAN]);
+            servo.max_current_A = of(&[100.0, 100.0, 5.0, -1.0, f32::NAN]);
+            servo.max_velocity = of(&[500.0, 500.0, 1.0, f32::NAN]);
+            servo.pwm_rate_hz = of(&[30_000.0, 15_000.0, 60_000.0]) as u16;
+            settings.motor.Kv = of(&[16.4, 16.4, 300.0, 0.0]);
+            settings.motor.resistance_ohm = of(&[0.047, 0.047, 3.0, 0.0]);
+            settings.motor_position.rotor_to_output_ratio = of(&[1.0, 0.125, -1.0]);
+            settings.servopos.position_min = of(&[-1.0, -0.01, f32::NAN]);
+            settings.servopos.position_max = of(&[1.0, 0.01, f32::NAN]);
+            let (supply, ignores_bounds) =
+                (of(&[24.0, 36.0, 50.0, 4.0, 0.0, f32::NAN]), of(&[0.0, 1.0]) > 0.0);
+            let mut servo = Servo::boot(ServoConfig::new(0, 1).of(Setup), settings);
+            servo.status.bus_v = f64::from(supply);
+            for _ in 0..10 {
+                let mut spread = |most: f64| noise.normal(most) * 10_f64.powi((noise.bits() % 9) as i32 - 7);
+                servo.status.position = spread(1.0);
+                servo.status.velocity = spread(10.0);
+                (servo.thermal.board_c, servo.thermal.motor_c) = (25.0 + spread(20.0), 25.0 + spread(20.0));
+                servo.status.fault = Fault::NONE;
+                let asked = spread(100.0);
+                let is_easy = servo.is_at_ease(asked, ignores_bounds);
+                let left = servo.limited_current(asked, ignores_bounds);
+                let is_left = left.to_bits() == asked.to_bits() && servo.status.fault == Fault::NONE;
+                assert!(is_left || !is_easy, "{asked} A, left {left}: {servo:?}");
+                (easy, limited) = (easy + u32::from(is_easy), limited + u32::from(!is_left));
+            }
+        }
+        assert!(easy > 1_000 && limited > 10_000, "{easy}, {limited}");
     }
 
     #[test]

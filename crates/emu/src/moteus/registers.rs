@@ -96,7 +96,9 @@ impl Servo {
         })
     }
 
-    fn quantity(&mut self, register: Register) -> Option<f64> {
+    // Not left to the compiler, as `Command::value`: six registers of each reply, seven of each command.
+    #[inline(always)]
+    pub(super) fn quantity(&mut self, register: Register) -> Option<f64> {
         let status = &self.status;
         let truth = if self.injected.lying { f64::NAN } else { 1.0 };
         Some(match register {

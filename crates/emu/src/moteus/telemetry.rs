@@ -284,7 +284,7 @@ impl Channel {
     }
 }
 
-/// No firmware was ever built from this hash; it tells an emulated servo from a real one.
+/// No firmware was ever built from this hash; it distinguishes an emulated servo from a real one.
 fn git() -> Git {
     Git { hash: *b"kilohertz emulator\0\0", ..Git::default() }
 }

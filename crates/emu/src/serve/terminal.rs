@@ -5,7 +5,7 @@ use crate::config::WireKind;
 use khz_wire::Frame;
 use khz_wire::fdcanusb::MAX_LINE;
 use khz_wire::fdcanusb::device::Uart;
-use khz_wire::rs485::{self, Decoder};
+use khz_wire::serial::{self, End};
 use khz_wire::slcan::{self, Adapter, Answers};
 use khz_wire::text::Lines;
 use rustix::event::PollFlags;
@@ -128,13 +128,13 @@ enum Speech {
     /// The lines of an slcan adapter.
     Slcan { adapter: Adapter, lines: Lines<{ 2 * slcan::MAX_LINE }> },
     /// The frames of RS485.
-    Serial(Decoder),
+    Serial(Box<End>),
 }
 
 impl Speech {
     fn of(wire: Option<WireKind>) -> Self {
         match wire {
-            Some(WireKind::Rs485 { .. }) => Self::Serial(Decoder::new()),
+            Some(WireKind::Rs485 { packets, .. }) => Self::Serial(Box::new(End::of_servos(packets))),
             _ => Self::Text { uart: Uart::new(), lines: Lines::new() },
         }
     }
@@ -162,20 +162,21 @@ impl Speech {
                     queue(out, answer);
                 }
             }
-            Self::Serial(decoder) => {
-                while let Some(frame) = decoder.next(&mut input) {
+            Self::Serial(end) => {
+                while let Some(frame) = end.next(&mut input) {
                     frames.push_back(frame);
                 }
             }
         }
     }
 
-    fn report(&self, frame: &Frame, out: &mut Vec<u8>) {
+    fn report(&mut self, frame: &Frame, out: &mut Vec<u8>) {
+        const { assert!(MAX_LINE >= serial::MAX_FRAME) };
         let mut bytes = [0; MAX_LINE];
         let len = match self {
             Self::Text { uart, .. } => uart.write_received(frame, &mut bytes),
             Self::Slcan { adapter, .. } => adapter.write_received(frame, &mut bytes),
-            Self::Serial(_) => rs485::encode(frame, &mut bytes),
+            Self::Serial(end) => end.write(frame, &mut bytes),
         };
         queue(out, &bytes[..len.unwrap_or(0)]);
     }

@@ -67,7 +67,7 @@ impl Bench {
         self.next().map_or("-".into(), |received| unpadded(received.frame.payload()))
     }
 
-    /// Tells without asking.
+    /// Sends without a query.
     pub fn tell(&mut self, hex: &str) {
         self.send(1, false, hex);
         self.world.advance(self.now_ns);

@@ -1,4 +1,4 @@
-//! Values in binary, and the schema that tells a client how to read them (mjbots/mjlib
+//! Values in binary, and the schema with which a client reads them (mjbots/mjlib
 //! `mjlib/telemetry/README.md`).
 
 use crate::moteus::record::{Field, Record};

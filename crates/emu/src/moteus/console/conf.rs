@@ -2,6 +2,7 @@
 
 use super::{blob, first_word, text};
 use crate::moteus::Servo;
+use crate::moteus::control::Law;
 use crate::moteus::motor::Motor;
 use crate::moteus::record::{Record, at};
 use crate::moteus::settings::Settings;
@@ -111,7 +112,7 @@ impl Servo {
     fn adopt(&mut self, settings: Settings) {
         let moved = settings.motor_position != self.settings.motor_position;
         self.settings = settings;
-        self.motor = Motor::new(&self.settings);
+        (self.motor, self.law) = (Motor::new(&self.settings), Law::new(&self.settings));
         if moved && self.torque_on() {
             self.fail(khz_wire::Fault(41));
         }

@@ -8,7 +8,7 @@
 //! | [`text`] | values as text |
 //! | [`blob`] | values as binary, and their schemas |
 //!
-//! The rules are those of mjbots/mjlib (`mjlib/micro/command_manager.cc`), as `docs/emulator.md` tells them.
+//! The rules are those of mjbots/mjlib (`mjlib/micro/command_manager.cc`), as `docs/emulator.md` describes them.
 //! A line is not looked at before the output of the one before it has been fetched.
 
 mod blob;
@@ -91,7 +91,7 @@ impl Console {
 }
 
 impl Servo {
-    /// What a stream channel has to say, if the servo has it.
+    /// The pending output of a stream channel, if the servo has it.
     pub(super) fn stream_output(&mut self, channel: u32) -> Option<&[u8]> {
         if channel != CONSOLE {
             return CHANNELS.contains(&channel).then_some(&[]);
