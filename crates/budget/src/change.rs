@@ -147,7 +147,7 @@ impl Sweep {
         if !(from.is_finite() && to.is_finite() && from <= to) {
             return Err(no_range());
         }
-        // First, so that what is wrong with a bound is said of the bound that was written.
+        // First, so that an error in a bound is reported for the bound that was written.
         for bound in [from, to] {
             apply(&mut plan.clone(), &format!("{key}={bound}"))?;
         }
@@ -174,7 +174,7 @@ impl Exchange {
     fn with_id(&self, id: u8) -> Self {
         let to = Address::to(id, true);
         // Other families' identifiers differ by a bit or two, which costs a stuff bit at most.
-        let is_moteus = self.command.extended && self.command.fd;
+        let is_moteus = self.command.extended && self.command.fd && self.shared.is_none();
         let addressed = |frame: &Frame, address: Address| {
             let addressed = Frame::new(address.id(), frame.payload()).filter(|_| is_moteus);
             addressed.unwrap_or(*frame)
@@ -182,6 +182,8 @@ impl Exchange {
         Self {
             name: format!("servo {id}"),
             besides: self.besides.clone(),
+            // The question to all asks it, too.
+            shared: self.shared.as_ref().map(|_| Vec::new()),
             // Servos take turns.
             aside: self
                 .aside
@@ -230,7 +232,7 @@ impl TickPlan {
         for line in &mut self.lines {
             line.medium = match line.medium {
                 Medium::Can(can, brs) => Medium::Can(CanRate { data: rate, ..can }, brs),
-                Medium::Serial(uart) => Medium::Serial(UartRate { baud: rate, ..uart }),
+                Medium::Serial(uart, packets) => Medium::Serial(UartRate { baud: rate, ..uart }, packets),
                 Medium::Ethernet(_) => Medium::Ethernet(EthernetRate { bits_per_second: rate }),
                 Medium::Instant => Medium::Instant,
             };

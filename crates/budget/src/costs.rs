@@ -2,8 +2,9 @@
 
 use khz_file::RobotConfig;
 use khz_page::duration;
+use khz_wire::Frame;
+use khz_wire::serial::Packets;
 use khz_wire::time::{CanBits, CanRate, EthernetRate, SpiCost, UartRate};
-use khz_wire::{Frame, rs485};
 
 /// The physical layer of a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub enum Medium {
     /// CAN-FD, with or without bit-rate switch.
     Can(CanRate, bool),
     /// RS485, half duplex.
-    Serial(UartRate),
+    Serial(UartRate, Packets),
     /// Ethernet, full duplex, through one switch or more.
     Ethernet(EthernetRate),
     /// No time at all.
@@ -48,8 +49,8 @@ impl Medium {
                     occupied_ns: total.ns(rate),
                 }
             }
-            Self::Serial(rate) => {
-                let bytes = rs485::frame_len(len);
+            Self::Serial(rate, packets) => {
+                let bytes = packets.wire_len(frame);
                 let ns = rate.bytes_ns(bytes);
                 let bits = bytes as u64 * u64::from(rate.bits_per_byte);
                 Cost { bytes, bits, frame_ns: ns, occupied_ns: ns }
@@ -64,7 +65,7 @@ impl Medium {
         let times = |rate: u32| (f64::from(rate) * factor) as u32;
         match self {
             Self::Can(rate, brs) => Self::Can(CanRate { data: times(rate.data), ..rate }, brs),
-            Self::Serial(rate) => Self::Serial(UartRate { baud: times(rate.baud), ..rate }),
+            Self::Serial(rate, packets) => Self::Serial(UartRate { baud: times(rate.baud), ..rate }, packets),
             Self::Ethernet(rate) => {
                 Self::Ethernet(EthernetRate { bits_per_second: times(rate.bits_per_second) })
             }
@@ -109,11 +110,11 @@ pub struct Separate {
     pub gap_ns: i64,
 }
 
-/// What the robot file does not say: delays of the computer and the devices, and the shape of other protocols.
+/// What the robot file does not have: delays of the computer and the devices, and the shape of other protocols.
 /// All times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inputs {
-    /// From the end of a request to the start of its reply, where the file does not say.
+    /// From the end of a request to the start of its reply, where the file does not give it.
     pub turnaround_ns: i64,
     /// On half-duplex buses, from the end of a reply to the next query.
     pub host_gap_ns: i64,
@@ -220,22 +221,7 @@ impl Inputs {
              {supervise}, recorder {record}"
         )];
         said.extend(uncounted(plan));
-        let exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
-        if let Some(ns) = exchanges.map(|exchange| exchange.switching_ns).max().filter(|ns| *ns > 0) {
-            said.push(format!(
-                "cycles in which servos are switched on are not counted: the answer may take {} and travels beside the frames of another cycle; \
-                 a servo that is switched on misses no reply meanwhile, but where a cycle has less than one more exchange to spare, the \
-                 replies of others are late",
-                duration(ns as f64)
-            ));
-        }
-        let mut exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
-        if let Some((_, ns)) = exchanges.find_map(|exchange| exchange.by_itself) {
-            said.push(format!(
-                "servos send what they do by themselves every {}; in the longest cycle all of them at once",
-                duration(ns as f64)
-            ));
-        }
+        said.extend(of_exchanges(plan));
         if plan.lines.iter().any(|line| line.delay_ns + line.jitter_ns > 0) {
             said.push("`faults` delay replies on purpose, and that is counted".to_owned());
         }
@@ -274,7 +260,27 @@ impl Inputs {
     }
 }
 
-/// What the model does not know of the links, each said once of all its buses.
+/// What the model takes for granted of what servos do when they are switched on, and by themselves.
+fn of_exchanges(plan: &crate::TickPlan) -> Vec<String> {
+    let exchanges = || plan.lines.iter().flat_map(|line| &line.exchanges);
+    let switching = exchanges().map(|exchange| exchange.switching_ns).max().filter(|ns| *ns > 0).map(|ns| {
+        format!(
+            "cycles in which servos are switched on are not counted: the answer may take {} and travels beside the frames of another cycle; \
+             a servo that is switched on misses no reply meanwhile, but where a cycle has less than one more exchange to spare, the \
+             replies of others are late",
+            duration(ns as f64)
+        )
+    });
+    let by_itself = exchanges().find_map(|exchange| exchange.by_itself).map(|(_, ns)| {
+        format!(
+            "servos send what they do by themselves every {}; in the longest cycle all of them at once",
+            duration(ns as f64)
+        )
+    });
+    switching.into_iter().chain(by_itself).collect()
+}
+
+/// What the model does not know of the links, each reported once for all its buses.
 fn uncounted(plan: &crate::TickPlan) -> Vec<String> {
     let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in &plan.lines {

@@ -38,9 +38,9 @@ pub struct Fit {
     /// The file with these edits.
     #[serde(skip)]
     pub text: String,
-    /// What the model says of it.
+    /// The model's prediction for it.
     pub prediction: Prediction,
-    /// How the file with these edits did in virtual time; `None`: it was not tried, as the model says that it does not fit.
+    /// How the file with these edits did in virtual time; `None`: it was not tried, as the model predicts that it does not fit.
     pub trial: Option<Trial>,
 }
 
@@ -222,7 +222,8 @@ impl<'a> File<'a> {
 
     fn lower_rate(&self) -> Option<Cure> {
         let predicted = self.predict();
-        let fit = self.attempt(predicted.spared_rate_hz(), Means::default())?;
+        let (spared_hz, needs_later) = predicted.spared_rate_hz();
+        let fit = self.attempt(spared_hz, Means::default()).filter(|_| !needs_later)?;
         // The number that `khz budget` has, too.
         let most_hz = predicted.highest_rate_hz.floor();
         let cure = || Cure {
@@ -272,7 +273,7 @@ impl<'a> File<'a> {
         let wanted_us = (least_us + SPARE * longest_ns as f64 / 1e3).max(0.8 * period_us);
         let room_us = period_us - (tick_ns - cycle_ns) as f64 / 1e3;
         let us = wanted_us.min(room_us).floor().max(least_us.ceil());
-        // Where there is no such deadline, the prediction says so.
+        // Where there is no such deadline, the prediction states that.
         Some(Edit::deadline(&self.robot, us.min((period_us - 1.0).floor())))
     }
 
@@ -316,7 +317,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Nobody there has its id or knows its frames, and the link carries them.
+/// No servo there has its id or knows its frames, and the link carries them.
 fn may_be_on(robot: &RobotConfig, servo: usize, bus: usize) -> bool {
     let mover = &robot.servos[servo];
     let carries = mover.in_file().facts().by_registers || robot.buses[bus].link.bus().moteus_only().is_none();

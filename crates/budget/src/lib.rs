@@ -11,7 +11,7 @@
 //! | pi3hat | as CAN-FD, but every frame is also an SPI transaction of the one host thread, in and out |
 //! | UDP | one datagram carries the commands; the answers queue at the port to the host |
 //!
-//! [`published`] holds the systems whose figures are public, and what the model says of them.
+//! [`published`] holds the systems whose figures are public, and the model's predictions for them.
 
 mod change;
 mod costs;

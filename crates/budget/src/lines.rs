@@ -125,7 +125,7 @@ impl TickPlan {
         handed: &[Moment],
     ) -> Vec<(Moment, &'a Exchange)> {
         match line.medium {
-            Medium::Serial(_) => self.half_duplex(timeline, line, handed),
+            Medium::Serial(..) => self.half_duplex(timeline, line, handed),
             Medium::Ethernet(rate) => self.datagrams(timeline, line, handed, rate),
             medium @ (Medium::Can(..) | Medium::Instant) => {
                 self.arbitrated(timeline, line, &line.name, medium, handed)
@@ -149,18 +149,25 @@ impl TickPlan {
             }
         }
         let mut arrived = Vec::new();
+        // When the next question goes out; servos that are asked together answer without waiting for that.
+        let mut next = now;
         for exchange in &line.exchanges {
-            now = timeline.add(&line.name, SpanKind::Gap, &exchange.name, now, inputs.host_gap_ns);
+            let asked = exchange.shared.as_deref().unwrap_or(std::slice::from_ref(&exchange.command));
+            if !asked.is_empty() {
+                now = timeline.add(&line.name, SpanKind::Gap, &exchange.name, next, inputs.host_gap_ns);
+            }
             let given_up = Moment { ns: now.ns + line.reply_timeout_ns, ..now };
-            now = self.pass(timeline, line, SpanKind::Command, exchange, &exchange.command, now);
+            for frame in asked {
+                now = self.pass(timeline, line, SpanKind::Command, exchange, frame, now);
+            }
             let ns = self.turnaround_ns(line, exchange);
             now = timeline.add(&line.name, SpanKind::Turnaround, &exchange.name, now, ns);
             now = self.pass(timeline, line, SpanKind::Reply, exchange, &exchange.reply, now);
-            now = self.delayed(timeline, line, now);
-            arrived.push((now, exchange));
+            let came = self.delayed(timeline, line, now);
+            arrived.push((came, exchange));
             // Where a fault delays it, the reply is not waited for: it comes while the next servo is asked.
             let is_delayed = line.delay_ns + line.jitter_ns > 0;
-            now = if is_delayed && given_up.ns < now.ns { given_up } else { now };
+            next = if is_delayed && given_up.ns < came.ns { given_up } else { came };
         }
         arrived
     }
@@ -357,7 +364,7 @@ impl Exchange {
 }
 
 impl Line {
-    /// What servos say by themselves in a cycle: at the latest all of them at this time, as those do that were switched on together;
+    /// What servos send by themselves in a cycle: at the latest all of them at this time, as those do that were switched on together;
     /// usually as many as there are of them in so long.
     fn said(&self, lateness: f64, said_ns: i64) -> Vec<Sent<'_>> {
         let own = self.exchanges.iter().filter_map(|exchange| {

@@ -2,7 +2,7 @@
 
 use crate::costs::{Inputs, Medium};
 use khz_file::RobotConfig;
-use khz_file::config::{ImuLink, LinkConfig, RobotFile};
+use khz_file::config::{ImuLink, LinkConfig, RobotFile, ServoConfig};
 use khz_file::links::{Adapter, WireKind};
 use khz_loop::time::LAST_LOOK_NS;
 use khz_loop::timing::{Mode, usual_deadline_ns};
@@ -11,6 +11,7 @@ use khz_page::duration;
 use khz_robot::assemble::reply_timeout_ns;
 use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate};
+use std::collections::BTreeMap;
 
 /// A robot to be timed.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,13 +30,13 @@ pub struct TickPlan {
     pub lines: Vec<Line>,
     /// Its IMU.
     pub imu: Option<ImuLink>,
-    /// What the robot file does not say.
+    /// What the robot file does not have.
     pub inputs: Inputs,
     /// How late replies come within what their servos' delays vary by: 0 is the earliest, 1 the latest, and 0.5 what a usual cycle has.
     pub lateness: f64,
     /// Which of the cycles it is in which servos are asked something besides in turn.
     pub turn: u32,
-    /// When servos say what they send by themselves, if that is as late as it may be: they all do at once, ns.
+    /// When servos send what they send by themselves, if that is as late as it may be: they all do at once, ns.
     pub said_ns: i64,
     /// The same robot when other frames travel: in a cycle before control, in which every servo is commanded to stop, and behind it those
     /// in which servos are switched on. None in these themselves.
@@ -81,6 +82,8 @@ pub struct Exchange {
     pub besides: Vec<Frame>,
     /// Command and query.
     pub command: Frame,
+    /// Of a servo that is asked with others: what asks all of them instead, at the first of them; nothing at the others.
+    pub shared: Option<Vec<Frame>>,
     /// Its reply.
     pub reply: Frame,
     /// How much later than the turnaround of its bus it answers, ns.
@@ -98,7 +101,7 @@ pub struct Exchange {
 impl Line {
     /// Only one query is outstanding at a time.
     pub const fn is_half_duplex(&self) -> bool {
-        matches!(self.medium, Medium::Serial(_))
+        matches!(self.medium, Medium::Serial(..))
     }
 
     /// Becomes the emulated counterpart of this link.
@@ -184,7 +187,7 @@ impl TickPlan {
         plan
     }
 
-    /// The plan of a tick in which the first servo of each bus is asked as after a lost reply: a family that tells its queries from
+    /// The plan of a tick in which the first servo of each bus is asked as after a lost reply: a family that distinguishes its queries from
     /// each other needs longer frames then.
     pub fn after_loss(robot: &RobotConfig, inputs: Inputs) -> Self {
         let occasion = |number, _| if number == 0 { Occasion::AfterLoss } else { Occasion::Following };
@@ -196,41 +199,23 @@ impl TickPlan {
     fn with(robot: &RobotConfig, inputs: Inputs, occasion: &dyn Fn(usize, usize) -> Occasion) -> Self {
         let line = |(index, bus): (usize, &khz_file::config::BusConfig)| {
             let servos: Vec<_> = robot.servos_on(index).map(|(_, servo)| servo).collect();
-            let mut asked: Vec<_> = servos
-                .iter()
-                .enumerate()
-                .map(|(place, servo)| {
-                    let count = servos.iter().filter(|other| other.family == servo.family).count();
-                    let number = servos[..place].iter().filter(|other| other.family == servo.family).count();
-                    (*servo, occasion(number, count))
-                })
-                .collect();
-            asked
-                .sort_by_key(|(servo, occasion)| (*occasion != Occasion::SwitchingOn, servo.family as usize));
-            let exchanges = asked.into_iter().map(|(servo, occasion)| {
-                let family = servo.family();
-                let settings = family.settings();
-                let [command, reply] = settings.exchange(servo.id, occasion);
-                let (command, reply) = match inputs.payload {
-                    Some((sent, back)) => (resized(&command, sent), resized(&reply, back)),
-                    None => (command, reply),
-                };
-                Exchange {
-                    name: servo.name.clone(),
-                    besides: settings.besides(servo.id, occasion),
-                    command,
-                    reply,
-                    delay_ns: settings.reply_delay_ns(),
-                    spread_ns: settings.reply_spread_ns(),
-                    switching_ns: settings.switching_ns(),
-                    aside: settings.aside(servo.id).filter(|_| occasion == Occasion::Following),
-                    by_itself: settings.by_itself(servo.id),
-                }
+            let beside = servos.len();
+            let asked = asked(&servos, occasion);
+            let groups = groups(&asked);
+            let exchanges = asked.into_iter().enumerate().map(|(place, (servo, occasion))| {
+                let is_first = groups.iter().any(|(places, _)| places[0] == place);
+                exchange(servo, occasion, is_first, &inputs)
             });
             let [delay_ns, jitter_ns] =
                 [bus.faults.delay_us, bus.faults.jitter_us].map(|us| (us * 1e3) as i64);
             let name = bus.name.clone();
-            Line { name, delay_ns, jitter_ns, exchanges: exchanges.collect(), ..bare(&bus.link, &inputs) }
+            Line {
+                name,
+                delay_ns,
+                jitter_ns,
+                exchanges: together(exchanges.collect(), &groups),
+                ..bare(&bus.link, beside, &inputs)
+            }
         };
         let lines = robot.buses.iter().enumerate().map(line).collect();
         let imu = robot.imu.as_ref().map(|imu| imu.link);
@@ -301,13 +286,91 @@ impl TickPlan {
     }
 }
 
+/// The servos of a bus, each on its occasion, in the order in which they are asked.
+fn asked<'a>(
+    servos: &[&'a ServoConfig],
+    occasion: &dyn Fn(usize, usize) -> Occasion,
+) -> Vec<(&'a ServoConfig, Occasion)> {
+    let occasion = |(place, servo): (usize, &&'a ServoConfig)| {
+        let of_family =
+            |servos: &[&ServoConfig]| servos.iter().filter(|other| other.family == servo.family).count();
+        (*servo, occasion(of_family(&servos[..place]), of_family(servos)))
+    };
+    let mut asked: Vec<_> = servos.iter().enumerate().map(occasion).collect();
+    asked.sort_by_key(|(servo, occasion)| (*occasion != Occasion::SwitchingOn, servo.family as usize));
+    // All of a group are switched on at once.
+    if asked.iter().any(|(_, occasion)| *occasion == Occasion::SwitchingOn) {
+        let grouped = asked.iter_mut().filter(|(servo, _)| servo.family().settings().group().is_some());
+        grouped.for_each(|(_, occasion)| *occasion = Occasion::SwitchingOn);
+    }
+    asked
+}
+
+/// What goes to a servo and comes from it; `is_first`: of those that answer one question.
+fn exchange(servo: &ServoConfig, occasion: Occasion, is_first: bool, inputs: &Inputs) -> Exchange {
+    let family = servo.family();
+    let settings = family.settings();
+    let [command, reply] = settings.exchange(servo.id, occasion);
+    let reply = if is_first { settings.first_of_group(&reply) } else { reply };
+    let (command, reply) = match inputs.payload {
+        Some((sent, back)) => (resized(&command, sent), resized(&reply, back)),
+        None => (command, reply),
+    };
+    Exchange {
+        name: servo.name.clone(),
+        besides: settings.besides(servo.id, occasion),
+        command,
+        shared: None,
+        reply,
+        delay_ns: settings.reply_delay_ns(),
+        spread_ns: settings.reply_spread_ns(),
+        switching_ns: settings.switching_ns(),
+        aside: settings.aside(servo.id).filter(|_| occasion == Occasion::Following),
+        by_itself: settings.by_itself(servo.id),
+    }
+}
+
+/// Servos that are asked by one question: their places on the bus, and what asks them.
+type Groups = Vec<(Vec<usize>, Vec<Frame>)>;
+
+fn groups(asked: &[(&ServoConfig, Occasion)]) -> Groups {
+    let mut numbers: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (place, (servo, _)) in asked.iter().enumerate() {
+        if let Some(group) = servo.family().settings().group() {
+            numbers.entry(group).or_default().push(place);
+        }
+    }
+    let question = |places: Vec<usize>| {
+        let ids: Vec<u8> = places.iter().map(|place| asked[*place].0.id).collect();
+        let (first, occasion) = asked[places[0]];
+        let frames = first.family().settings().question(&ids, occasion);
+        (places, frames)
+    };
+    numbers.into_values().map(question).collect()
+}
+
+/// Group behind group, each asked at its first servo.
+fn together(mut exchanges: Vec<Exchange>, groups: &Groups) -> Vec<Exchange> {
+    if groups.is_empty() {
+        return exchanges;
+    }
+    let mut ordered = Vec::new();
+    for (places, frames) in groups {
+        for (number, place) in places.iter().enumerate() {
+            exchanges[*place].shared = Some(if number == 0 { frames.clone() } else { Vec::new() });
+            ordered.push(exchanges[*place].clone());
+        }
+    }
+    ordered
+}
+
 /// A frame to the same address with a payload of another length. Its contents are not known: zeros need the most stuff bits.
 pub(super) fn resized(frame: &Frame, len: usize) -> Frame {
     Frame::new(frame.id, &[0; 64][..len.min(64)]).unwrap_or(*frame)
 }
 
-fn bare(link: &LinkConfig, inputs: &Inputs) -> Line {
-    let reply_timeout_ns = reply_timeout_ns(link);
+fn bare(link: &LinkConfig, servos: usize, inputs: &Inputs) -> Line {
+    let reply_timeout_ns = reply_timeout_ns(link, servos);
     let (link, is_real) = (link.bus(), !link.is_emulated());
     let bus = link.emulated();
     let medium = match (link.adapter(), bus.wire) {
@@ -315,7 +378,7 @@ fn bare(link: &LinkConfig, inputs: &Inputs) -> Line {
         (_, WireKind::CanFd { nominal_bps, data_bps }) => {
             Medium::Can(CanRate { nominal: nominal_bps, data: data_bps }, link.bit_rate_switch())
         }
-        (_, WireKind::Rs485 { baud }) => Medium::Serial(UartRate::eight_n_one(baud)),
+        (_, WireKind::Rs485 { baud, packets }) => Medium::Serial(UartRate::eight_n_one(baud), packets),
         (_, WireKind::Instant) => Medium::Instant,
     };
     let turnaround_ns = match medium {

@@ -1,7 +1,7 @@
-//! Systems whose figures are public, and what the model says of them.
+//! Systems whose figures are public, and the model's predictions for them.
 //!
 //! Each is a robot file of `robots/published` with the delays its article names. Where an article leaves
-//! something out, what was taken instead is said beside the figure.
+//! something out, what was taken instead is noted beside the figure.
 
 use crate::costs::{Bridge, Inputs, Separate};
 use crate::plan::TickPlan;

@@ -11,7 +11,7 @@ use khz_page::duration;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What the model says of a robot. Its fields and their meaning are part of the interface of
+/// What the model predicts for a robot. Its fields and their meaning are part of the interface of
 /// `khz budget --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
@@ -314,9 +314,11 @@ impl Prediction {
         if start_ns > longest_ns { start_ns } else { longest_ns }
     }
 
-    /// The highest rate with the bus deadline as it is set and a little to spare.
-    pub(super) fn spared_rate_hz(&self) -> f64 {
-        (self.highest_rate_hz / (1.0 + SPARE)).floor()
+    /// The highest rate with a little to spare, and whether it needs a later bus deadline than the one that is set.
+    pub fn spared_rate_hz(&self) -> (f64, bool) {
+        let needs_later = self.highest_rate_hz < 1.0;
+        let highest_hz = if needs_later { self.highest_rate_any_deadline_hz } else { self.highest_rate_hz };
+        ((highest_hz / (1.0 + SPARE)).floor(), needs_later)
     }
 
     /// The highest rates.
@@ -326,7 +328,7 @@ impl Prediction {
         match self.highest_rate_hz.floor() {
             0.0 => format!("at no rate with this bus deadline; {later}"),
             rate => {
-                let spared = self.spared_rate_hz();
+                let (spared, _) = self.spared_rate_hz();
                 format!("up to {rate} Hz with this bus deadline, {spared} Hz with 5 % to spare; {later}")
             }
         }

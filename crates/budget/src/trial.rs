@@ -2,7 +2,7 @@
 //! for a while.
 //!
 //! The frames are those of a run and share their wires, so this finds what a prediction leaves out: start-up, arbitration, replies
-//! that are late by chance. Adapters and networks have no emulated counterpart: what the prediction says that they take is taken off
+//! that are late by chance. Adapters and networks have no emulated counterpart: the time that the prediction has for them is taken off
 //! the bus deadline.
 
 use crate::costs::Inputs;
@@ -48,7 +48,7 @@ impl Trial {
         let mut robot = robot.clone();
         let deadline_ns = robot.timing.bus_deadline_ns() - taken_off_ns;
         robot.timing.bus_deadline_us = Some(deadline_ns as f64 / 1e3);
-        // Nobody is here to arm it, and what moves says nothing of the buses.
+        // There is no operator to arm it, and motion is no evidence about the buses.
         (robot.supervisor.arming, robot.body) = (Arming::Automatic, None);
         let without_faults = robot.buses.iter().any(|bus| !bus.faults.script(0, true).is_empty());
         let tried = machine(&robot).map(|machine| tried(&robot, machine));

@@ -140,7 +140,7 @@ fn three_robstride_on_one_bus_never_come_under_control_at_1_khz_and_no_file_says
     for link in ["link = \"emulated\"", "link = \"socketcan\"\ninterface = \"can0\""] {
         let text = robstride(link);
         let file = File::read(&text, "robot.toml").unwrap();
-        // Under control they need 0.86 ms, told to stop 0.98 ms.
+        // Under control they need 0.86 ms, commanded to stop 0.98 ms.
         let prediction = file.predict();
         assert!(prediction.start_cycle_ns > 950_000 && prediction.deadline_missed);
         assert!(
@@ -235,7 +235,7 @@ fn check_and_budget_name_one_bus_deadline() {
     assert!(said.contains("20 µs before the bus deadline of 880 µs"), "{said}");
 }
 
-/// From 1,100 Hz on a CyberGear was asked for its state while it switched on, which is to tell it to stop.
+/// From 1,100 Hz on a CyberGear was asked for its state while it switched on, which commands it to stop.
 #[test]
 fn what_is_predicted_to_fit_comes_under_control() {
     for family in [

@@ -55,8 +55,7 @@ pub trait Setting: Clone + Default + Serialize {
     /// What may be written.
     const SHAPE: Shape;
 
-    /// Reads `value`; whatever it does not say, or says wrongly, stays as in `base`, and what is wrong is reported to
-    /// `reader`.
+    /// Reads `value`. What it leaves out, or has wrong, stays as in `base`; what is wrong is reported to `reader`.
     fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self;
 }
 
@@ -67,6 +66,14 @@ impl Shape {
             Self::Table(keys) => keys,
             Self::Array(of, _) | Self::List(of) => of.keys(),
             _ => &[],
+        }
+    }
+
+    /// What each of a list is; itself, if it is none.
+    pub const fn each(self) -> Self {
+        match self {
+            Self::Array(of, _) | Self::List(of) => *of,
+            one => one,
         }
     }
 

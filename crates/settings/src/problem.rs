@@ -49,7 +49,7 @@ impl Problem {
         self
     }
 
-    /// Says what to write instead.
+    /// Adds what to write instead.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = help.into();

@@ -55,6 +55,15 @@ pub struct KeyPlace<'a> {
     pub key: &'a Key,
 }
 
+impl KeyPlace<'_> {
+    /// What is to stand here: of a value within a list, what each of that is.
+    fn expected(&self) -> String {
+        let name = self.path.rsplit('.').next().unwrap_or_default();
+        let shape = (0..name.matches('[').count()).fold(self.key.shape, |shape, _| shape.each());
+        Key { shape, ..*self.key }.expected()
+    }
+}
+
 /// Collects what is wrong and where everything stood.
 #[derive(Debug, Default)]
 pub struct Reader {
@@ -127,23 +136,31 @@ impl Reader {
     pub fn wrong_type(&mut self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>) {
         let found = type_name(value.get_ref());
         let problem =
-            Problem::error(&at.path, format!("`{}` must be {}, not {found}", at.path, at.key.expected()))
+            Problem::error(&at.path, format!("`{}` must be {}, not {found}", at.path, at.expected()))
                 .at(value.span(), format!("this is {found}"))
                 .help(example(at.key));
+        self.problems.push(problem);
+    }
+
+    /// Reports a text that is empty.
+    pub fn empty(&mut self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>) {
+        let problem = Problem::error(&at.path, format!("`{}` must not be empty", at.path))
+            .at(value.span(), "this is empty")
+            .help(example(at.key));
         self.problems.push(problem);
     }
 
     /// Reports a value outside the range of the key.
     pub fn out_of_range(&mut self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>) {
         let problem = Problem::error(&at.path, format!("`{}` is out of range", at.path))
-            .at(value.span(), format!("must be {}", at.key.expected()))
+            .at(value.span(), format!("must be {}", at.expected()))
             .help(example(at.key));
         self.problems.push(problem);
     }
 
-    /// Reports a value the key cannot have; `label` says what is wrong with it, `help` what to write instead.
+    /// Reports a value the key cannot have; `label` is what is wrong with it, `help` what to write instead.
     pub fn refuse(&mut self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, label: String, help: String) {
-        let problem = Problem::error(&at.path, format!("`{}` must be {}", at.path, at.key.expected()))
+        let problem = Problem::error(&at.path, format!("`{}` must be {}", at.path, at.expected()))
             .at(value.span(), label)
             .help(help);
         self.problems.push(problem);

@@ -11,7 +11,7 @@ pub fn reference(sections: &[Documented]) -> String {
     let mut text = String::new();
     for (heading, about, keys) in sections {
         let about = sentence(about);
-        // The source begins with the table's name; the heading says it already.
+        // The source begins with the table's name, which the heading has already.
         let about = about.strip_prefix(&format!("{heading}: ")).unwrap_or(&about);
         let (first, rest) = about.split_at(about.chars().next().map_or(0, char::len_utf8));
         let _ = writeln!(text, "### {heading}\n\n{}{rest}\n", first.to_uppercase());

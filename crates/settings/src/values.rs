@@ -73,7 +73,7 @@ impl Setting for String {
     fn read(base: Self, value: &Spanned<DeValue<'_>>, at: &KeyPlace<'_>, reader: &mut Reader) -> Self {
         match value.get_ref().as_str() {
             None => reader.wrong_type(value, at),
-            Some("") => reader.refuse(value, at, "this is empty".to_owned(), example(at.key)),
+            Some("") => reader.empty(value, at),
             Some(text) => return text.to_owned(),
         }
         base
@@ -148,7 +148,7 @@ pub fn read_word(
     found
 }
 
-/// What to tell who wrote `text` instead of one of `words`.
+/// The message about `text`, which is none of `words`.
 #[doc(hidden)]
 pub fn no_such_word(text: &str, words: &[&str]) -> String {
     format!("`{text}` is none of `{}`", words.join("`, `"))
