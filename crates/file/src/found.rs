@@ -6,7 +6,7 @@ use khz_loop::parameters::settings::{ParameterKind, ParametersConfig};
 use std::fmt::Write;
 use toml_edit::{DocumentMut, InlineTable, Item, Key, TomlError, Value};
 
-/// Every parameter of a run with its last value, as `[parameters]` of a robot file. `file` is what the robot file said of
+/// Every parameter of a run with its last value, as `[parameters]` of a robot file. `file` is what the robot file had for
 /// them.
 pub fn table(list: &[Parameter], file: &ParametersConfig) -> String {
     let mut text = "[parameters]\n".to_owned();
@@ -62,7 +62,7 @@ fn place<'a>(document: &'a mut DocumentMut, name: &str) -> &'a mut Item {
 }
 
 fn is_declared_by(file: &ParametersConfig, parameter: &Parameter) -> bool {
-    // A file that narrows a range may not say what else belongs to a declaration.
+    // A file that narrows a range may leave out the rest of a declaration.
     file.get(&parameter.name).is_some_and(|given| {
         given.declared(&parameter.name).as_ref().is_some_and(|of_file| {
             of_file.kind == parameter.kind && of_file.unit == parameter.unit && of_file.text == parameter.text

@@ -1,4 +1,4 @@
-//! The robot file: what it says, the links and families it may name, and drafts of new ones.
+//! The robot file: its content, the links and families it may name, and drafts of new ones.
 //!
 //! It knows what the loop, the controllers and the emulation need of a file, and starts none of them.
 #![forbid(unsafe_code)]

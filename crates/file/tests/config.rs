@@ -1,6 +1,6 @@
 //! Robot files: the shipped ones read well, and each malformed one gets the message it deserves.
 //!
-//! `tests/malformed/NAME.toml` is a file with a mistake, `NAME.txt` what is said about it. After a deliberate
+//! `tests/malformed/NAME.toml` is a file with a mistake, `NAME.txt` the message about it. After a deliberate
 //! change of messages run `UPDATE=1 cargo test -p khz-file --test config` and review the difference.
 
 #![allow(clippy::unwrap_used)]

@@ -68,7 +68,7 @@ fn read_bus(
         return None;
     };
     let bus = BusSection::default().over(table, &path, reader);
-    // Without a valid kind nobody knows which other keys belong here.
+    // Without a valid kind it is unknown which other keys belong here.
     if reader.span(&join(&path, "link")).is_none() {
         name_as_in_files(table, reader);
         reader.require(table, span, &path, BusSection::KEYS, &[]);

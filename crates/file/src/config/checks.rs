@@ -1,13 +1,14 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
 use super::{
-    BusConfig, Clock, ControllerConfig, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN, Reaction, RobotBody,
-    RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
+    BusConfig, Clock, ControllerConfig, FollowConfig, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN, Reaction,
+    RobotBody, RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
 };
 use super::{bus_links, families, promises};
 use khz_controllers::walk::LONGEST;
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
+use khz_targets::follow::Pair;
 use khz_targets::mean;
 use std::f64::consts::TAU;
 use std::ops::Range;
@@ -175,7 +176,7 @@ fn check_zstd(robot: &RobotConfig, reader: &mut Reader) {
     }
 }
 
-/// What is said of virtual time fits the rest of the file.
+/// The keys for virtual time fit the rest of the file.
 fn check_clock(robot: &RobotConfig, reader: &mut Reader) {
     let Some(span) = reader.span("loop.clock").filter(|_| robot.timing.clock == Clock::Virtual) else {
         return;
@@ -428,6 +429,15 @@ fn check_joint(i: usize, servo: &ServoConfig, reader: &mut Reader) {
             Problem::error(format!("servo[{i}].sign"), "a sign is 1 or -1").at(span, "not 0").help("write 1");
         reader.problems.push(problem);
     }
+    if servo.joint.backlash > 0.0 && servo.joint.armature == 0.0 {
+        let place = format!("servo[{i}].joint.backlash");
+        if let Some(span) = reader.span(&place).or_else(|| reader.span("servo_defaults.joint.backlash")) {
+            let problem = Problem::error(place, "play without a rotor on its other side")
+                .at(span, "`armature` is 0")
+                .help("write the rotor's inertia as felt at the output, such as `armature = 0.001`");
+            reader.problems.push(problem);
+        }
+    }
     let Some([low, high]) = servo.joint.stops else { return };
     let place = format!("servo[{i}].joint.stops");
     let Some(span) = reader.span(&place).or_else(|| reader.span("servo_defaults.joint.stops")) else {
@@ -487,19 +497,86 @@ fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
     match &robot.controller {
         ControllerConfig::StandAndSquat(legs) => check_stand_and_squat(robot, legs, reader),
         ControllerConfig::Walk(legs) => check_walk(robot, legs, reader),
-        ControllerConfig::Targets => check_targets(robot, reader),
+        ControllerConfig::Targets => {
+            check_targets(robot, reader);
+            check_sticks(robot, reader);
+        }
+        ControllerConfig::Follow(follow) => {
+            check_follow(robot, follow, reader);
+            check_sticks(robot, reader);
+        }
+        ControllerConfig::Excite(_) => check_excite(robot, reader),
         ControllerConfig::Hold(_) | ControllerConfig::Sine(_) | ControllerConfig::Policy(_) => {}
     }
 }
 
-/// What moves as others say is limited.
+/// What moves by commands from outside has limits.
 fn check_targets(robot: &RobotConfig, reader: &mut Reader) {
     let unlimited = robot.servos.iter().find(|servo| servo.limits.velocity.is_none());
     if let (Some(servo), Some(span)) = (unlimited, reader.span("controller.name")) {
-        let problem = Problem::error("controller.name", "`targets` needs `limits.velocity` of every servo")
+        let name = robot.controller.kind();
+        let needs = format!("`{name}` needs `limits.velocity` of every servo");
+        let problem = Problem::error("controller.name", needs)
             .at(span, format!("`{}` has none", servo.name))
             .help("write `limits = { velocity = … }` below `[servo_defaults]` or each `[[servo]]`");
         reader.problems.push(problem);
+    }
+}
+
+/// A motion without a program or an operator stays within limits.
+fn check_excite(robot: &RobotConfig, reader: &mut Reader) {
+    let unlimited = |servo: &&ServoConfig| servo.limits.position.is_none() || servo.limits.velocity.is_none();
+    let unlimited = robot.servos.iter().find(unlimited);
+    if let (Some(servo), Some(span)) = (unlimited, reader.span("controller.name")) {
+        let needs = "`excite` needs `limits.position` and `limits.velocity` of every servo";
+        let problem = Problem::error("controller.name", needs)
+            .at(span, format!("`{}` lacks one", servo.name))
+            .help("write `limits = { position = […, …], velocity = … }` below `[servo_defaults]` or each `[[servo]]`");
+        reader.problems.push(problem);
+    }
+}
+
+/// Which joint each stick moves.
+fn check_sticks(robot: &RobotConfig, reader: &mut Reader) {
+    let names: Vec<&str> = robot.servos.iter().map(|servo| servo.name.as_str()).collect();
+    let sticks = robot.targets.sticks.joints();
+    for (at, (key, joint)) in sticks.into_iter().enumerate() {
+        let path = format!("targets.sticks.{key}");
+        let (Some(joint), Some(span)) = (joint, reader.span(&path)) else { continue };
+        let other = sticks[..at].iter().find(|(_, other)| *other == Some(joint));
+        let (why, help) = match other {
+            _ if matches!(robot.controller, ControllerConfig::Follow(_)) => {
+                ("no stick moves an arm that follows another one".to_owned(), "remove it".to_owned())
+            }
+            _ if !names.contains(&joint) => {
+                (format!("there is no joint `{joint}`"), suggestion(joint, &names, "the joints are"))
+            }
+            Some((other, _)) => {
+                (format!("`{other}` moves `{joint}` already"), "give each joint one stick".to_owned())
+            }
+            None => continue,
+        };
+        reader.problems.push(Problem::error(path, why).at(span, "moved by this stick").help(help));
+    }
+}
+
+/// Who leads whom.
+fn check_follow(robot: &RobotConfig, follow: &FollowConfig, reader: &mut Reader) {
+    check_targets(robot, reader);
+    let names: Vec<&str> = robot.servos.iter().map(|servo| servo.name.as_str()).collect();
+    let (key, why, help) = match follow.pairs(&names) {
+        Err((key, why)) => (key, why, "name as many joints in `leader` as in `follower`, each once"),
+        Ok(pairs) if follow.feedback > 0.0 => {
+            let most = |pair: &&Pair| follow.most_torque(robot.servos[pair.leader].limits.torque);
+            let Some(pair) = pairs.iter().find(|pair| most(pair).is_none()) else { return };
+            let why = format!("nothing limits the torque that `{}` is given back", names[pair.leader]);
+            ("feedback", why, "write `feedback_torque = …` beside it, N·m")
+        }
+        Ok(_) => return,
+    };
+    let path = format!("controller.{key}");
+    if let Some(span) = reader.span(&path).or(reader.span("controller.name")) {
+        reader.problems.push(Problem::error(path, "these joints cannot follow").at(span, why).help(help));
     }
 }
 

@@ -36,7 +36,7 @@ impl RobotConfig {
     ///
     /// # Errors
     /// Its body cannot be simulated here: MuJoCo is not installed, or its model does not fit the servos. Nothing else that a
-    /// robot file can say is refused; see [`ConfigError`].
+    /// robot file can contain is refused; see [`ConfigError`].
     pub fn emulate(&self) -> Result<World, ConfigError> {
         let config = self.world();
         let body: Box<dyn Body> = match &self.body {
@@ -92,6 +92,7 @@ impl RobotConfig {
         Binding {
             model: PathBuf::from(&body.model),
             joints: self.servos.iter().map(|servo| servo.joint_in_model().to_owned()).collect(),
+            gears: self.servos.iter().map(|servo| servo.joint).collect(),
             keyframe: body.keyframe.clone(),
             imu: self.imu.as_ref().map(|_| body.imu_site.clone()),
             trunk_touch: body.trunk_touch.clone(),

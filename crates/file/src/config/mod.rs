@@ -39,9 +39,10 @@ mod whole;
 pub use crate::links::{LinkConfig, LinkKind};
 pub use bus::*;
 pub use emulated::Simulation;
+pub(crate) use families::in_file;
 pub use families::{Facts, InFile};
 pub use khz_controllers::{
-    HoldParameters, PolicyConfig, SineParameters, StandAndSquatParameters, WalkParameters,
+    ExciteParameters, HoldParameters, PolicyConfig, SineParameters, StandAndSquatParameters, WalkParameters,
 };
 pub use khz_emu::{
     BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,
@@ -65,7 +66,7 @@ pub use khz_record::{Compression, LogConfig};
 pub use khz_rt::{Overrun, Policy, Wake};
 pub use khz_run::verdict::RobotFile;
 pub use khz_settings::{ConfigError, Key, Problem, Word};
-pub use khz_targets::{Interpolation, TargetsConfig};
+pub use khz_targets::{FollowConfig, Interpolation, SticksConfig, TargetsConfig};
 pub use reference::reference;
 pub use schema::schema;
 pub use servo::*;
@@ -187,6 +188,7 @@ impl RobotConfig {
         }
         if let ControllerConfig::Policy(policy) = &mut self.controller {
             place(&mut policy.model);
+            policy.test.iter_mut().for_each(place);
         }
         if let Some(folder) = file.parent() {
             for endpoints in
@@ -251,7 +253,7 @@ impl RobotConfig {
         recovers.then_some(khz_loop::supervisor::LONGEST_RECOVERED_NS as f64 * 1e-9)
     }
 
-    /// How the loop waits for replies: as the file says, else by what its links need.
+    /// How the loop waits for replies: as the file sets, else by what its links need.
     pub fn receive(&self) -> Receive {
         let own = if self.needs_kernel_thread() { Receive::Poll } else { Receive::Spin };
         self.timing.receive.unwrap_or(own)

@@ -1,4 +1,4 @@
-//! What a file may say, but what gives up a promise of `docs/safety.md`.
+//! What a file may set although it gives up a promise of `docs/safety.md`.
 
 use super::families::written;
 use super::{Format, Reaction, Reactions, Recover, RobotConfig, ServoConfig};
@@ -11,7 +11,7 @@ const FAR: f64 = 10.0;
 /// No watchdog up to this is called long: it must outlast a few lost frames.
 const USUAL_S: f64 = 0.1;
 
-/// Said of each of them.
+/// Reported for each of them.
 const SEE: &str = "see safety.md";
 
 /// One way to give up a promise.
@@ -131,7 +131,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// A reaction that only says it, and what happens then.
+/// A reaction that only warns, and what happens then.
 type Carelessness = (&'static str, fn(&Reactions) -> Reaction, &'static str);
 
 const CARELESSNESS: &[Carelessness] = &[

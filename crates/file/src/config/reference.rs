@@ -27,6 +27,7 @@ const AFTER_FAMILIES: &[Documented] = &[
     ("`[controller]`", ControllerSection::ABOUT, ControllerSection::KEYS),
     ("`[controller]` with `name = \"hold\"`", HoldParameters::ABOUT, HoldParameters::KEYS),
     ("`[controller]` with `name = \"sine\"`", SineParameters::ABOUT, SineParameters::KEYS),
+    ("`[controller]` with `name = \"excite\"`", ExciteParameters::ABOUT, ExciteParameters::KEYS),
     (
         "`[controller]` with `name = \"stand_and_squat\"`",
         StandAndSquatParameters::ABOUT,
@@ -37,8 +38,10 @@ const AFTER_FAMILIES: &[Documented] = &[
     ("`[[controller.observe]]`", ObserveConfig::ABOUT, ObserveConfig::KEYS),
     ("`[controller.history]`", HistoryConfig::ABOUT, HistoryConfig::KEYS),
     ("`[controller.action]`", ActionConfig::ABOUT, ActionConfig::KEYS),
+    ("`[controller]` with `name = \"follow\"`", FollowConfig::ABOUT, FollowConfig::KEYS),
     ("`[parameters]`", ParameterSettings::ABOUT, ParameterSettings::KEYS),
     ("`[targets]`", TargetsConfig::ABOUT, TargetsConfig::KEYS),
+    ("`[targets.sticks]`", SticksConfig::ABOUT, SticksConfig::KEYS),
     ("`[teleop]`", TeleopConfig::ABOUT, TeleopConfig::KEYS),
     ("`[supervisor]`", SupervisorSettings::ABOUT, SupervisorSettings::KEYS),
     ("`[supervisor.reactions]`", Reactions::ABOUT, Reactions::KEYS),

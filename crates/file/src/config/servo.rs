@@ -8,6 +8,8 @@ use khz_settings::section;
 pub use khz_servo::FamilyName;
 pub use khz_servo::cubemars::CubemarsSettings;
 pub use khz_servo::damiao::DamiaoSettings;
+pub use khz_servo::dynamixel::DynamixelSettings;
+pub use khz_servo::feetech::FeetechSettings;
 pub use khz_servo::moteus::{CommandFormat, Format, QueryFormat};
 pub use khz_servo::odrive::OdriveSettings;
 pub use khz_servo::rmd::RmdSettings;
@@ -18,7 +20,7 @@ pub use khz_servo::robstride::RobstrideSettings;
 pub struct ServoConfig {
     /// Index of its bus in [`super::RobotConfig::buses`].
     pub bus: usize,
-    /// What the file says about it.
+    /// Its keys in the file.
     pub settings: ServoSettings,
 }
 
@@ -74,8 +76,8 @@ section! {
         bus: String, "";
         /// Its protocol. Families share a bus where none has an identifier of another.
         family: FamilyName = FamilyName::Moteus, "";
-        /// The servo's id on its bus (moteus: `id.id` in its own configuration, at most 126; Damiao: its register 8, at most 15); 0 is one of an ODrive only.
-        id: u8, "", 0 => 127;
+        /// The servo's id on its bus (moteus: `id.id` in its own configuration, at most 126; Damiao: its register 8, at most 15); 0 is one of an ODrive, a Dynamixel or a Feetech only, and more than 127 of the latter two.
+        id: u8, "", 0 => 253;
         /// Direction of the joint: −1 if it turns against the servo. `joint = sign × servo + offset`.
         sign: i8 = 1, "", -1 => 1;
         /// Joint angle at the servo's zero.
@@ -95,6 +97,10 @@ section! {
         rmd: RmdSettings = RmdSettings::default(), "";
         /// Firmware, gearing and gains of an ODrive.
         odrive: OdriveSettings = OdriveSettings::default(), "";
+        /// Model, mode and gains of a Dynamixel servo.
+        dynamixel: DynamixelSettings = DynamixelSettings::default(), "";
+        /// Model, motor and gains of a Feetech servo.
+        feetech: FeetechSettings = FeetechSettings::default(), "";
         /// Which state is requested from a moteus, and in which formats.
         query: QueryFormat = QueryFormat::default(), "";
         /// Which values are sent to a moteus, and in which formats.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 impl RobotConfig {
-    /// The effective value of every key, in the shape of a robot file; keys that are off are left out. A file that says
+    /// The effective value of every key, in the shape of a robot file; keys that are off are left out. A file with
     /// all of it is the same robot.
     pub fn values(&self) -> Value {
         let buses: Map<String, Value> =
@@ -40,7 +40,7 @@ impl RobotConfig {
         Self::parse(&self.text()?, &self.name)
     }
 
-    /// A robot file that says all of it, every default filled in.
+    /// A robot file with all of it, every default filled in.
     ///
     /// # Errors
     /// A number that no file can hold.
@@ -103,10 +103,12 @@ impl ControllerConfig {
         let keys = match self {
             Self::Hold(parameters) => json!(parameters),
             Self::Sine(parameters) => json!(parameters),
+            Self::Excite(parameters) => json!(parameters),
             Self::StandAndSquat(parameters) => json!(parameters),
             Self::Walk(parameters) => json!(parameters),
             Self::Targets => json!({}),
             Self::Policy(parameters) => json!(parameters),
+            Self::Follow(parameters) => json!(parameters),
         };
         with(keys, "name", self.kind())
     }
@@ -140,7 +142,7 @@ mod tests {
             let robot = RobotConfig::load(&file).unwrap();
             let again = robot.checked().unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             assert_eq!(again.values(), robot.values(), "{}", file.display());
-            // What `[servo_defaults]` says of one family is not written of servos of another, which have no use for it.
+            // `[servo_defaults]` of one family is not written for servos of another, which have no use for it.
             let is_mixed = robot.servos.iter().any(|servo| servo.family != robot.servos[0].family);
             let servos = if is_mixed { again.servos.clone() } else { robot.servos.clone() };
             let (warnings, of) = (again.warnings.clone(), again.file.clone());

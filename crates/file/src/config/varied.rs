@@ -22,7 +22,7 @@ words! {
 }
 
 impl RobotConfig {
-    /// Changes what a robot file says of one thing. [`RobotConfig::checked`] tells whether a file may say that.
+    /// Changes one setting of a robot file. [`RobotConfig::checked`] checks whether a file may contain that.
     ///
     /// # Errors
     /// The robot has nothing of the kind.

@@ -3,10 +3,11 @@
 use super::BodyConfig;
 use crate::links::LinkKind;
 use khz_controllers::{
-    HoldParameters, PolicyConfig, SineParameters, StandAndSquatParameters, WalkParameters,
+    ExciteParameters, HoldParameters, PolicyConfig, SineParameters, StandAndSquatParameters, WalkParameters,
 };
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};
+use khz_targets::FollowConfig;
 use std::ops::Range;
 use toml::de::DeTable;
 
@@ -133,6 +134,8 @@ words! {
         Hold = "hold",
         /// Swing every joint around its initial position, with a rising frequency.
         Sine = "sine",
+        /// Move one joint after another, gently and within its limits, for a recording that `khz identify` can use.
+        Excite = "excite",
         /// A quadruped stands up and squats, or trots in place. Legs are groups of three servos: hip, thigh, knee.
         StandAndSquat = "stand_and_squat",
         /// A quadruped stands up and walks as an operator wants (`[teleop]`). Legs are groups of three servos: hip, thigh, knee.
@@ -141,6 +144,8 @@ words! {
         Targets = "targets",
         /// A trained policy, an ONNX model, decides where joints go.
         Policy = "policy",
+        /// Joints of one arm follow those of another one, which a hand leads.
+        Follow = "follow",
     }
 }
 
@@ -151,14 +156,18 @@ pub enum ControllerConfig {
     Hold(HoldParameters),
     /// Swing every joint.
     Sine(SineParameters),
+    /// Move one joint after another for `khz identify`.
+    Excite(ExciteParameters),
     /// Stand up and squat.
     StandAndSquat(StandAndSquatParameters),
     /// Stand up and walk.
     Walk(WalkParameters),
-    /// Follow targets, as `[targets]` says.
+    /// Follow targets, by `[targets]`.
     Targets,
     /// A trained policy decides.
     Policy(Box<PolicyConfig>),
+    /// One arm follows another.
+    Follow(Box<FollowConfig>),
 }
 
 section! {
@@ -175,10 +184,12 @@ impl ControllerKind {
         match self {
             Self::Hold => HoldParameters::KEYS,
             Self::Sine => SineParameters::KEYS,
+            Self::Excite => ExciteParameters::KEYS,
             Self::StandAndSquat => StandAndSquatParameters::KEYS,
             Self::Walk => WalkParameters::KEYS,
             Self::Targets => &[],
             Self::Policy => PolicyConfig::KEYS,
+            Self::Follow => FollowConfig::KEYS,
         }
     }
 
@@ -187,6 +198,7 @@ impl ControllerKind {
         match self {
             Self::Hold => ControllerConfig::Hold(HoldParameters::default().over(table, PATH, reader)),
             Self::Sine => ControllerConfig::Sine(SineParameters::default().over(table, PATH, reader)),
+            Self::Excite => ControllerConfig::Excite(ExciteParameters::default().over(table, PATH, reader)),
             Self::StandAndSquat => {
                 ControllerConfig::StandAndSquat(StandAndSquatParameters::default().over(table, PATH, reader))
             }
@@ -194,6 +206,9 @@ impl ControllerKind {
             Self::Targets => ControllerConfig::Targets,
             Self::Policy => {
                 ControllerConfig::Policy(Box::new(PolicyConfig::default().over(table, PATH, reader)))
+            }
+            Self::Follow => {
+                ControllerConfig::Follow(Box::new(FollowConfig::default().over(table, PATH, reader)))
             }
         }
     }
@@ -205,10 +220,12 @@ impl ControllerConfig {
         match self {
             Self::Hold(_) => ControllerKind::Hold,
             Self::Sine(_) => ControllerKind::Sine,
+            Self::Excite(_) => ControllerKind::Excite,
             Self::StandAndSquat(_) => ControllerKind::StandAndSquat,
             Self::Walk(_) => ControllerKind::Walk,
             Self::Targets => ControllerKind::Targets,
             Self::Policy(_) => ControllerKind::Policy,
+            Self::Follow(_) => ControllerKind::Follow,
         }
     }
 }
@@ -219,7 +236,7 @@ impl Default for ControllerConfig {
     }
 }
 
-/// Reads `[controller]`: its name first, which says what the other keys are.
+/// Reads `[controller]`: its name first, which determines the other keys.
 pub(super) fn read_controller(
     table: &DeTable<'_>,
     span: Range<usize>,
@@ -235,7 +252,7 @@ pub(super) fn read_controller(
     section.name.read(table, reader)
 }
 
-/// Reads `[body]`: its kind first, which says what the other keys are.
+/// Reads `[body]`: its kind first, which determines the other keys.
 pub(super) fn read_body(table: &DeTable<'_>, span: Range<usize>, reader: &mut Reader) -> RobotBody {
     const PATH: &str = "body";
     let section = BodySection::default().over(table, PATH, reader);

@@ -11,7 +11,7 @@ use std::path::Path;
 /// `words`, and its channel there. A serial device is named by what does not change between boots, where that is known.
 ///
 /// # Errors
-/// A word names no link of which a robot file could say where it is.
+/// A word names no link that a robot file could describe.
 pub fn of_found(words: &[String], places: &[(usize, u8)], found: &[Found]) -> Result<String, String> {
     let words: Vec<String> = words.iter().map(|word| by_id(word, Path::new(BY_ID))).collect();
     let links = words.iter().map(|word| {
@@ -63,10 +63,34 @@ pub fn of_found(words: &[String], places: &[(usize, u8)], found: &[Found]) -> Re
             format!("limits = {{ position = [-0.5, 0.5], velocity = 1.0{torque} }}"),
         ],
         servos: found.iter().map(servo).collect(),
-        more: Vec::new(),
+        more: supply(found),
     };
     Ok(draft.to_string())
 }
+
+/// What servos that are supplied with less than most need: with the defaults they would be brought down by their voltage.
+fn supply(found: &[Found]) -> Vec<String> {
+    let volts = found.iter().filter_map(|found| found.answer.voltage).fold(f64::NAN, f64::min);
+    if volts.is_nan() || volts >= LESS_V {
+        return Vec::new();
+    }
+    vec![
+        format!("# The servos said {volts:.1} V; below `voltage_low_v` the robot comes down."),
+        "[supervisor]".to_owned(),
+        format!("voltage_low_v = {:.1}", (LOW * volts).max(LEAST_LOW_V)),
+        String::new(),
+        "# For an emulated link.".to_owned(),
+        "[emulation]".to_owned(),
+        format!("supply_v = {:.1}", volts.max(LEAST_SUPPLY_V)),
+    ]
+}
+
+/// Below this supply, V, a file has more about it; and the share of it that counts as too low.
+const LESS_V: f64 = 15.0;
+const LOW: f64 = 0.7;
+/// The least that can be written, V.
+const LEAST_LOW_V: f64 = 4.0;
+const LEAST_SUPPLY_V: f64 = 5.0;
 
 /// Servos that take longer than this to answer, ns, do not answer within a millisecond with all else that is in it.
 const SLOW_NS: i64 = 500_000;
@@ -107,10 +131,11 @@ fn bus_keys(link: &LinkConfig, word: &str, channel: usize) -> Vec<String> {
             let given = |key: &str| match key {
                 "nominal_bit_rate" => word.contains(",bitrate="),
                 "data_bit_rate" => word.contains(",data="),
+                "baud" | "protocol" => word.contains(&format!(",{key}=")),
                 _ => false,
             };
-            let rates = keys.into_iter().filter(|(key, _)| given(key));
-            lines.extend(rates.map(|(key, value)| format!("{key} = {value}")));
+            let said = keys.into_iter().filter(|(key, _)| given(key));
+            lines.extend(said.map(|(key, value)| format!("{key} = {value}")));
         }
         None if link.bus().shared(channel).is_some() && !link.is_emulated() => {
             lines.push(format!("channel = {}", channel + 1));
@@ -169,6 +194,25 @@ mod tests {
         let text = of_found(&["socketcan:can0".to_owned()], &[(0, 0)], &found).unwrap();
         let robot = RobotConfig::parse(&text, "one.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!((robot.timing.rate_hz, robot.servos[0].rmd.reply_delay_us), (500.0, Some(800.0)));
+    }
+
+    /// Only the path was in it, and servos of another protocol were refused on the line.
+    #[test]
+    fn a_serial_line_keeps_the_rate_and_the_protocol_that_were_asked_with() {
+        for (name, protocol) in [(FamilyName::Feetech, "feetech"), (FamilyName::Dynamixel, "dynamixel")] {
+            let family = Family::named(name).remove(0);
+            let answer = Answer { id: 1, voltage: Some(7.4), ..Answer::default() };
+            let found = [Found { bus: 0, family, answer, round_trip_ns: 0, others: Vec::new() }];
+            let word = format!("rs485:/dev/none,baud=1000000,protocol={protocol}");
+            let text = of_found(&[word], &[(0, 0)], &found).unwrap();
+            let bus = format!(
+                "[bus.main]\nlink = \"rs485\"\npath = \"/dev/none\"\nbaud = 1000000\nprotocol = \"{protocol}\"\n"
+            );
+            assert!(text.contains(&bus), "{text}");
+            // The default of 11 V brought it down.
+            assert!(text.contains("\n[supervisor]\nvoltage_low_v = 5.2\n"), "{text}");
+            assert!(text.contains("\n[emulation]\nsupply_v = 7.4\n"), "{text}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::fmt::Write;
 const GRAVITY: f64 = 9.81;
 /// The control loops of emulated servos and MuJoCo meet at this step, s.
 const STEP_S: f64 = khz_emu::twin::STEP_NS as f64 * 1e-9;
-/// Share of a quadruped's mass that is in a leg, and of that in hip, thigh and shin. An estimate: robot files do not say.
+/// Share of a quadruped's mass that is in a leg, and of that in hip, thigh and shin. An estimate: robot files do not have it.
 const LEG: f64 = 0.05;
 const PARTS: [f64; 3] = [0.4, 0.4, 0.2];
 /// Radius of feet and knees, m.

@@ -3,6 +3,7 @@
 mod found;
 mod mjcf;
 pub mod model;
+pub mod policy;
 mod skeleton;
 pub mod urdf;
 
@@ -45,6 +46,10 @@ pub const TEMPLATES: &[Template] = &[
     robot!("pan_tilt", "pan_tilt.toml", "a camera head of two moteus servos"),
     robot!("leg3", "leg3.toml", "one leg of three moteus servos"),
     robot!("arm6", "arm.toml", "an arm of six moteus servos on one bus"),
+    robot!("arm_targets", "arm_targets.toml", "an arm of three servos that follows the targets of programs"),
+    robot!("arm_rmd", "arm_rmd.toml", "an arm of MyActuator RMD motors"),
+    robot!("koch", "koch.toml", "an arm of six Dynamixel servos"),
+    robot!("so101", "so101.toml", "an arm of six Feetech servos"),
     robot!("openarm_like", "openarm_like.toml", "an arm of seven Damiao servos"),
     robot!(
         "quadruped_robstride",
@@ -52,6 +57,11 @@ pub const TEMPLATES: &[Template] = &[
         "twelve RobStride servos on four buses, with an IMU"
     ),
     robot!("mixed", "mixed.toml", "a leg of three RobStride and a head of two moteus servos"),
+    robot!(
+        "leader_follower",
+        "leader_follower.toml",
+        "two arms of three Damiao servos, one of which a hand leads and the other follows"
+    ),
     robot!("quadruped_walk", "quadruped_walk.toml", "the quadruped, walking as an operator wants"),
     Template {
         name: "quadruped",
@@ -111,11 +121,11 @@ struct Servo {
 const PER_BUS: usize = 2;
 /// Ids a bus can have, and so servos a file numbers through.
 const MOST: usize = 126;
-/// For joints of which a description does not say it, rad/s and N·m.
+/// For joints without these limits in the description, rad/s and N·m.
 const CAREFUL: [f64; 2] = [1.0, 1.0];
 
 impl Draft {
-    /// Of a description that says nothing of buses: emulated ones, of [`Servo::emulated`] servos.
+    /// For a description without buses: emulated ones, of [`Servo::emulated`] servos.
     fn emulated(about: Vec<String>, name: &str, servos: Vec<Servo>, more: Vec<String>) -> Self {
         let bus = |index: usize| (bus_name(index), vec!["link = \"emulated\"".to_owned()]);
         let buses = (0..servos.len().div_ceil(PER_BUS)).map(bus).collect();
@@ -134,7 +144,7 @@ fn bus_name(index: usize) -> String {
     format!("bus_{}", index + 1)
 }
 
-/// What a file says of joints that get no servo.
+/// The lines of a file about joints that get no servo.
 fn left_out_lines(joints: &[String]) -> impl Iterator<Item = String> {
     joints.iter().map(|joint| format!("Left out: {}.", printable(joint)))
 }
@@ -234,7 +244,7 @@ mod tests {
     #[test]
     fn the_documentation_counts_the_templates() {
         let page = include_str!("../../../../docs/configuration.md");
-        let number = ["Six", "Seven", "Eight", "Nine", "Ten"].get(TEMPLATES.len() - 6);
+        let number = ["Ten", "Eleven", "Twelve", "Thirteen", "Fourteen"].get(TEMPLATES.len() - 10);
         let said = format!("{} emulated robots come with the program", number.unwrap_or(&"?"));
         assert!(page.contains(&said), "{said}");
     }

@@ -86,7 +86,7 @@ impl Drive<'_> {
         let torque = self.torque.filter(|torque| self.damping > 0.0 && *torque > self.friction)?;
         let velocity = (torque - self.friction) / self.damping;
         let why = "where its damping takes all of its torque; a servo's data sheet may say less";
-        // Beyond that the damping is too small to say anything of a servo.
+        // Beyond that the damping is too small to describe a servo.
         (velocity <= FASTEST).then_some((velocity, why))
     }
 }
@@ -143,7 +143,7 @@ fn draft(root: Node<'_, '_>, model: &str, drives: &[Drive<'_>], left_out: &[Stri
 fn servo(index: usize, drive: &Drive<'_>, names: &mut BTreeSet<String>) -> Servo {
     let name = unused(drive.joint, names);
     let (velocity, why) = match drive.velocity() {
-        // In hundredths: more digits say nothing.
+        // In hundredths: more digits mean nothing.
         Some((velocity, why)) => {
             ((velocity * 100.0).round().max(1.0) / 100.0, format!("Its velocity: {why}."))
         }
@@ -232,7 +232,7 @@ pub(super) fn attribute<'a>(node: Node<'a, '_>, key: &str) -> Option<&'a str> {
     node.attribute(key).or_else(inherited)
 }
 
-/// A range, unless it is said not to count.
+/// A range, unless it is declared inactive.
 fn range(node: Node<'_, '_>, key: &str, limited: &str) -> Option<[f64; 2]> {
     let counts = attribute(node, limited) != Some("false");
     let ends = attribute(node, key).filter(|_| counts).map(numbers)?;
@@ -323,7 +323,7 @@ mod tests {
         let damped =
             limits("axis=\"0 1 0\"/>\n      <general", "damping=\"2\" frictionloss=\"1\"/>\n      <general");
         assert_eq!(damped, [Some(9.5), Some(29.5), careful]);
-        // So little that it says nothing of a servo.
+        // Too little to describe a servo.
         assert_eq!(
             limits("axis=\"0 1 0\"/>\n      <general", "damping=\"0.01\"/>\n      <general"),
             [careful; 3]

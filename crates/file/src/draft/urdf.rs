@@ -1,6 +1,6 @@
 //! A robot file from a URDF: the joints that turn, their limits, and what their links weigh.
 //!
-//! A URDF does not say which servo drives a joint, or on which bus: the file has emulated buses of two servos each, and ids in the
+//! A URDF does not define which servo drives a joint, or on which bus: the file has emulated buses of two servos each, and ids in the
 //! order of the joints.
 
 use super::{CAREFUL, Draft, MOST, Servo, left_out_lines, printable, unused};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// What a robot file takes for velocities and torques, rad/s and N·m.
 const TAKEN: [f64; 2] = [0.001, 1000.0];
-/// More than the servos of a robot reach, rad/s and N·m: what exporters write where nobody has set a limit.
+/// More than the servos of a robot reach, rad/s and N·m: what exporters write where no limit was set.
 const PLAUSIBLE: [f64; 2] = [100.0, 500.0];
 /// Negative moments of inertia up to this are what rounding leaves of 0, kg·m²: a sphere of steel of 5 mm has 2e-11 kg·m², and
 /// exporters write sums that should be 0 as -5e-20, for example.
@@ -124,7 +124,7 @@ fn servo(index: usize, joint: &Joint<'_>, names: &mut BTreeSet<String>) -> Servo
     Servo::emulated(about, name, index, lines)
 }
 
-/// The limit of velocity (0) or effort (1) for the robot file; what is doubtful about it is told.
+/// The limit of velocity (0) or effort (1) for the robot file; doubts about it are reported.
 fn limit(joint: &Joint<'_>, which: usize, about: &mut Vec<String>) -> f64 {
     let (name, unit) = [("velocity", "rad/s"), ("effort", "N·m")][which];
     let Some(wanted) = [joint.velocity, joint.effort][which] else {
@@ -168,7 +168,7 @@ fn joint<'a>(
     } else {
         None
     };
-    // A limit of 0 is what exporters write where nobody has set one.
+    // A limit of 0 is what exporters write where none was set.
     let positive = |value: Option<f64>| value.filter(|value| *value > 0.0);
     let (mass, inertia) = behind(robot, node)?;
     let (velocity, effort) = (positive(of_limit("velocity")?), positive(of_limit("effort")?));

@@ -38,7 +38,8 @@ impl BusLink for EmulatedLink {
     }
 
     fn moteus_only(&self) -> Option<&'static str> {
-        (self.wire == WireModel::Rs485).then_some("a serial line")
+        matches!(self.wire, WireModel::Rs485 | WireModel::Dynamixel | WireModel::Feetech)
+            .then_some("a serial line")
     }
 }
 

@@ -146,7 +146,7 @@ pub trait BusLink {
         None
     }
 
-    /// The bit rate of the bus, if its keys say it: of arbitration where it is CAN-FD.
+    /// The bit rate of the bus, if its keys have it: of arbitration where it is CAN-FD.
     fn nominal_bit_rate(&self) -> Option<u32> {
         None
     }
@@ -189,13 +189,13 @@ pub enum Adapter {
     Ethernet,
 }
 
-/// What a robot file says of a link beside its own keys.
+/// What a robot file sets for a link beside its own keys.
 pub struct Around<'a> {
     /// What this program is on the bus.
     pub role: Role,
     /// The servos on the bus; `None`: unknown.
     pub ids: Option<Vec<u8>>,
-    /// A servo on the bus that speaks CAN-FD, if there is one and somebody knows.
+    /// A servo on the bus that speaks CAN-FD, if there is one and that is known.
     pub speaks_fd: Option<String>,
     /// The buses that share the link, with this one.
     pub sharing: Vec<&'a LinkConfig>,
@@ -203,7 +203,7 @@ pub struct Around<'a> {
     pub pi3hat: Pi3hatConfig,
     /// How the IMU is mounted, if there is one: yaw, pitch and roll, rad.
     pub imu_mounting: Option<[f64; 3]>,
-    /// Tells of which servo a frame is a reply.
+    /// Finds the servo that sent a reply.
     pub replier: Replier,
     /// Makes a link of the emulated devices.
     pub emulated: &'a mut dyn FnMut() -> Result<Box<dyn Link>, String>,

@@ -13,7 +13,7 @@ impl BusLink for SocketcanLink {
 
     fn open(&self, around: Around<'_>) -> Result<Box<dyn Link>, String> {
         let link = SocketCan::open_as(around.role, self).map_err(|error| error.to_string())?;
-        // What the kernel's interface carries, no file says.
+        // What the kernel's interface carries, no file has.
         if let Some(servo) = around.speaks_fd {
             let interface = Interface::read(&self.interface);
             interface.and_then(|it| it.require_fd(&servo)).map_err(|error| error.to_string())?;

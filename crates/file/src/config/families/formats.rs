@@ -1,4 +1,4 @@
-//! Whether the formats chosen for a moteus can carry what the rest of the file says: limits and the watchdog.
+//! Whether the formats chosen for a moteus can carry what the rest of the file sets: limits and the watchdog.
 
 use super::written;
 use crate::config::{Format, RobotConfig, ServoConfig};

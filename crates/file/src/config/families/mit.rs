@@ -19,6 +19,7 @@ pub(super) const FACTS: Facts = Facts {
     rests_after_miss: false,
     moves_target_on: false,
     has_watchdog: true,
+    tells_on: true,
     ids_refused: None,
 };
 
@@ -103,10 +104,10 @@ fn check_gains(i: usize, servo: &ServoConfig, drive: &Drive, reader: &mut Reader
     }
 }
 
-/// A joint that is limp for longer, s, is told of.
+/// A joint that is limp for longer, s, is reported.
 const LIMP_S: f64 = 0.02;
 
-/// Its watchdog is read, it is told to damp and to switch on, and says so, before its first command.
+/// Before its first command its watchdog is read, and it is commanded to damp and to switch on, and reports that.
 fn check_rate(robot: &RobotConfig, servo: &ServoConfig, reader: &mut Reader) {
     let limp_s = 4.0 * robot.timing.period_ns() as f64 * 1e-9;
     if limp_s > LIMP_S
@@ -123,7 +124,7 @@ fn check_rate(robot: &RobotConfig, servo: &ServoConfig, reader: &mut Reader) {
 }
 
 /// What stands still must read as standing still.
-fn check_still(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+pub(super) fn check_still(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let [_, step] = servo.family().settings().carries(&servo.mounting()).reported_steps;
     let still = robot.supervisor.still_velocity;
     let model = format!("{}.model", servo.family.word());
@@ -139,23 +140,28 @@ fn check_still(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut 
 }
 
 /// What the ranges of its codes do not reach.
-fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+pub(super) fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let carries = servo.family().settings().carries(&servo.mounting());
     if let Some([low, high]) = servo.limits.position
         && let Some(span) = written(i, "limits.position", reader)
     {
         let most =
             (low - carries.zero).abs().max((high - carries.zero).abs()) + robot.supervisor.position_tolerance;
-        if most >= carries.position {
+        // Where none is commanded, the limits are watched alone.
+        if carries.position > 0.0 && most >= carries.position {
             let problem = Problem::error(
                 format!("servo[{i}].limits.position"),
                 "the servo's range is too small for the limits",
             )
             .at(span, format!("up to {most:.2} rad from the servo's zero, with `position_tolerance`"))
             .help(format!(
-                "positions travel up to {} rad either way; see `{}.position_range`",
-                carries.position,
-                servo.family.word()
+                "positions travel up to {} rad either way{}",
+                (1e4 * carries.position).floor() / 1e4,
+                if servo.in_file().facts().sends_gains {
+                    format!("; see `{}.position_range`", servo.family.word())
+                } else {
+                    String::new()
+                }
             ));
             reader.problems.push(problem);
         }

@@ -1,11 +1,14 @@
-//! What a robot file says of the servos of each family: a file for each, and one list.
+//! The keys of each family's servos in a robot file: a file for each, and one list.
 //!
 //! A new family is a file here whose type, named as the family is, implements [`InFile`]. The checks, the reference, the command
 //! line and the emulation follow; what the file leaves out does not compile.
 
 mod cubemars;
 mod damiao;
+mod dynamixel;
+mod feetech;
 mod formats;
+pub(crate) mod line;
 mod mit;
 mod moteus;
 mod odrive;
@@ -13,7 +16,7 @@ mod rmd;
 mod robstride;
 
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
-use khz_emu::FamilyConfig;
+use khz_emu::{FamilyConfig, VoltageLaw};
 use khz_servo::identifiers::Identifier;
 use khz_servo::{Carries, Family, FamilyName, ServoPlan};
 use khz_settings::{Documented, Problem, Reader};
@@ -58,20 +61,34 @@ pub struct Facts {
     pub moves_target_on: bool,
     /// A watchdog of `watchdog_s` is set in it, or is known to be.
     pub has_watchdog: bool,
+    /// It reports whether its output is on.
+    pub tells_on: bool,
     /// Why an id is refused that others could have, and the cure, where that is not its number alone.
     pub ids_refused: Option<(&'static str, &'static str)>,
 }
 
-/// What a robot file says of the servos of one family, and what follows from it.
+/// The keys of one family's servos in a robot file, and what follows from them.
 pub trait InFile: Sync {
     /// What is so of all its servos.
     fn facts(&self) -> &'static Facts;
 
-    /// The family, with what the file says of a servo in its words.
+    /// The family, with the keys of a servo in its terms.
     fn family(&self, servo: &ServoSettings) -> Family;
 
     /// Position and velocity gain, N·m/rad and N·m·s/rad. Of a family whose servos keep their own they are the emulated servo's.
     fn gains(&self, servo: &ServoSettings) -> [f64; 2];
+
+    /// How it follows positions, if it does so by its voltage: its law, as it will be set, and the share of its duty that it may use.
+    fn voltage_law(&self, servo: &ServoSettings) -> Option<(VoltageLaw, f64)> {
+        let _ = servo;
+        None
+    }
+
+    /// The greatest torque that the emulated servo gives, N·m, whatever it is commanded; infinite where it has no limit of its own.
+    fn most_torque(&self, servo: &ServoSettings) -> f64 {
+        let _ = servo;
+        f64::INFINITY
+    }
 
     /// The velocity gain with which it is damped, N·m·s/rad, where the file has one for that.
     fn damping<'a>(&self, servo: &'a mut ServoSettings) -> Option<&'a mut f64>;
@@ -85,7 +102,7 @@ pub trait InFile: Sync {
     /// Heat may lower its torque: its temperature is asked for, and its greatest torque is sent.
     fn derates(&self, servo: &ServoSettings) -> bool;
 
-    /// The emulated servo. The motor is as the file says: a real one that is not so is found out at the start.
+    /// The emulated servo. The motor is as in the file: a real one that differs is detected during start-up.
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig;
 
     /// Checks files that it names, which count from this folder.
@@ -93,7 +110,7 @@ pub trait InFile: Sync {
         let _ = (i, servo, folder, reader);
     }
 
-    /// Checks what the file says of a servo of this family.
+    /// Checks the keys of a servo of this family.
     fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader);
 }
 
@@ -119,12 +136,12 @@ impl ServoConfig {
         format.or(shared.map(Clash::Identifier))
     }
 
-    /// What the file says of it, and what follows, in its family's words.
+    /// Its keys, and what follows from them, in its family's terms.
     pub fn in_file(&self) -> &'static dyn InFile {
         in_file(self.family)
     }
 
-    /// Its family, with what the file says of it in that family's words.
+    /// Its family, with its keys in that family's terms.
     pub fn family(&self) -> Family {
         self.in_file().family(self)
     }
@@ -137,6 +154,16 @@ impl ServoConfig {
     /// Position and velocity gain, N·m/rad and N·m·s/rad: see [`InFile::gains`].
     pub fn gains(&self) -> [f64; 2] {
         self.in_file().gains(self)
+    }
+
+    /// How it follows positions, if it does so by its voltage: see [`InFile::voltage_law`].
+    pub fn voltage_law(&self) -> Option<(VoltageLaw, f64)> {
+        self.in_file().voltage_law(self)
+    }
+
+    /// The greatest torque that the emulated servo gives, N·m: see [`InFile::most_torque`].
+    pub fn most_torque(&self) -> f64 {
+        self.in_file().most_torque(self)
     }
 
     /// The model, where its family has models and the file names one.
@@ -168,7 +195,7 @@ pub(crate) fn own_keys() -> impl Iterator<Item = (&'static str, FamilyName)> {
         .flat_map(|&name| in_file(name).facts().own_keys.iter().map(move |&key| (key, name)))
 }
 
-/// Checks whether what a file says fits the families of its servos.
+/// Checks whether a file fits the families of its servos.
 pub(crate) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     check_keys(robot, i, servo, reader);
     check_bus(robot, i, servo, reader);

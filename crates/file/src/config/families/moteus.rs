@@ -1,10 +1,11 @@
 //! moteus in a robot file.
 
-use super::{Facts, GAINS, InFile, formats};
+use super::{Facts, GAINS, InFile, formats, line};
 use crate::config::{CommandFormat, Format, QueryFormat, RobotConfig, ServoConfig, ServoSettings};
-use khz_emu::FamilyConfig;
+use khz_emu::{FamilyConfig, WireKind};
 use khz_servo::{Family, moteus};
 use khz_settings::{Problem, Reader};
+use khz_wire::serial::Packets;
 
 pub(super) struct Moteus;
 
@@ -24,6 +25,7 @@ const FACTS: Facts = Facts {
     rests_after_miss: false,
     moves_target_on: true,
     has_watchdog: true,
+    tells_on: true,
     ids_refused: None,
 };
 
@@ -61,12 +63,28 @@ impl InFile for Moteus {
     }
 
     fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+        check_line(robot, i, servo, reader);
         formats::check(robot, i, servo, reader);
         check_torque(i, servo, reader);
     }
 }
 
-/// A servo that is not told its greatest torque uses all it has to hold a position. Limits of position and velocity
+/// A serial line is for one protocol.
+fn check_line(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let Some(bus) = robot.buses.get(servo.bus) else { return };
+    let WireKind::Rs485 { packets, .. } = bus.link.bus().emulated().wire else { return };
+    if packets == Packets::Moteus {
+        return;
+    }
+    let Some(span) = reader.span(&format!("bus.{}", bus.name)) else { return };
+    let title = format!("this line is for {} servos", line::of(packets).title());
+    let problem = Problem::error(format!("servo[{i}].bus"), title)
+        .at(span, format!("`{}` is a moteus", servo.name))
+        .help("write `protocol = \"moteus\"` (emulated: `wire = \"rs485\"`), or put it on a bus of its own");
+    reader.problems.push(problem);
+}
+
+/// A servo that gets no greatest torque uses all it has to hold a position. Limits of position and velocity
 /// are different: a target that does not travel cannot be beyond them.
 fn check_torque(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     if servo.limits.torque.is_none() || servo.command.max_torque != Format::None {

@@ -49,7 +49,7 @@ impl InFile for Odrive {
         false
     }
 
-    /// Its watchdog has been set, unless the file says that it is not watched, and it sends heartbeats alone.
+    /// Its watchdog has been set, unless the file declares it unwatched, and it sends heartbeats alone.
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
         let settings = odrive::Settings::of(&servo.odrive);
         FamilyConfig::Odrive(Setup {

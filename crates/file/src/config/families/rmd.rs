@@ -52,7 +52,7 @@ impl InFile for Rmd {
         false
     }
 
-    /// Its watchdog has been set, unless the file says that it is not watched.
+    /// Its watchdog has been set, unless the file declares it unwatched.
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
         let settings = rmd::Settings::of(&servo.rmd);
         let mut name = *b"X8S2V10";

@@ -63,7 +63,7 @@ impl InFile for Robstride {
             kp_most,
             kd_most,
             fault_c: servo.device.fault_temperature,
-            // Set up as docs/servos.md tells: a joint may start below 0.
+            // Set up as in docs/servos.md: a joint may start below 0.
             centred: true,
             version: match servo.robstride.model {
                 Some(robstride::Model::Rs00) => [0, 0, 3, 32],
@@ -81,7 +81,7 @@ impl InFile for Robstride {
     }
 }
 
-/// Sources differ on the ranges of some models, and no servo tells them.
+/// Sources differ on the ranges of some models, and no servo reports them.
 fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     mit::check_model(i, servo, "RS02", reader);
     let file = &servo.robstride;
