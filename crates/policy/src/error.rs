@@ -19,6 +19,20 @@ pub enum ModelError {
         /// Number, operator and name of the node.
         node: String,
     },
+    /// Operators whose meaning is that of a version that is not known here.
+    #[error(
+        "{node} is of opset {opset}; {first} to {last} are known: export the model with `opset_version=17`"
+    )]
+    Opset {
+        /// The version.
+        opset: u64,
+        /// The oldest that is known, …
+        first: u64,
+        /// … and the newest.
+        last: u64,
+        /// Number, operator and name of the first node.
+        node: String,
+    },
     /// A node that cannot be evaluated as it is.
     #[error("{node}: {what}")]
     Node {
@@ -46,6 +60,22 @@ pub enum ModelError {
     /// The model as a whole.
     #[error("{0}")]
     Whole(String),
+}
+
+impl ModelError {
+    /// What of a sound model is not evaluated here, in few words; `None` of one that is refused for another reason: others would
+    /// not evaluate it, either.
+    #[must_use]
+    pub fn beyond(&self) -> Option<String> {
+        match self {
+            Self::Operator { node } => Some(format!("{node}: this operator is not evaluated here")),
+            Self::Opset { node, opset, .. } => {
+                Some(format!("{node} is of opset {opset}, which is not evaluated here"))
+            }
+            Self::Node { node, what } => Some(format!("{node}: {what}")),
+            _ => None,
+        }
+    }
 }
 
 /// A name out of a file as it may be printed: quoted, escaped, and not longer than a line.

@@ -7,7 +7,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`model`] | a model: its inputs and outputs, what its file says of itself, and one evaluation |
+//! | [`model`] | a model: its inputs and outputs, its file's metadata, and one evaluation |
 //! | [`maths`] | exp, tanh and their kin, and sums in a fixed order |
 //! | `protobuf`, `onnx` | the file's bytes, each length checked before it is believed |
 //! | `compile` | nodes to steps: every shape is known, and what depends on constants alone is computed once |

@@ -87,6 +87,14 @@ impl Model {
         &mut self.compiled.arena[span.start..span.start + span.len]
     }
 
+    /// The numbers of an input as they are. Does not allocate.
+    ///
+    /// # Panics
+    /// If there is no such input.
+    pub fn input(&self, number: usize) -> &[f32] {
+        self.compiled.inputs[number].span.of(&self.compiled.arena)
+    }
+
     /// The numbers of an output as the last [`run`](Self::run) made them. Does not allocate.
     ///
     /// # Panics
@@ -111,7 +119,7 @@ impl Model {
         self.compiled.arena.copy_within(from.start..from.start + from.len, to.start);
     }
 
-    /// What the file says of itself: keys and values as they are.
+    /// The file's metadata: keys and values as they are.
     pub fn metadata(&self) -> &[(String, String)] {
         &self.metadata
     }

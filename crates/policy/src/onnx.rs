@@ -177,7 +177,7 @@ impl<'a> Node<'a> {
         self.attribute(name).map_or(default, |attribute| attribute.int)
     }
 
-    /// An attribute that nobody asked for may change what the node means.
+    /// An unknown attribute may change what the node means.
     pub(crate) fn unread_attribute(&self) -> Option<&'a str> {
         self.attributes.iter().find(|attribute| !attribute.was_read.get()).map(|attribute| attribute.name)
     }
@@ -224,7 +224,7 @@ impl<'a> Tensor<'a> {
         Ok(tensor)
     }
 
-    /// Its numbers, if they are floats: as many as its shape says, and all finite.
+    /// Its numbers, if they are floats: as many as its shape has, and all finite.
     pub(crate) fn floats(&self, count: usize) -> Result<Vec<f32>, ModelError> {
         let values: Vec<f32> = match self.raw {
             Some(raw) if raw.len() != count.saturating_mul(4) => {

@@ -29,6 +29,10 @@ pub(super) struct Builder<'a> {
     pub(super) steps: Vec<Step>,
     pub(super) values: HashMap<&'a str, Value>,
     pub(super) work: u64,
+    /// Constant matrices that nodes have turned, by where they begin and their shape: several nodes may share one.
+    pub(super) turned: HashMap<(usize, Vec<usize>), Value>,
+    /// Inputs are in the arena up to here.
+    inputs: usize,
     /// Numbers that the arena may still have, and whole ones beside it.
     room: usize,
     ints: usize,
@@ -54,6 +58,7 @@ impl<'a> Builder<'a> {
                 declared.kind
             )));
         }
+        is_possible(&declared.shape).map_err(wrong)?;
         // A batch without a number is one observation.
         let shape: Vec<usize> =
             declared.shape.iter().map(|&size| usize::try_from(size).unwrap_or(1).max(1)).collect();
@@ -62,12 +67,17 @@ impl<'a> Builder<'a> {
             .ok_or_else(|| wrong(format!("a shape of {shape:?} is larger than any policy's")))?;
         let value = Value::floats(shape.clone(), span.start, false);
         self.define(declared.name, value).map_err(wrong)?;
+        self.inputs = self.arena.len();
         Ok(Placed { name: declared.name.into(), shape, span })
     }
 
-    pub(super) fn output(&self, declared: &Declared<'a>) -> Result<Placed, ModelError> {
+    /// One that is an input, whatever it is called and shaped, is copied: otherwise a number that is carried to that input would change an
+    /// output that is still to be carried.
+    pub(super) fn output(&mut self, declared: &Declared<'a>) -> Result<Placed, ModelError> {
         let wrong = |what: String| wrong_port("output", declared.name, what);
-        let value = self.values.get(declared.name).ok_or_else(|| wrong("no node makes it".into()))?;
+        is_possible(&declared.shape).map_err(wrong)?;
+        let value =
+            self.values.get(declared.name).cloned().ok_or_else(|| wrong("no node makes it".into()))?;
         let span = value.span().ok_or_else(|| wrong("it has whole numbers, and no floats".into()))?;
         let fits =
             |(&declared, &size): (&i64, &usize)| declared <= 0 || usize::try_from(declared) == Ok(size);
@@ -75,6 +85,16 @@ impl<'a> Builder<'a> {
         if !said.is_empty() && (said.len() != shape.len() || !said.iter().zip(shape).all(fits)) {
             return Err(wrong(format!("the file says its shape is {said:?}, and its nodes make {shape:?}")));
         }
+        let span = if span.start < self.inputs {
+            let out = self
+                .grow(shape)
+                .ok_or_else(|| wrong(format!("a shape of {shape:?} is larger than any policy's")))?;
+            let places = (span.start..span.start + span.len).map(|place| place as u32).collect();
+            self.steps.push(Step::Pick { places, out });
+            out
+        } else {
+            span
+        };
         Ok(Placed { name: declared.name.into(), shape: shape.clone(), span })
     }
 
@@ -218,6 +238,14 @@ impl Call<'_, '_> {
 
     pub(super) fn axis(&self, axis: i64, rank: usize) -> Result<usize, ModelError> {
         axis_of(axis, rank).ok_or_else(|| self.wrong(format!("there is no axis {axis} in {rank} dimensions")))
+    }
+}
+
+/// Some exporters write -1 for what is open; nothing else below 0 has a meaning.
+fn is_possible(shape: &[i64]) -> Result<(), String> {
+    match shape.iter().any(|&size| size < -1) {
+        true => Err(format!("the file says its shape is {shape:?}, and no dimension is negative")),
+        false => Ok(()),
     }
 }
 

@@ -24,16 +24,22 @@ pub(super) fn build(
 
 /// Weights, a row for each number of the output.
 fn weights(builder: &mut Builder<'_>, call: &Call<'_, '_>, is_transposed: bool) -> Result<Value, ModelError> {
-    let (value, _) = call.floats(1)?;
+    let (value, span) = call.floats(1)?;
     if !value.is_constant() || value.shape.len() != 2 {
         return Err(call.wrong("its second factor is no constant matrix"));
     }
     if is_transposed {
         return Ok(value.clone());
     }
+    let key = (span.start, value.shape.clone());
+    if let Some(turned) = builder.turned.get(&key) {
+        return Ok(turned.clone());
+    }
     // Of a constant it is done now, whatever the first factor is.
     let alone = Call { node: call.node, inputs: vec![Some(value.clone())] };
-    builder.view(&alone, value, &View::whole(&value.shape).permuted(&[1, 0]))
+    let turned = builder.view(&alone, value, &View::whole(&value.shape).permuted(&[1, 0]))?;
+    builder.turned.insert(key, turned.clone());
+    Ok(turned)
 }
 
 fn gemm(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, ModelError> {

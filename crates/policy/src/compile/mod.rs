@@ -32,9 +32,9 @@ pub(crate) struct Compiled {
 /// Compiles a model of so many bytes.
 pub(crate) fn compile(file: &File<'_>, bytes: usize) -> Result<Compiled, ModelError> {
     if !OPSETS.contains(&file.opset) {
-        let (first, last) = (OPSETS.start(), OPSETS.end());
-        let what = format!("the model is of opset {}; {first} to {last} are known", file.opset);
-        return Err(ModelError::Whole(what));
+        let (opset, (first, last)) = (file.opset, OPSETS.into_inner());
+        let node = file.graph.nodes.first().map_or_else(|| "the model".to_owned(), Node::title);
+        return Err(ModelError::Opset { opset, first, last, node });
     }
     let mut builder = Builder::of(bytes);
     let constants: HashSet<&str> = file.graph.constants.iter().map(|constant| constant.name).collect();

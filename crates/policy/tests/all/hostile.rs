@@ -14,7 +14,7 @@ fn tried(bytes: &[u8]) -> bool {
 fn no_part_of_a_file_is_a_model() {
     for (name, bytes) in models::all() {
         assert!(tried(&bytes), "{name}");
-        // The last field is what the file says of itself, without which it is a model, too.
+        // The last field is the file's metadata, without which it is a model, too.
         let graph = bytes.len() - 32;
         (0..graph).for_each(|len| assert!(!tried(&bytes[..len]), "{name}: the first {len} bytes"));
         for len in graph..bytes.len() {

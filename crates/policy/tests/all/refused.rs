@@ -1,4 +1,4 @@
-//! Models that cannot be evaluated, and what is said of them.
+//! Models that cannot be evaluated, and their errors.
 
 use crate::onnx::{Graph, bytes, int, real, whole};
 use khz_policy::Model;
@@ -119,6 +119,17 @@ fn shapes_that_do_not_fit() {
     );
 }
 
+#[test]
+fn a_dimension_below_nothing() {
+    let of = |rows: i64| {
+        let graph = Graph::default().input("x", &[rows.cast_unsigned(), 4]).output("y", &[]);
+        graph.node("Elu", &["x"], &["y"]).file()
+    };
+    refused(&of(-5), "input `x`: the file says its shape is [-5, 4], and no dimension is negative");
+    let open = khz_policy::Model::parse(&of(-1)).expect("a model");
+    assert_eq!(open.inputs()[0].shape, [1, 4]);
+}
+
 /// A small file may claim much.
 #[test]
 fn what_would_take_all_memory_or_all_day() {
@@ -150,7 +161,14 @@ fn what_would_take_all_memory_or_all_day() {
 
 #[test]
 fn versions_and_types() {
-    refused(&graph().file_of(22), "the model is of opset 22; 9 to 21 are known");
+    refused(
+        &graph().file_of(22),
+        "the model is of opset 22; 9 to 21 are known: export the model with `opset_version=17`",
+    );
+    refused(
+        &node("Elu", &[]).file_of(23),
+        "node 0 (`Elu`, named ``) is of opset 23; 9 to 21 are known: export the model with `opset_version=17`",
+    );
     refused(&graph().with(15, &[]).file(), "the model has sparse weights");
     refused(&[], "not an ONNX model, or damaged: byte 0: there is no graph in it");
     refused(b"#!/usr/bin/env python3\n", "not an ONNX model, or damaged: byte ");

@@ -74,3 +74,48 @@ fn nan_stays_nan() {
         assert!(model.output(0).iter().all(|value| value.is_nan()), "{name}: {:?}", model.output(0));
     }
 }
+
+/// `Identity` and `Reshape` make no numbers of their own, and an output may be called as an input is.
+#[test]
+fn an_output_that_is_an_input_is_carried_as_it_was() {
+    let graph = || {
+        let graph = Graph::default().input("x", &[1, 2]).input("h1", &[1, 2]).input("h2", &[1, 2]);
+        graph.output("y", &[1, 2]).output("h1o", &[1, 2]).node("Tanh", &["x"], &["h1o"]).node(
+            "Neg",
+            &["h2"],
+            &["y"],
+        )
+    };
+    let renamed = graph().output("h1", &[1, 2]);
+    let identity = graph().output("h2o", &[1, 2]).node("Identity", &["h1"], &["h2o"]);
+    let reshaped = graph().output("h2o", &[1, 2]).ints("s", &[1, 2]).node("Reshape", &["h1", "s"], &["h2o"]);
+    for graph in [renamed, identity, reshaped] {
+        let mut model = parsed(&graph.file());
+        let said = [0.5, 0.0, 0.0].map(|seen: f32| {
+            model.input_mut(0).fill(seen);
+            model.run();
+            (1..3).for_each(|number| model.carry(number, number));
+            model.output(0)[0]
+        });
+        // What was seen first comes out in the third.
+        assert_eq!(said, [0.0, 0.0, -khz_policy::maths::tanh(0.5)]);
+    }
+}
+
+/// They were turned once for each node, and a model of 4 MB was refused for it.
+#[test]
+fn nodes_that_share_weights_share_what_is_made_of_them() {
+    let mut random = Random(9);
+    let graph = Graph::default().input("x", &[1, 1000]).output("y", &[]).floats(
+        "w",
+        &[1000, 1000],
+        &random.floats(1_000_000),
+    );
+    let names: Vec<String> =
+        std::iter::once("x".to_owned()).chain((1..30).map(|number| format!("h{number}"))).collect();
+    let graph =
+        names.windows(2).fold(graph, |graph, pair| graph.node("MatMul", &[&pair[0], "w"], &[&pair[1]]));
+    let shared = graph.node("MatMul", &[&names[29], "w"], &["y"]).file();
+    let model = Model::parse(&shared).unwrap();
+    assert_eq!((model.parameters(), model.work()), (1_000_000, 30_000_000));
+}
