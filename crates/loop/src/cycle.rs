@@ -429,8 +429,8 @@ impl Cycle {
 
     /// Ends the cycle: a servo that has not answered is missed. Returns what happened since the last end.
     pub fn end(&mut self, state: &mut RobotState) -> CycleResult {
-        for lane in &self.lanes {
-            lane.switching_on().for_each(|servo| self.devices[servo].excuse());
+        if !self.has_every_reply() {
+            self.excuse_those_switching_on();
         }
         for (number, (device, servo)) in (0..).zip(self.devices.iter_mut().zip(&mut state.servos)) {
             let doubled = device.doubled();
@@ -452,6 +452,13 @@ impl Cycle {
             self.result.imu_missed = !imu.fresh;
         }
         std::mem::take(&mut self.result)
+    }
+
+    #[cold]
+    fn excuse_those_switching_on(&mut self) {
+        for lane in &self.lanes {
+            lane.switching_on().for_each(|servo| self.devices[servo].excuse());
+        }
     }
 
     /// The servos that did not reply in the last cycle, by their places in the plan.

@@ -77,7 +77,7 @@ pub const TELEOP: &str = "teleop";
 
 const KEY: &str = "[supervisor] heartbeat_from";
 
-/// Whether heartbeats can be received where the robot file says, as far as it exists by now: nothing is listened to.
+/// Whether heartbeats can be received at the source given in the robot file, as far as it exists by now; does not start to receive.
 ///
 /// # Errors
 /// If it is a file, a folder or a device that is no terminal, or if it cannot be opened.
@@ -104,7 +104,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens where the robot file says; `None` if no operator is expected, or the one who steers is.
+    /// Listens at the source given in the robot file; `None` if no operator is expected, or if steering input counts as the heartbeat.
     ///
     /// # Errors
     /// If the socket or pipe cannot be opened, or if it is a file, a folder or a device that is no terminal.
@@ -188,7 +188,7 @@ impl Ear {
     }
 }
 
-/// Standard input or a pipe; somebody must be able to write there, now and not long ago.
+/// Standard input or a pipe that has a writer, now or until recently.
 fn open(from: &str) -> io::Result<OwnedFd> {
     let source = if from == "stdin" {
         io::stdin().as_fd().try_clone_to_owned()?

@@ -135,7 +135,7 @@ impl Held<'_> {
     }
 }
 
-/// As at the end of a run, a servo is off that says so several times in a row. `None`: it is silent, or cannot be let down.
+/// As at the end of a run, a servo is off if it reports so several times in a row. `None`: it does not reply, or cannot be let down.
 fn is_off(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,
@@ -155,7 +155,7 @@ fn is_on(message: &Answer) -> bool {
     message.wrong.is_some()
 }
 
-/// What a servo says of itself, if it can be let down and answers; `answered` becomes false if it does not in time.
+/// The state a servo reports, if it can be let down and answers; `answered` becomes false if it does not in time.
 fn look(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,
@@ -172,7 +172,7 @@ fn look(
     message
 }
 
-/// Tells every servo to switch off, and waits for no answer.
+/// Commands every servo to switch off, without waiting for replies.
 fn switch_off(links: &mut [Box<dyn Link>], devices: &[DevicePlan], time: &mut impl Time) {
     for _ in 0..OFFS {
         let until_ns = time.now_ns() + OFF_NS;
@@ -251,7 +251,7 @@ fn talk(
     Ok(None)
 }
 
-/// Tells of the first, and names the others.
+/// Describes the first failure, and names the other servos.
 fn not_ready(devices: &[DevicePlan], failed: &[(usize, String)]) -> NotReady {
     let (servo, why) = &failed[0];
     let others: Vec<_> = failed[1..].iter().map(|(servo, _)| format!("`{}`", devices[*servo].name)).collect();
@@ -311,7 +311,7 @@ fn tell(link: &mut dyn Link, device: &DevicePlan, frame: &Frame, now_ns: i64) ->
     link.flush(now_ns)
 }
 
-/// Further answers are no harm, unless one says what is wrong.
+/// Further replies are harmless, unless one reports a fault.
 fn listen_on(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,

@@ -60,7 +60,7 @@ pub fn run(
     }
 }
 
-/// The ticks of a run, one after another, each in two parts: for whoever decides between them. [`run`] is the loop of them.
+/// The ticks of a run, one after another, each in two parts, for a caller that decides between them. [`run`] loops over them.
 pub struct Ticks {
     pace: Pace,
     first_ns: i64,
@@ -110,7 +110,7 @@ impl Ticks {
         Begun { start, number, timing }
     }
 
-    /// Runs the rest of a tick, and tells the observers of it. Allocates nothing, unless one of them or the controller does.
+    /// Runs the rest of a tick, and notifies the observers. Allocates nothing, unless one of them or the controller does.
     pub fn act(
         &mut self,
         begun: Begun,

@@ -20,11 +20,20 @@ pub struct RobotState {
     pub elapsed_ns: i64,
     /// One per configured servo, in the order of the configuration.
     pub servos: Vec<ServoState>,
+    /// For each servo, where its last command led it in the place of what the controller asked for, rad; `None`: as asked. A joint
+    /// that was carried out of its limits, or answers again, is led by the supervisor until the controller goes on from there.
+    pub led_to: Vec<Option<f64>>,
     /// The IMU, if one is configured.
     pub imu: Option<ImuState>,
     /// What a person steering the robot asks for.
     pub teleop: Teleop,
+    /// What programs outside of the run send to the controller, in the order of its parameters that are
+    /// [signals](crate::parameters::Parameter::signal).
+    pub signals: [Signal; MOST_SIGNALS],
 }
+
+/// The most signals of a controller.
+pub const MOST_SIGNALS: usize = 16;
 
 impl RobotState {
     /// Nothing known yet about `servos` servos.
@@ -37,16 +46,19 @@ impl RobotState {
             period_ns,
             elapsed_ns: period_ns,
             servos: vec![ServoState::UNKNOWN; servos],
+            led_to: vec![None; servos],
             imu: imu.then_some(ImuState { sample: ImuState::NONE, fresh: false }),
             teleop: Teleop::NONE,
+            signals: [Signal::NONE; MOST_SIGNALS],
         }
     }
 
     /// Copies `other` without allocating. Both must come from the same robot.
     pub fn copy_from(&mut self, other: &Self) {
-        let servos = std::mem::take(&mut self.servos);
-        *self = Self { servos, ..Self { servos: Vec::new(), ..*other } };
+        let (servos, led_to) = (std::mem::take(&mut self.servos), std::mem::take(&mut self.led_to));
+        *self = Self { servos, led_to, ..*other };
         self.servos.copy_from_slice(&other.servos);
+        self.led_to.copy_from_slice(&other.led_to);
     }
 
     /// The period in seconds: the `dt` a controller integrates with.
@@ -84,13 +96,27 @@ impl Teleop {
     /// No input yet.
     pub const NONE: Self =
         Self { forward: 0.0, left: 0.0, turn: 0.0, height: 0.0, roll: 0.0, pitch: 0.0, age_ns: i64::MAX };
-    /// An input older than this says nothing any more: the sender sends one every 50 ms.
+    /// An input older than this is stale: the sender sends one every 50 ms.
     pub const STALE_NS: i64 = 300_000_000;
 
     /// This input; zero everywhere if it is stale.
     pub fn fresh(&self) -> Self {
         if self.age_ns > Self::STALE_NS { Self { age_ns: self.age_ns, ..Self::NONE } } else { *self }
     }
+}
+
+/// The newest value of a number that a program outside of the run sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Signal {
+    /// The number; 0 before the first.
+    pub value: f64,
+    /// The tick that took it; `None`: there was none yet.
+    pub tick: Option<u64>,
+}
+
+impl Signal {
+    /// None yet.
+    pub const NONE: Self = Self { value: 0.0, tick: None };
 }
 
 /// The IMU, as of its newest reading.

@@ -90,6 +90,9 @@ impl Observer for RunStats {
         if let Some(beside) = tick.machine.beside() {
             self.pipelined.count(&beside, tick.record.started_ns, tick.pace.period_ns);
         }
+        if let Some(decided) = tick.machine.decided() {
+            self.tally.decide(decided);
+        }
         if tick.record.missed > 0 {
             tick.machine.cycle().missed().for_each(|servo| self.tally.missed_by(servo));
         }

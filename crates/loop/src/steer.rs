@@ -138,7 +138,7 @@ pub struct InputCounts {
     pub stale: u64,
     /// Dropped: not an input.
     pub invalid: u64,
-    /// Dropped: somebody else was steering.
+    /// Dropped: another sender was steering.
     pub others: u64,
 }
 
@@ -159,7 +159,7 @@ impl Steering {
     }
 
     /// Hands an input over that was decided at `decided_ns` at the latest; returns whether it was taken. An input that is
-    /// stale, older than the newest, or says what is no number is dropped and counted.
+    /// stale, older than the newest, or not a number is dropped and counted.
     pub fn steer(&self, wanted: &Teleop, decided_ns: i64, now_ns: i64, by: Source) -> bool {
         self.steer_in_order(wanted, None, decided_ns, now_ns, by)
     }

@@ -1,14 +1,14 @@
 //! One tick of the whole machine: cycle, supervisor, controller.
 
 use crate::console::Console;
-use crate::controller::{Beside, ControlError, Controller};
+use crate::controller::{Beside, ControlError, Controller, Decision};
 use crate::cycle::{Cycle, CycleResult, Paced};
 use crate::door;
 use crate::feed::Feed;
 use crate::operator::Heartbeat;
 use crate::parameters::{Intake, Taken};
 use crate::ready::{self, NotReady};
-use crate::state::RobotState;
+use crate::state::{RobotState, Signal};
 use crate::steer::{Input, SteeringReceiver};
 use crate::supervisor::{self, Cause, ControllerTurn, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
@@ -111,6 +111,22 @@ impl fmt::Display for Failure {
     }
 }
 
+/// How many failures of a controller are kept.
+const FAILURES: usize = 8;
+
+/// A cause, and the error text of a controller that gave up.
+struct Told<'a, C> {
+    cause: C,
+    said: Option<&'a Failure>,
+}
+
+impl<C: fmt::Display> fmt::Display for Told<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)?;
+        self.said.map_or(Ok(()), |said| write!(f, ": {said}"))
+    }
+}
+
 /// A robot with everything a tick needs. See [`crate::run`] for the loop around it.
 pub struct Machine {
     links: Vec<Box<dyn Link>>,
@@ -142,9 +158,9 @@ pub struct Machine {
     console: Option<Arc<Console>>,
     /// The controller has done what it was to do.
     is_finished: bool,
-    /// Why the controller gave up.
-    failure: Option<Failure>,
-    /// Memory for what it says when it panics.
+    /// Why the controller gave up, and in which tick: again and again, of a robot that is armed again.
+    failures: Vec<(u64, Failure)>,
+    /// Memory for its panic message.
     panic: Panic,
     result: CycleResult,
     transitions: Transitions,
@@ -183,7 +199,7 @@ impl Machine {
             receiver: None,
             console: None,
             is_finished: false,
-            failure: None,
+            failures: Vec::with_capacity(FAILURES),
             panic: Panic::new(),
             result: CycleResult::default(),
             transitions: Transitions::new(),
@@ -337,7 +353,12 @@ impl Machine {
             control_ns: self.control_ns,
             control_waited_ns: self.control_waited_ns,
             heartbeat_age_ns: self.heartbeat.as_ref().map(|heartbeat| heartbeat.age_ns(timing.collected_ns)),
-            targets_silent_ns: self.feed.as_ref().and_then(|feed| feed.silent_ns(timing.collected_ns)),
+            // A controller that has no turn any more expects nothing new.
+            targets_silent_ns: self
+                .feed
+                .as_ref()
+                .filter(|_| self.supervisor.phase() == Phase::Active)
+                .and_then(|feed| feed.silent_ns(timing.collected_ns)),
         };
         self.supervisor.observe(&self.state, &seen);
     }
@@ -351,6 +372,7 @@ impl Machine {
         let (elsewhere_ns, waited_ns) = self.control();
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands, &self.state);
+        self.supervisor.tell_led_to(&mut self.state.led_to);
         if let Some(servos) = self.supervisor.clears() {
             servos.for_each(|servo| self.cycle.clear_timeout(servo));
         }
@@ -375,6 +397,8 @@ impl Machine {
         let now_ns = self.state.now_ns;
         if let Some(intake) = &mut self.intake {
             intake.take(self.state.tick, now_ns, self.supervisor.phase());
+            let (signals, tick) = (&mut self.state.signals, self.state.tick);
+            intake.signals().for_each(|(place, value)| tell(signals, place, value, tick));
         }
         if let Some(decided_ns) = self.console.as_ref().and_then(|console| console.asked_to_arm()) {
             door::arm(&mut self.supervisor, decided_ns, now_ns);
@@ -403,15 +427,22 @@ impl Machine {
             Some(Ok(())) if phase == Phase::Armed => self.supervisor.controller_started(&self.state),
             Some(Ok(())) => {}
             Some(Err(error)) => {
-                self.failure = Some(Failure::Error(error));
+                self.failed(Failure::Error(error));
                 self.supervisor.controller_failed(Cause::ControllerFailed, &self.state);
             }
             None => {
-                self.failure = Some(Failure::Panic(self.panic.clone()));
+                self.failed(Failure::Panic(self.panic.clone()));
                 self.supervisor.controller_failed(Cause::ControllerPanicked, &self.state);
             }
         }
         elsewhere
+    }
+
+    fn failed(&mut self, failure: Failure) {
+        if self.failures.len() == FAILURES {
+            self.failures.remove(0);
+        }
+        self.failures.push((self.state.tick, failure));
     }
 
     /// The state as of the last tick. Its `tick` is the number of the next one.
@@ -449,7 +480,7 @@ impl Machine {
         self.supervisor.is_settled()
     }
 
-    /// The supervisor, for what it has to say.
+    /// The supervisor, for its state and messages.
     pub fn supervisor(&self) -> &Supervisor {
         &self.supervisor
     }
@@ -457,6 +488,11 @@ impl Machine {
     /// Where a controller on its own thread stood in this tick; `None`: it has none, or was not to decide.
     pub fn beside(&self) -> Option<Beside> {
         self.beside
+    }
+
+    /// The decision that is followed from this tick on, if the controller decides less often than the loop ticks.
+    pub fn decided(&self) -> Option<&Decision> {
+        self.controller.decided().filter(|decided| decided.begins_in(self.state.tick.wrapping_sub(1)))
     }
 
     /// Asks to arm: from idle, or from rest to begin again from measured positions, with the grace of a start. For
@@ -470,7 +506,7 @@ impl Machine {
         self.supervisor.forgive_hold_ups();
     }
 
-    /// From now on the operator's heartbeats are required, as the supervisor's settings say.
+    /// From now on the operator's heartbeats are required, as set for the supervisor.
     pub fn expect(&mut self, operator: Heartbeat) {
         self.heartbeat = Some(operator);
     }
@@ -483,6 +519,11 @@ impl Machine {
     /// From now on changes of the controller's parameters are taken.
     pub fn tune(&mut self, intake: Intake) {
         self.intake = Some(intake);
+    }
+
+    /// A signal as of this tick, without a parameter of it being changed: for who learns in the place of a controller.
+    pub fn signal(&mut self, place: usize, value: f64) {
+        tell(&mut self.state.signals, place, value, self.state.tick);
     }
 
     /// From now on the state has what a person steering asks for.
@@ -505,15 +546,27 @@ impl Machine {
         self.receiver.as_ref()?.news()
     }
 
-    /// Why the controller gave up, if it did. A panic is reported here only: nothing is printed within a tick, because
+    /// Why the controller gave up the last time, if it did. A panic is reported here only: nothing is printed within a tick, because
     /// printing may never return.
     pub fn failure(&self) -> Option<&Failure> {
-        self.failure.as_ref()
+        self.failures.last().map(|(_, failure)| failure)
+    }
+
+    /// A cause for people, who know buses by what `links` calls them; for a controller that gave up, with its error text, in this tick or the
+    /// last time. Allocates nothing.
+    pub fn told(&self, cause: Cause, tick: Option<u64>, links: &[String]) -> impl fmt::Display {
+        let is_its_own = matches!(cause, Cause::ControllerFailed | Cause::ControllerPanicked);
+        let mut failures =
+            self.failures.iter().rev().filter(|(in_tick, _)| tick.is_none_or(|tick| tick == *in_tick));
+        Told {
+            cause: cause.told(links),
+            said: failures.next().filter(|_| is_its_own).map(|(_, failure)| failure),
+        }
     }
 
     /// Where the controller's time went; asked once, after the run.
     pub fn controller_profile(&mut self) -> Vec<SectionSummary> {
-        // A controller that panicked may not be in a state to tell.
+        // A controller that panicked may not be in a state to report it.
         panics::catch(&mut Panic::new(), || self.controller.profile()).unwrap_or_default()
     }
 
@@ -522,10 +575,10 @@ impl Machine {
         &self.cycle
     }
 
-    /// After the last tick: has the links drop what they did not hand over, and tells in lines for people what may still
+    /// After the last tick: has the links drop what they did not hand over, and returns in lines for people what may still
     /// reach the servos. Not for the loop: allocates, and may wait some milliseconds.
     pub fn close_links(&mut self, now_ns: i64) -> Vec<String> {
-        // Whoever still asks for something learns that nobody takes it.
+        // Pending requests are answered as not taken.
         self.intake = None;
         self.links.iter_mut().flat_map(|link| link.close(now_ns)).collect()
     }
@@ -533,5 +586,12 @@ impl Machine {
     /// The links, for their counters.
     pub fn links(&self) -> &[Box<dyn Link>] {
         &self.links
+    }
+}
+
+/// A place that there is not is left out: who declares signals has checked their number.
+fn tell(signals: &mut [Signal], place: usize, value: f64, tick: u64) {
+    if let Some(signal) = signals.get_mut(place) {
+        *signal = Signal { value, tick: Some(tick) };
     }
 }

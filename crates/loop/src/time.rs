@@ -223,7 +223,7 @@ impl VirtualTime {
         Self { freezes: freezes.into_iter().collect(), ..self }
     }
 
-    /// Lets time pass, as somebody does who takes long.
+    /// Lets time pass, as something that takes long does.
     pub fn elapse(&self, for_ns: i64) {
         self.move_to(self.now_ns.load(Ordering::Relaxed) + for_ns);
     }

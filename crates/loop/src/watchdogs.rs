@@ -47,7 +47,7 @@ pub enum WatchdogError {
     Device {
         /// Its path.
         path: String,
-        /// What the kernel says.
+        /// The kernel's error.
         error: io::Error,
     },
     /// systemd requests notifications, but cannot be notified.
@@ -55,7 +55,7 @@ pub enum WatchdogError {
     Systemd {
         /// The socket.
         path: String,
-        /// What the kernel says.
+        /// The kernel's error.
         error: io::Error,
     },
     /// No thread to feed them.
@@ -65,7 +65,7 @@ pub enum WatchdogError {
 
 /// Open watchdogs, and the thread that feeds them.
 ///
-/// Dropped when the run ended in order, or never began: stops the kernel's watchdog and tells systemd.
+/// Dropped when the run ended in order, or never began: stops the kernel's watchdog and notifies systemd.
 pub struct Watchdogs {
     pulse: Arc<Pulse>,
     over: Arc<AtomicBool>,
@@ -73,7 +73,7 @@ pub struct Watchdogs {
 }
 
 impl Watchdogs {
-    /// Opens what the robot file and systemd ask for and feeds it as long as [`Pulsing`] is told of ticks; `None` if neither
+    /// Opens what the robot file and systemd ask for and feeds it as long as [`Pulsing`] receives ticks; `None` if neither
     /// asks for anything. `period_ns` is the loop's.
     ///
     /// # Errors

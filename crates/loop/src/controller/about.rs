@@ -25,13 +25,17 @@ pub struct JointInfo {
     pub name: String,
     /// What it may do.
     pub limits: Limits,
+    /// Position and velocity gain of its servo, N·m/rad and N·m·s/rad; `None`: the servo has its own.
+    pub gains: Option<[f64; 2]>,
+    /// Greatest torque that it may be commanded, N·m: its limit, or what its frames carry where there is none to write; `None`: no limit.
+    pub torque: Option<f64>,
 }
 
 impl RobotInfo {
     /// A parameter that the robot file declares. Keep it: [`Parameter::get`] is the value in force.
     ///
     /// # Errors
-    /// A text that says how to declare it.
+    /// A text that explains how to declare it.
     pub fn parameter(&self, name: &str) -> Result<Parameter, super::ControlError> {
         let found = self.parameters.iter().find(|parameter| parameter.name == name);
         found.cloned().ok_or_else(|| {

@@ -1,11 +1,12 @@
 //! Several modules as one controller, one after another in the same tick.
 
 use super::RobotInfo;
-use super::{Beside, ControlError, Controller};
+use super::{Beside, ControlError, Controller, Decision, OnThread, Paced, record};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_rt::{Profile, SectionId, SectionSummary, now_ns};
 use khz_servo::ServoCommand;
+use std::collections::VecDeque;
 
 /// Runs named modules in order. Each finds the commands as the ones before it left them, so a gait can come first, a
 /// correction of it next and a filter last. The time each takes is kept under its name.
@@ -47,12 +48,21 @@ impl Chain {
 }
 
 impl Controller for Chain {
-    /// Starts every module, in order.
+    /// Prepares every module, in order. One that decides less often than the loop ticks does so from now on, and commands in every tick what
+    /// it has decided last, whatever modules before it command.
     ///
     /// # Errors
-    /// That of the first module that cannot begin.
+    /// That of the first module that is not for this robot.
     fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
-        self.modules.iter_mut().try_for_each(|module| module.controller.prepare(robot))
+        self.modules.iter_mut().try_for_each(|module| {
+            module.controller.prepare(robot)?;
+            let Some(pace) = module.controller.pace()? else { return Ok(()) };
+            let state = RobotState::unknown(robot.joints.len(), robot.has_imu, robot.period_ns);
+            let parameters = module.controller.parameters();
+            let controller = std::mem::replace(&mut module.controller, Box::new(Self::new()));
+            module.controller = Box::new(Paced::new(controller, pace, parameters, &state));
+            Ok(())
+        })
     }
 
     /// Those of every module, each under the module's name and a dot.
@@ -84,6 +94,12 @@ impl Controller for Chain {
         Ok(())
     }
 
+    /// The first module that decides less often than the loop ticks does so on a thread of its own.
+    fn to_thread(&mut self, on_thread: OnThread) -> std::io::Result<bool> {
+        let slower = self.modules.iter_mut().find(|module| module.controller.policy().is_some());
+        slower.map_or(Ok(false), |module| module.controller.to_thread(on_thread))
+    }
+
     /// The longest of its modules'.
     fn elsewhere_ns(&self) -> i64 {
         self.modules.iter().map(|module| module.controller.elsewhere_ns()).max().unwrap_or(0)
@@ -100,12 +116,33 @@ impl Controller for Chain {
         self.modules.iter().find_map(|module| module.controller.beside())
     }
 
+    /// That of the first module that is one.
+    fn policy(&self) -> Option<record::Policy> {
+        self.modules.iter().find_map(|module| module.controller.policy())
+    }
+
+    /// Those of the same module.
+    fn decided(&self) -> Option<&Decision> {
+        self.modules.iter().find_map(|module| module.controller.decided())
+    }
+
+    fn cut(&mut self, servos: &[bool]) {
+        self.modules.iter_mut().for_each(|module| module.controller.cut(servos));
+    }
+
+    fn decide_again(&mut self, plan: VecDeque<[u64; 2]>) {
+        let policy = self.modules.iter_mut().find(|module| module.controller.policy().is_some());
+        if let Some(module) = policy {
+            module.controller.decide_again(plan);
+        }
+    }
+
     /// One of its modules is.
     fn is_finished(&self) -> bool {
         self.modules.iter().any(|module| module.controller.is_finished())
     }
 
-    /// The modules in order, then what they tell of themselves.
+    /// The modules in order, then the profiles that they report themselves.
     fn profile(&mut self) -> Vec<SectionSummary> {
         let mut sections = self.profile.summary();
         sections.extend(self.modules.iter_mut().flat_map(|module| module.controller.profile()));

@@ -4,19 +4,23 @@ mod about;
 mod chain;
 mod decisions;
 mod handover;
+mod paced;
 mod pipelined;
 
 pub use about::{JointInfo, RobotInfo};
 pub use chain::Chain;
-pub use decisions::{Decide, Decisions, OnThread, Pace};
+pub use decisions::{Decide, Decisions, OnThread, Pace, cpu_time_ns};
+pub use paced::Paced;
 pub use pipelined::Pipelined;
 pub use pipelined::hold as hold_still;
 
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 pub use khz_rt::SectionSummary;
+pub use khz_run::record::{self, Decision};
 use khz_servo::ServoCommand;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 /// Where a controller on a thread of its own stands in a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,6 +116,39 @@ pub trait Controller: Send {
     /// as often.
     fn beside(&self) -> Option<Beside> {
         None
+    }
+
+    /// How often it decides, and how long that takes, if that is less often than the loop ticks: it is then called on a thread of its own,
+    /// or where time stands still within the tick, and what it commands is followed in a tick that is known before ([`Paced`]). Asked
+    /// once, after [`Controller::prepare`].
+    ///
+    /// # Errors
+    /// A pace that does not fit the loop's.
+    fn pace(&self) -> Result<Option<Pace>, ControlError> {
+        Ok(None)
+    }
+
+    /// What it is, if a trained policy decides: for the log. Asked once, after [`Controller::prepare`].
+    fn policy(&self) -> Option<record::Policy> {
+        None
+    }
+
+    /// The decision that it follows now, if it decides less often than it is asked; it is new if it is followed from this tick on
+    /// ([`Decision::in_tick`]). Called once per tick, after the update.
+    fn decided(&self) -> Option<&Decision> {
+        None
+    }
+
+    /// Limits have cut the commands of these servos since it was asked last. Called before an update whose `commands` are not those that
+    /// were sent, as on a thread of its own ([`Pipelined`]), if the controller decides less often than it is asked.
+    fn cut(&mut self, servos: &[bool]) {
+        let _ = servos;
+    }
+
+    /// It runs on recorded states, and makes its decisions of the first, and follows them in the second of each pair of ticks. Called
+    /// before the first start.
+    fn decide_again(&mut self, plan: VecDeque<[u64; 2]>) {
+        drop(plan);
     }
 
     /// The controller is done: the run ends as planned, as at the end of its duration. Called once per tick, after the update.

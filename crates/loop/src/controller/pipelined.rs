@@ -1,7 +1,7 @@
 //! A controller on its own thread: it computes while the next tick's bus cycle is under way.
 
 use super::handover::{Caller, Worker, handover};
-use super::{Beside, ControlError, Controller};
+use super::{Beside, ControlError, Controller, Decision};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_rt::clock::thread_cpu_ns;
@@ -50,10 +50,16 @@ pub struct Pipelined {
     asked_in: u64,
     /// It is to start on the next state: when it was asked to, it was not done yet.
     restarts: bool,
-    /// What the controller said after its last job.
+    /// What the controller reported after its last job.
     is_finished: bool,
     /// When the tick started that the present commands are of.
     of_ns: Option<i64>,
+    /// The decision that they follow.
+    decided: Option<Decision>,
+    /// If there are any: what was commanded in the tick before.
+    asked: Vec<ServoCommand>,
+    /// Of each servo, whether limits have cut its command since the last job.
+    cut: Vec<bool>,
     /// The job, after it came back with an error and until the next start.
     idle: Option<Box<Job>>,
     /// The controller's parameters as this thread sees them; their values travel with the job.
@@ -100,8 +106,12 @@ struct Job {
     /// Of every parameter.
     values: Vec<f64>,
     commands: Vec<ServoCommand>,
+    /// Of each servo, whether limits have cut its command; of one that decides less often.
+    cut: Vec<bool>,
     outcome: Result<(), ControlError>,
     is_finished: bool,
+    /// A decision that is followed from this job on.
+    decided: Option<Decision>,
     /// When it was handed over, and how long it took from then on.
     given_ns: i64,
     took_ns: i64,
@@ -110,8 +120,8 @@ struct Job {
 }
 
 impl Pipelined {
-    /// A controller that is not done for more ticks in a row than this has failed, unless [`Pipelined::patient`] says
-    /// otherwise: a bound for a controller that hangs under a supervisor that only warns of it.
+    /// A controller that is not done for more ticks in a row than this has failed, unless [`Pipelined::patient`] sets
+    /// another limit: a bound for a controller that hangs under a supervisor that only warns of it.
     const PATIENCE: u32 = 1000;
 
     /// Moves `controller` to a new thread, which first calls `on_thread` (to set its scheduling up). `state` is
@@ -145,12 +155,15 @@ impl Pipelined {
             state: state.clone(),
             values: vec![0.0; inner.len()],
             commands: vec![ServoCommand::Stop; state.servos.len()],
+            cut: vec![false; state.servos.len()],
             outcome: Ok(()),
             is_finished: false,
+            decided: controller.decided().cloned(),
             given_ns: 0,
             took_ns: 0,
             cpu_ns: 0,
         };
+        let decided = job.decided.clone();
         let thread = Arc::new(OnceLock::new());
         let seen = Arc::clone(&thread);
         let (job, jobs) = handover(Box::new(job));
@@ -178,6 +191,9 @@ impl Pipelined {
             restarts: false,
             is_finished: false,
             of_ns: None,
+            decided,
+            asked: Vec::with_capacity(state.servos.len()),
+            cut: vec![false; state.servos.len()],
             idle: None,
             parameters,
         })
@@ -195,6 +211,8 @@ impl Pipelined {
         job.start = start;
         job.state.copy_from(state);
         job.values.iter_mut().zip(&self.parameters).for_each(|(value, parameter)| *value = parameter.get());
+        std::mem::swap(&mut job.cut, &mut self.cut);
+        self.cut.fill(false);
         self.given_ns = now_ns();
         job.given_ns = self.given_ns;
         self.under_way = UnderWay { at_ns: self.given_ns, cpu_ns: job.cpu_ns, waited_ns: 0 };
@@ -209,6 +227,7 @@ impl Controller for Pipelined {
 
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.starting = true;
+        self.cut.fill(false);
         (self.is_finished, self.of_ns) = (false, None);
         (self.late, self.spent) = (0, Spent::default());
         self.restarts = false;
@@ -226,7 +245,48 @@ impl Controller for Pipelined {
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         if std::mem::take(&mut self.starting) {
             hold(state, commands);
+        } else if self.decided.is_some() {
+            self.see_cuts(commands);
         }
+        let outcome = self.hand_over(state, commands);
+        if self.decided.is_some() {
+            self.asked.clear();
+            self.asked.extend_from_slice(commands);
+        }
+        outcome
+    }
+
+    fn elsewhere_ns(&self) -> i64 {
+        self.spent.took_ns
+    }
+
+    fn waited_ns(&self) -> i64 {
+        self.spent.waited_ns
+    }
+
+    fn beside(&self) -> Option<Beside> {
+        let Spent { took_ns, .. } = self.spent;
+        Some(Beside { took_ns, is_behind: self.late > 0, of_ns: self.of_ns })
+    }
+
+    fn decided(&self) -> Option<&Decision> {
+        self.decided.as_ref()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    /// Ends the worker and asks its controller. One that does not return within 0.1 s is left behind with its thread
+    /// and reports nothing: bringing the robot down must not wait for it.
+    fn profile(&mut self) -> Vec<SectionSummary> {
+        self.end().map(|mut controller| controller.profile()).unwrap_or_default()
+    }
+}
+
+impl Pipelined {
+    /// Takes what the worker has commanded, and gives it the next state.
+    fn hand_over(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         self.asked_in = state.tick;
         if state.elapsed_ns > HELD_UP * state.period_ns {
             self.reset_timing();
@@ -235,6 +295,10 @@ impl Controller for Pipelined {
         // What passed before the loop came back does not count.
         let took_ns = (job.took_ns - (self.given_ns - job.given_ns)).max(0);
         (self.late, self.spent) = (0, Spent { took_ns, waited_ns: self.under_way.waited_ns });
+        if let Some(decided) = job.decided.as_mut().filter(|decided| decided.begins_in(job.state.tick)) {
+            decided.in_tick = state.tick;
+            std::mem::swap(&mut self.decided, &mut job.decided);
+        }
         let outcome = std::mem::replace(&mut job.outcome, Ok(()));
         if outcome.is_err() {
             self.idle = Some(job);
@@ -253,31 +317,13 @@ impl Controller for Pipelined {
         Ok(())
     }
 
-    fn elsewhere_ns(&self) -> i64 {
-        self.spent.took_ns
+    /// Commands that are not what was commanded were cut by the limits of the servos.
+    fn see_cuts(&mut self, sent: &[ServoCommand]) {
+        for (cut, (asked, sent)) in self.cut.iter_mut().zip(self.asked.iter().zip(sent)) {
+            *cut |= !same_target(asked, sent);
+        }
     }
 
-    fn waited_ns(&self) -> i64 {
-        self.spent.waited_ns
-    }
-
-    fn beside(&self) -> Option<Beside> {
-        let Spent { took_ns, .. } = self.spent;
-        Some(Beside { took_ns, is_behind: self.late > 0, of_ns: self.of_ns })
-    }
-
-    fn is_finished(&self) -> bool {
-        self.is_finished
-    }
-
-    /// Ends the worker and asks its controller. One that does not return within 0.1 s is left behind with its thread
-    /// and reports nothing: bringing the robot down must not wait for it.
-    fn profile(&mut self) -> Vec<SectionSummary> {
-        self.end().map(|mut controller| controller.profile()).unwrap_or_default()
-    }
-}
-
-impl Pipelined {
     /// Another tick without new commands: the last ones stay.
     fn wait_on(&mut self) -> Result<(), ControlError> {
         self.late += 1;
@@ -331,6 +377,17 @@ impl Drop for Pipelined {
     }
 }
 
+/// Whether both command the same motion, to the last bit.
+fn same_target(one: &ServoCommand, other: &ServoCommand) -> bool {
+    let bits = |PositionCommand { position, velocity, torque, .. }: &PositionCommand| {
+        [position, velocity, torque].map(|number| number.to_bits())
+    };
+    match (one, other) {
+        (ServoCommand::Position(one), ServoCommand::Position(other)) => bits(one) == bits(other),
+        (one, other) => one == other,
+    }
+}
+
 /// Until the controller has computed, joints stay where they are measured. Allocates nothing.
 pub fn hold(state: &RobotState, commands: &mut [ServoCommand]) {
     for (command, servo) in commands.iter_mut().zip(&state.servos) {
@@ -344,14 +401,35 @@ fn work(
     jobs: Worker<Job>,
 ) -> Box<dyn Controller> {
     let mut panic = Panic::new();
-    jobs.serve(|Job { start, state, values, commands, outcome, is_finished, given_ns, took_ns, cpu_ns }| {
+    jobs.serve(|job| {
+        let Job {
+            start,
+            state,
+            values,
+            commands,
+            cut,
+            outcome,
+            is_finished,
+            decided,
+            given_ns,
+            took_ns,
+            cpu_ns,
+        } = job;
         parameters.iter().zip(&*values).for_each(|(parameter, value)| parameter.put(*value));
         let done = panics::catch(&mut panic, || {
             if *start {
                 return controller.start(state);
             }
+            if cut.contains(&true) {
+                controller.cut(cut);
+            }
             let outcome = controller.update(state, commands);
             *is_finished = controller.is_finished();
+            if let (Some(to), Some(new)) = (decided.as_mut(), controller.decided())
+                && new.begins_in(state.tick)
+            {
+                to.copy_from(new);
+            }
             outcome
         });
         // On this thread a message may be allocated.
@@ -498,7 +576,7 @@ mod tests {
         assert!(!rig.pipelined.is_finished());
     }
 
-    /// Commands what its parameter says.
+    /// Commands the value of its parameter.
     struct Tuned(Parameter);
 
     impl Controller for Tuned {
@@ -525,6 +603,44 @@ mod tests {
         outer.put(2.0);
         // The job under way does not see it.
         assert_eq!((rig.update(3), rig.update(4), inner.get()), (Ok(1.0), Ok(2.0), 2.0));
+    }
+
+    /// Decides in every update, and reports in which of them limits had cut its command.
+    struct Cut(Decision, std::sync::mpsc::Sender<u64>, bool);
+
+    impl Controller for Cut {
+        fn cut(&mut self, servos: &[bool]) {
+            self.2 = servos == [true];
+        }
+
+        fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+            if std::mem::take(&mut self.2) {
+                let _ = self.1.send(state.tick);
+            }
+            commands.fill(ServoCommand::Position(PositionCommand::hold(state.tick as f64)));
+            Ok(())
+        }
+
+        fn decided(&self) -> Option<&Decision> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn one_that_decides_learns_which_commands_were_cut() {
+        let mut rig = Rig::new();
+        let (tells, told) = std::sync::mpsc::channel();
+        let cut = Cut(Decision::default(), tells, false);
+        rig.pipelined = Pipelined::new(Box::new(cut), &rig.state, || ()).unwrap();
+        rig.pipelined.start(&rig.state).unwrap();
+        for tick in 1..9 {
+            rig.update(tick).unwrap();
+            if let (5, ServoCommand::Position(command)) = (tick, &mut rig.commands[0]) {
+                command.position -= 0.25;
+            }
+        }
+        drop(rig);
+        assert_eq!(told.into_iter().collect::<Vec<_>>(), [6]);
     }
 
     #[test]

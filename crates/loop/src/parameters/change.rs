@@ -1,7 +1,7 @@
 //! Changes of parameters: asked for beside the loop, taken at the start of a tick.
 
 use super::ticket::{Answers, Asking, Fate, Taking, tickets};
-use super::{Parameter, ParameterError, find};
+use super::{Parameter, ParameterError, find, signal_of};
 use crate::door::{Made, Request as Asked};
 use crate::supervisor::Phase;
 use crate::timing::Clock;
@@ -96,6 +96,12 @@ impl Intake {
             }
             true
         });
+    }
+
+    /// Of what the newest tick has taken, the signals: their places and values.
+    pub(crate) fn signals(&self) -> impl Iterator<Item = (usize, f64)> {
+        let of = |taken: &Taken| Some((signal_of(&self.list, taken.parameter.into())?, taken.value));
+        self.taken.iter().filter_map(of)
     }
 
     /// What the newest tick has taken.

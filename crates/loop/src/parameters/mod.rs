@@ -71,6 +71,8 @@ pub struct Parameter {
     pub default: f64,
     /// What it does, in a sentence.
     pub text: String,
+    /// It is a [signal](Self::signal).
+    pub is_signal: bool,
     value: Arc<AtomicU64>,
 }
 
@@ -99,7 +101,17 @@ impl Parameter {
     pub(crate) fn new(name: String, kind: ParameterKind, default: f64, range: RangeInclusive<f64>) -> Self {
         let (min, max) = range.into_inner();
         let value = Arc::new(AtomicU64::new(default.to_bits()));
-        Self { name, kind, unit: String::new(), min, max, default, text: String::new(), value }
+        Self {
+            name,
+            kind,
+            unit: String::new(),
+            min,
+            max,
+            default,
+            text: String::new(),
+            is_signal: false,
+            value,
+        }
     }
 
     /// The same in this unit.
@@ -114,6 +126,13 @@ impl Parameter {
         Self { text: text.into(), ..self }
     }
 
+    /// The same as a signal: a number that a program sends repeatedly, and whose age counts. The controller finds it in
+    /// [`RobotState::signals`](crate::RobotState::signals), at the place among its signals that it has among those it declares.
+    #[must_use]
+    pub fn signal(self) -> Self {
+        Self { is_signal: true, ..self }
+    }
+
     /// The value in force; 0 or 1 of a boolean. Neither allocates nor locks.
     pub fn get(&self) -> f64 {
         f64::from_bits(self.value.load(Ordering::Relaxed))
@@ -124,7 +143,7 @@ impl Parameter {
         self.get() != 0.0
     }
 
-    /// Puts a value in force that was checked: for whoever stands for the loop. While one runs, [`LiveParameters`] changes it.
+    /// Puts a checked value in force, in place of the loop. While a loop runs, [`LiveParameters`] changes it.
     pub fn put(&self, value: f64) {
         self.value.store(value.to_bits(), Ordering::Relaxed);
     }
@@ -141,7 +160,7 @@ impl Parameter {
         Self { name: format!("{module}.{}", self.name), ..self }
     }
 
-    /// Somebody else keeps a clone of it.
+    /// Another owner keeps a clone of it.
     pub(crate) fn is_kept(&self) -> bool {
         Arc::strong_count(&self.value) > 1
     }
@@ -240,6 +259,12 @@ pub fn is_name(name: &str) -> bool {
 
 fn refused(name: &str, why: impl Display) -> ParameterError {
     ParameterError(format!("{name}: {why}"))
+}
+
+/// The place among all signals of one in a list of parameters; `None`: it is none.
+pub fn signal_of(list: &[Parameter], at: usize) -> Option<usize> {
+    let is_signal = list.get(at)?.is_signal;
+    is_signal.then(|| list[..at].iter().filter(|parameter| parameter.is_signal).count())
 }
 
 /// The parameter of this name, with its place.

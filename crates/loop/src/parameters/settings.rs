@@ -87,7 +87,7 @@ impl Setting for ParameterValue {
 }
 
 impl ParameterSettings {
-    /// The parameter that it declares, if it says enough.
+    /// The parameter that it declares, if it is complete.
     pub fn declared(&self, name: &str) -> Option<Parameter> {
         let value = self.value?;
         let is_boolean = matches!(value, ParameterValue::Boolean(_));

@@ -1,4 +1,4 @@
-//! What a controller declares and what the robot file says of it, put together.
+//! Combines the parameters a controller declares with those in the robot file.
 
 use super::settings::{ParameterKind, ParameterSettings, ParametersConfig};
 use super::{Parameter, ParameterError, find, unknown};
@@ -7,7 +7,7 @@ use super::{Parameter, ParameterError, find, unknown};
 /// the file declares and the controller keeps (`offered`).
 ///
 /// # Errors
-/// What cannot be declared, and what the file says of parameters there are not.
+/// Declarations that are invalid, and entries of the file for parameters that do not exist.
 pub fn settle(
     declared: Vec<Parameter>,
     offered: Vec<Parameter>,

@@ -1,6 +1,6 @@
 //! Requests on their way into the loop, and the ticks that took them on their way back. `proofs/tests/ticket.rs` tries every
 //! order in which two threads can do that: requests are taken in their order and whole, and a thread that sees that one was taken
-//! sees its tick and what the loop did before it said so.
+//! sees its tick and what the loop did before it published that.
 //!
 //! # Realtime contract
 //! The loop neither allocates nor locks nor waits.

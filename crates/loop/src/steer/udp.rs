@@ -30,7 +30,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Listens where the robot file says: `udp:ADDRESS:PORT`.
+    /// Listens at the address in the robot file: `udp:ADDRESS:PORT`.
     ///
     /// # Errors
     /// If it cannot be listened to.
@@ -100,7 +100,7 @@ impl Ear {
             }
         }
         let now = json!({ "now": now_ns / 1000 }).to_string();
-        // Whoever does not read it is none the worse.
+        // A sender may ignore it.
         let _ = self.socket.send_to(now.as_bytes(), sender);
     }
 }

@@ -19,7 +19,7 @@ pub struct BringUp {
     late_servos: u64,
 }
 
-/// Complete ticks in a row after which earlier misses say nothing any more.
+/// Complete ticks in a row after which earlier misses no longer count.
 const SETTLED: u32 = 20;
 
 impl BringUp {
@@ -31,7 +31,7 @@ impl BringUp {
         self.late_servos |= cycle.late_servos;
         let not_seen = |servo: usize| Cause::NotSeen { servo: servo as u16, late: self.is_late(servo) };
         let twice = cycle.answered_twice.map(|servo| Cause::DuplicateReplies { servo });
-        // Somebody else has switched it on, or it does not obey.
+        // Another host has switched it on, or it does not obey.
         let on = (0..).zip(&state.servos).find(|(_, servo)| servo.doing.is_on());
         let on = on.map(|(at, servo)| Cause::ServoNotObeying { servo: at, mode: servo.mode });
         self.lack = missing.map(not_seen).or(twice).or(on);

@@ -17,7 +17,7 @@ const CANNOT_BE: &str = "which cannot be: a damaged frame or a broken sensor";
 pub enum Cause {
     /// Every servo has answered.
     AllServosSeen,
-    /// Somebody, or the settings, asked to arm.
+    /// A person, a program or the settings requested to arm.
     ArmRequested,
     /// The controller accepted the measured positions.
     ControllerStarted,
@@ -90,10 +90,10 @@ pub enum Cause {
         servo: u16,
         /// Where it was, rad.
         from: f64,
-        /// Where it is said to be, rad.
+        /// The position it reports, rad.
         to: f64,
     },
-    /// The robot is at rest, and a servo that was commanded to stop says that it is on.
+    /// The robot is at rest, and a servo that was commanded to stop reports that it is on.
     ServoStillOn {
         /// Which servo.
         servo: u16,
@@ -268,7 +268,7 @@ pub enum Cause {
     Still,
     /// The damping time is over.
     DampingOver,
-    /// Somebody asked to begin again.
+    /// Requested to begin again.
     Rearmed,
 }
 
@@ -289,7 +289,7 @@ pub enum Trigger {
     Stale,
     /// The controller failed, panicked or took too long.
     Controller,
-    /// Overruns in a row. After `Controller`, which tells more if it is the reason.
+    /// Overruns in a row. After `Controller`, which is more specific if it is the reason.
     Overruns,
     /// IMU silent or not finite.
     Imu,
@@ -315,7 +315,7 @@ impl Trigger {
     /// How many there are.
     pub const COUNT: usize = Self::Targets as usize + 1;
 
-    /// What the configuration says to do about it.
+    /// The configured reaction to it.
     pub const fn reaction(self, reactions: &Reactions) -> Reaction {
         match self {
             Self::Operator => reactions.operator.reaction(),

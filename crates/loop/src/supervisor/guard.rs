@@ -16,6 +16,8 @@ pub struct Guard {
     /// What never changes.
     usual: Fixed<Vec<Usual>>,
     last: Vec<Last>,
+    /// See [`Guard::leads`].
+    leads: bool,
     /// Commands that were changed.
     clamped: u64,
 }
@@ -43,12 +45,22 @@ impl Guard {
     /// For servos of these joints.
     pub fn new(joints: &[Joint]) -> Self {
         let usual = Fixed(joints.iter().map(Usual::of).collect());
-        Self { usual, last: vec![Last::default(); joints.len()], clamped: 0 }
+        Self { usual, last: vec![Last::default(); joints.len()], leads: false, clamped: 0 }
     }
 
     /// Commands that were changed so far to keep a joint within its limits: cut, slowed down, or turned away from a limit.
     pub const fn clamped(&self) -> u64 {
         self.clamped
+    }
+
+    /// Where each servo was led by the last [check](Guard::check) in the place of what was asked for, rad.
+    pub fn led_to(&self) -> impl Iterator<Item = Option<f64>> {
+        self.last.iter().map(|last| last.sent.filter(|_| last.sent != last.asked))
+    }
+
+    /// The last [check](Guard::check) led a servo elsewhere than it was asked to; otherwise [`Guard::led_to`] has none.
+    pub const fn leads(&self) -> bool {
+        self.leads
     }
 
     /// Forgets every target: the next one starts at the measured position.
@@ -79,6 +91,7 @@ impl Guard {
             derate,
         };
         let mut trouble = None;
+        self.leads = false;
         let all = commands.iter_mut().zip(joints).zip(&*self.usual).zip(&state.servos).zip(&mut self.last);
         for (at, ((((command, joint), usual), servo), last)) in (0..).zip(all) {
             if let ServoCommand::Position(asked) = command
@@ -90,6 +103,7 @@ impl Guard {
             }
             let (is_clamped, found) = tick.keep(at, command, joint, servo, last);
             self.clamped += u64::from(is_clamped);
+            self.leads |= last.sent != last.asked;
             trouble = trouble.or(found);
         }
         trouble
@@ -99,9 +113,9 @@ impl Guard {
 /// What holds for all joints in one tick.
 struct Tick<'a> {
     rules: Rules,
-    /// A servo that was not heard since then may be on another turn.
+    /// A servo that has not replied since then may be on another turn.
     heard_since_ns: i64,
-    /// Nor may one that answers, but told its state last before then: it is asked for something else in its place.
+    /// The same for one that replies, but reported its state last before then: it is queried for something else instead.
     answered_since_ns: i64,
     settings: &'a SupervisorSettings,
     derate: f64,
@@ -129,11 +143,11 @@ impl Tick<'_> {
         let most = asked.max_torque;
         let allowed = if is_heard { reach::limit(joint, asked, servo, before, &self.rules) } else { None };
         let Some(Allowed { command: limited, target, changed, beyond, unbraked }) = allowed else {
-            // A joint whose position nobody knows can be braked, but not driven. One that is off and is to damp would not be switched on
+            // A joint whose position is unknown can be braked, but not driven. One that is off and is to damp would not be switched on
             // any more.
             let is_unheard_and_off = !is_heard && servo.fresh && servo.doing == Doing::Off;
             *command = if is_unheard_and_off { ServoCommand::Stop } else { ServoCommand::Damp };
-            // A servo that is not heard is told as such; no limit changed what is asked of it.
+            // A servo that does not reply is reported as such; no limit changed its command.
             return (is_heard, None);
         };
         (*asked, *last) = (limited, target);
@@ -158,8 +172,7 @@ impl Tick<'_> {
     #[inline]
     fn most_torque(&self, joint: &Joint, asked: f64, servo: &ServoState) -> f64 {
         let share = heat_share(servo.temperature, self.settings) * self.derate;
-        // The smaller of two, where NaN stands for no limit.
-        let most = asked.min(joint.bounds.torque) * share;
+        let most = joint.bounds.torque_within(asked) * share;
         if !most.is_finite() || joint.carries.max_torque == 0.0 {
             return f64::NAN;
         }
@@ -277,7 +290,7 @@ mod tests {
             assert!((target - expected).abs() < 1e-12, "{targets:?}");
         }
         assert_eq!(bench.guard.clamped(), 3);
-        // Whoever stays below the speed is not touched.
+        // A joint below the speed is not limited.
         let mut bench = at(0.3, 0.0);
         (1..100).for_each(|n| _ = bench.check(PositionCommand::hold(0.3 + 0.002 * f64::from(n))));
         assert_eq!(bench.guard.clamped(), 0);
@@ -416,7 +429,7 @@ mod tests {
         }
     }
 
-    /// It tells a mark, or its status, in place of its state: at low rates that is longer ago than a restart takes.
+    /// It reports a mark, or its status, in place of its state: at low rates its last state is older than a restart takes.
     #[test]
     fn a_servo_that_answers_in_every_tick_is_driven_and_one_that_is_off_is_never_damped_for_it() {
         let check = |doing, fresh, silent_ms: i64| {
@@ -566,6 +579,8 @@ mod tests {
                 let mut commands = [command];
                 let trouble =
                     bench.guard.check(&bench.joints, &mut commands, &bench.state, &bench.settings, 1.0);
+                let is_led = bench.guard.led_to().any(|led_to| led_to.is_some());
+                proptest::prop_assert!(bench.guard.leads() || !is_led);
                 let ServoCommand::Position(sent) = commands[0] else {
                     last = None;
                     continue;

@@ -24,12 +24,12 @@ section! {
 }
 
 impl Limits {
-    /// How fast smooth motion may get faster, rad/s²; `None`: nothing says so.
+    /// How fast smooth motion may get faster, rad/s²; `None`: not set.
     pub fn greatest_acceleration(&self) -> Option<f64> {
         self.acceleration.or(self.velocity.map(|velocity| velocity / TO_SPEED_S))
     }
 
-    /// How fast its acceleration may change, rad/s³; `None`: nothing says so.
+    /// How fast its acceleration may change, rad/s³; `None`: not set.
     pub fn greatest_jerk(&self) -> Option<f64> {
         self.jerk.or(self.greatest_acceleration().map(|acceleration| acceleration * JERK_OF_ACCELERATION))
     }
@@ -83,6 +83,13 @@ impl Bounds {
         self.position != Self::NONE.position || self.velocity != Self::NONE.velocity
     }
 
+    /// The smaller of a torque and the limit, N·m; NaN is no torque but no limit.
+    #[inline]
+    pub fn torque_within(&self, torque: f64) -> f64 {
+        // `min` in an eighth of its instructions: the limit is a number.
+        if torque < self.torque { torque } else { self.torque }
+    }
+
     /// The position limit that a position is beyond by more than `tolerance`, rad. None for NaN.
     pub fn exceeded(&self, position: f64, tolerance: f64) -> Option<f64> {
         let [low, high] = self.position;
@@ -122,7 +129,7 @@ impl Joint {
     pub fn new(limits: &Limits, family: &Family, mounting: &Mounting, timeout: Option<Timeout>) -> Self {
         let (bounds, settings) = (Bounds::of(limits), family.settings());
         let [low, high] = settings.targets(bounds.position, mounting);
-        // Limits less than a step apart hold no target; `khz check` says so.
+        // Limits less than a step apart hold no target; `khz check` reports it.
         let target = if low <= high { [low, high] } else { bounds.position };
         Self { bounds, target, carries: settings.carries(mounting), timeout }
     }

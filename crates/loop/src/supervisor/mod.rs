@@ -48,12 +48,13 @@ use bring_up::BringUp;
 use guard::Guard;
 use khz_servo::{Doing, ServoCommand, ServoState};
 use recover::{Progress, Recovery};
+use settings::Thresholds;
 use std::fmt;
 use std::ops::Deref;
 use watch::{Findings, Watch};
 
-/// Stop is sent for this long, and in so many ticks, before the robot counts as settled, unless every servo says earlier that
-/// it is off: some may be lost, and an RMD says so in two replies of four only, from the fifth on.
+/// Stop is sent for this long, and in so many ticks, before the robot counts as settled, unless every servo reports earlier that
+/// it is off: some may be lost, and an RMD reports it in two replies of four only, from the fifth on.
 const SETTLE_NS: i64 = 50_000_000;
 const SETTLE_TICKS: i64 = 10;
 
@@ -61,7 +62,7 @@ fn settle_ns(state: &RobotState) -> i64 {
     SETTLE_NS.max(SETTLE_TICKS * state.period_ns)
 }
 
-/// Joints that stood still before they are damped begin to sink within this time, and the first reply that can tell of it comes
+/// Joints that stood still before they are damped begin to sink within this time, and the first reply that can show it comes
 /// two periods after the command: sooner nothing shows that they stand by themselves.
 pub(crate) const SINKING_NS: i64 = 50_000_000;
 const SINKING_TICKS: i64 = 2;
@@ -130,13 +131,13 @@ impl ControllerTurn {
 /// The state machine.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    settings: Fixed<SupervisorSettings>,
+    settings: Fixed<Thresholds>,
     phase: Phase,
     /// When the phase was entered.
     since_ns: Option<i64>,
     /// What led into damping.
     blame: Option<Cause>,
-    /// What the robot file says about each joint.
+    /// What the robot file sets for each joint.
     joints: Fixed<Vec<Joint>>,
     /// How long the loop may be held up before servos act by themselves.
     bearable_ns: Fixed<i64>,
@@ -198,7 +199,7 @@ impl Supervisor {
                 Recover::On => Recovery::of(&joints).map(Box::new),
                 Recover::Off => None,
             },
-            settings: Fixed(settings),
+            settings: Fixed(Thresholds::of(settings)),
             joints: Fixed(joints),
             bearable_ns: Fixed(LONGEST_STALL_NS),
             warned: 0,
@@ -223,7 +224,7 @@ impl Supervisor {
     pub fn observe(&mut self, state: &RobotState, seen: &Observation) {
         let elapsed_ns = state.now_ns - *self.since_ns.get_or_insert(state.now_ns);
         if seen.stop.is_some() {
-            // Whoever asks for both at once wants it to stop.
+            // If both are requested at once, stop wins.
             (self.arm, self.asked_ns) = (false, None);
         }
         if self.phase.is_over() {
@@ -271,7 +272,7 @@ impl Supervisor {
         let stale_ns = self.settings.stale_ns();
         let age_ns = seen.heartbeat_age_ns.unwrap_or(i64::MAX);
         self.forget_old_request(state.now_ns);
-        // Whoever stops it takes back that it arms by itself; that is no operator who is waited for.
+        // A stop cancels that it arms by itself; it does not wait for an operator then.
         let waits = !self.arm && self.settings.arming == Arming::Operator;
         let nobody_armed = || waits.then_some(Cause::NotArmed);
         let silent = (!self.operator_is_there(seen)).then_some(Cause::HeartbeatLost { age_ns });
@@ -306,12 +307,12 @@ impl Supervisor {
         self.enter(Phase::Init, cause, state);
     }
 
-    /// A joint outside its limits would have to be driven back before anything else. Whoever knows why it is there
-    /// should decide that: it may have been carried there, but as well its zero, `offset` or `sign` may be wrong.
+    /// A joint outside its limits would have to be driven back before anything else. That decision is left to a person who knows why it is
+    /// there: it may have been moved by hand, or its zero, `offset` or `sign` may be wrong.
     fn try_to_arm(&mut self, state: &RobotState, seen: &Observation) {
         (self.arm, self.asked_ns) = (false, None);
         let findings = self.findings(state, seen, true);
-        // Nor does a command go out first to a joint that somebody moves faster than it may move.
+        // Nor does a command go out first to a joint that is moved by hand faster than it may move.
         let prevents = |cause: &Cause| {
             let it = matches!(
                 cause,
@@ -426,7 +427,7 @@ impl Supervisor {
     /// The gravest reaction asked for, and the first cause of it. A planned end comes after what is wrong.
     fn worst(&self, seen: &Observation, findings: &Findings) -> Option<(Reaction, Cause)> {
         let reaction = |cause: Cause| self.reaction(cause);
-        // Whoever asks to stop is obeyed, even where the cause alone would only be warned of.
+        // A requested stop is obeyed, even where the cause alone would only lead to a warning.
         let asked = seen.stop.map(|cause| (reaction(cause).max(Reaction::Damp), self.asked(cause)));
         let found = findings.iter().map(|&cause| (reaction(cause), cause));
         asked.into_iter().chain(found).fold(None, |worst, next| match worst {
@@ -439,7 +440,7 @@ impl Supervisor {
 
     /// Why the robot comes down that is asked to. While servos are being switched on again after a stall, it is what the stall led to. If
     /// its time was over while the loop stood still for longer than servos bear, it ends as any such stall does: they have come down by
-    /// themselves, although those that were not asked yet have not said so.
+    /// themselves, although those that were not asked yet have not reported it.
     fn asked(&self, cause: Cause) -> Cause {
         if let Some(lets_go) = self.recovery.as_ref().and_then(|recovery| recovery.unfinished()) {
             return if cause.is_trouble() { cause } else { lets_go };
@@ -538,11 +539,11 @@ impl Supervisor {
         }
     }
 
-    /// Names a servo, one per tick, that was commanded to stop and did not say that it is off. That is no end as planned.
+    /// Names a servo, one per tick, that was commanded to stop and did not report that it is off. The run did not end as planned then.
     fn accuse(&mut self, state: &RobotState) -> bool {
         let Some(at) = self.watch.may_be_on(self.looked_at) else { return false };
         self.looked_at = at + 1;
-        // Whoever asked to arm again did not know that.
+        // A request to arm again was made without knowing that.
         (self.arm, self.asked_ns) = (false, None);
         let servo = at as u16;
         let ServoState { fresh, doing, mode, .. } = state.servos[at];
@@ -619,6 +620,14 @@ impl Supervisor {
             }
         }
         self.watch.command(commands);
+    }
+
+    /// For [`RobotState::led_to`], after [`Supervisor::govern`].
+    pub fn tell_led_to(&self, to: &mut [Option<f64>]) {
+        // As a rule none is led, and none was.
+        if self.guard.leads() || to.iter().any(Option::is_some) {
+            to.iter_mut().zip(self.guard.led_to()).for_each(|(to, led_to)| *to = led_to);
+        }
     }
 
     /// Takes back what a servo would follow that does not follow yet, because the state that was decided on [is old](is_outdated): its

@@ -51,8 +51,7 @@ impl Grip {
     pub const STRONGEST: Self = Self { kp_scale: f64::INFINITY, torque: f64::INFINITY };
 
     fn of(command: &PositionCommand, kp_scale: f64, joint: &Joint) -> Self {
-        // The smaller of two, where NaN stands for no limit.
-        Self { kp_scale, torque: command.max_torque.min(joint.bounds.torque) }
+        Self { kp_scale, torque: joint.bounds.torque_within(command.max_torque) }
     }
 
     /// Much weaker than another: the target may have gone where the joint could not follow.
@@ -122,7 +121,7 @@ pub struct Usual {
 impl Usual {
     pub fn of(joint: &Joint) -> Self {
         let Joint { bounds, target, carries, .. } = joint;
-        // A step less than the sum, whose rounding is not that of the difference that says what can be sent.
+        // A step less than the sum, which rounds differently from the difference that limits what can be sent.
         let sent = match carries.position {
             0.0 => [f64::INFINITY, f64::NEG_INFINITY],
             most => [(carries.zero - most).next_up(), (carries.zero + most).next_down()],
@@ -139,8 +138,8 @@ impl Usual {
     }
 }
 
-/// Whether a command stays as it was asked, as of a robot that moves within its limits nearly all do; then `last` has its target. Says
-/// what [`limit`] would, and that the command is sound and can be sent, in a third of the time; if it says no, those have to look.
+/// Whether a command stays as it was asked, as of a robot that moves within its limits nearly all do; then `last` has its target. Computes
+/// what [`limit`] would, and that the command is sound and can be sent, in a third of the time; if false, those have to check.
 #[inline]
 pub fn stays(
     joint: &Joint,
@@ -289,9 +288,11 @@ fn target_speed(joint: &Joint, from: f64) -> f64 {
 }
 
 /// The controller's target moved further than a joint at its greatest speed could; the first counts from the measured
-/// position.
+/// position. One that goes to where the joint was led in its place is none.
 fn steps_too_far(joint: &Joint, asked: f64, last: Last, servo: &ServoState, rules: &Rules) -> bool {
+    let led_to = last.sent.map_or(f64::INFINITY, |sent| within(sent, joint.target));
     let from = last.asked.unwrap_or(servo.position);
+    let from = if (asked - led_to).abs() < (asked - from).abs() { led_to } else { from };
     let step = joint.bounds.velocity * rules.elapsed_s;
     // A little more, for a controller that moves just as fast; and a joint that sags while its servo starts.
     let slack = if last.asked.is_none() { rules.tolerance } else { 1e-3 * step };
@@ -373,7 +374,7 @@ fn speeds(joint: &Joint, measured: f64, rules: &Rules) -> [f64; 2] {
     let Bounds { position: [low, high], velocity, .. } = joint.bounds;
     let back = velocity.min(RETURN);
     let speed = |left: f64| match left / rules.braking_s {
-        // No limits, or nobody knows how near they are.
+        // No limits, or their distance is unknown.
         speed if speed.is_nan() => velocity,
         speed => speed.clamp(-back, velocity),
     };
@@ -621,7 +622,7 @@ mod tests {
         assert_eq!(from(&servo(1.0625, 0.0), sent(0.25), false), Some(0.25));
         assert_eq!(from(&servo(1.5, 0.0), sent(0.25), false), Some(1.4375));
         assert_eq!(from(&servo(-1.5, 0.0), sent(0.25), false), Some(-1.4375));
-        // Where nobody knows where it is, the target stays.
+        // If its position is unknown, the target stays.
         assert_eq!(from(&servo(f64::NAN, 0.0), sent(0.25), false), Some(0.25));
         assert_eq!(from(&servo(f64::NAN, 0.0), Last::default(), false), None);
     }
@@ -647,6 +648,9 @@ mod tests {
         // From where it was asked to: half a radian, and a thousandth of that.
         let last = Last { asked: Some(0.0), ..Last::default() };
         assert!(!far(0.5004, last) && far(0.5006, last) && far(-0.5006, last));
+        // Or from where it was led instead, within the limits.
+        let last = Last { sent: Some(1.25), ..last };
+        assert!(!far(0.5004, last) && !far(0.4996, last) && far(1.5006, last) && far(-0.5006, last));
     }
 
     #[test]

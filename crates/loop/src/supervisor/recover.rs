@@ -26,7 +26,7 @@ const MOST: usize = 3;
 const AGAIN_NS: i64 = 60_000_000_000;
 /// A step that takes longer has failed, ns.
 const STEP_NS: i64 = 50_000_000;
-/// So many periods after a stall its servos tell of it: the cycle it happened in may be lost, and a register be read before.
+/// Servos report a stall at most this many periods after it: its cycle may be lost, and a register be read first.
 const LOOKS: i64 = 5;
 /// From which share of the position gain on, …
 const WEAKEST: f64 = 0.3;
@@ -40,7 +40,7 @@ enum Step {
     None,
     /// All are damped, until every one has replied.
     Reading,
-    /// Those that have timed out are stopped, until they say that they are off.
+    /// Those that have timed out are stopped, until they report that they are off.
     Stopping,
     /// All are commanded to hold, until every one does.
     Enabling,
@@ -105,7 +105,7 @@ pub struct Recovery {
     stall: Option<Stall>,
     /// All of them since every servo was last seen under control; for ever if that is too long to recover from.
     lost: Stall,
-    /// What would have brought the robot down; while none goes on, it says nothing.
+    /// What would have brought the robot down; meaningless while no recovery is under way.
     cause: Cause,
     held: Vec<Held>,
     past: Past,
@@ -302,7 +302,7 @@ impl Recovery {
         let all = self.held.iter_mut().zip(commands).zip(joints).zip(&state.servos);
         for (((held, command), joint), servo) in all {
             *held = match command {
-                // What was not heard of for so long as the stall is commanded to damp, whatever the controller says.
+                // A servo that has not replied for as long as the stall is commanded to damp, whatever the controller commands.
                 ServoCommand::Damp if is_told => *held,
                 ServoCommand::Position(command) if command.kp_scale > 0.0 && is_told => *held,
                 ServoCommand::Position(command)

@@ -1,6 +1,7 @@
 //! `[supervisor]`: what counts as trouble, and what is done about it.
 
 use khz_settings::{nanoseconds, section, words};
+use std::ops::Deref;
 
 words! {
     /// What the supervisor does when something is wrong.
@@ -233,8 +234,7 @@ impl SupervisorSettings {
     /// Ticks in a row in which a pipelined controller may be late because its thread gets no CPU: commands may be as old as the
     /// state. Ticks, not a time, since a loop that is held up may hold the controller up, too.
     pub fn controller_late(&self, period_ns: i64) -> u32 {
-        let ticks = self.stale_ns() / period_ns.max(1) + 1;
-        u32::try_from(ticks).unwrap_or(u32::MAX).max(self.controller_slow)
+        controller_late(self.stale_ns(), period_ns, self.controller_slow)
     }
 
     /// Age of the operator's heartbeat; `None`: no operator is expected.
@@ -260,5 +260,72 @@ impl SupervisorSettings {
     /// For how long every joint is still before damping ends early.
     pub fn still_ns(&self) -> i64 {
         nanoseconds(self.still_s, 1e9)
+    }
+}
+
+fn controller_late(stale_ns: i64, period_ns: i64, slow: u32) -> u32 {
+    let ticks = stale_ns / period_ns.max(1) + 1;
+    u32::try_from(ticks).unwrap_or(u32::MAX).max(slow)
+}
+
+/// The settings, with the times that every tick needs rounded to ns beforehand: they have the names of what rounds them.
+#[derive(Clone, Debug)]
+pub(super) struct Thresholds {
+    settings: SupervisorSettings,
+    stale_ns: i64,
+    imu_silent_ns: i64,
+    imu_frozen_ns: Option<i64>,
+    controller_ns: i64,
+    heartbeat_ns: Option<i64>,
+    grace_ns: i64,
+}
+
+impl Thresholds {
+    pub fn of(settings: SupervisorSettings) -> Self {
+        Self {
+            stale_ns: settings.stale_ns(),
+            imu_silent_ns: settings.imu_silent_ns(),
+            imu_frozen_ns: settings.imu_frozen_ns(),
+            controller_ns: settings.controller_ns(),
+            heartbeat_ns: settings.heartbeat_ns(),
+            grace_ns: settings.grace_ns(),
+            settings,
+        }
+    }
+
+    pub const fn stale_ns(&self) -> i64 {
+        self.stale_ns
+    }
+
+    pub const fn imu_silent_ns(&self) -> i64 {
+        self.imu_silent_ns
+    }
+
+    pub const fn imu_frozen_ns(&self) -> Option<i64> {
+        self.imu_frozen_ns
+    }
+
+    pub const fn controller_ns(&self) -> i64 {
+        self.controller_ns
+    }
+
+    pub fn controller_late(&self, period_ns: i64) -> u32 {
+        controller_late(self.stale_ns, period_ns, self.controller_slow)
+    }
+
+    pub const fn heartbeat_ns(&self) -> Option<i64> {
+        self.heartbeat_ns
+    }
+
+    pub const fn grace_ns(&self) -> i64 {
+        self.grace_ns
+    }
+}
+
+impl Deref for Thresholds {
+    type Target = SupervisorSettings;
+
+    fn deref(&self) -> &SupervisorSettings {
+        &self.settings
     }
 }

@@ -421,12 +421,12 @@ proptest::proptest! {
 
 const BRAKE: Mode = Mode { number: 15, name: "brake" };
 
-/// Servo 1 says this, whatever it is commanded.
+/// Servo 1 reports this, whatever it is commanded.
 fn says(doing: Doing) -> impl Fn(&mut Bench) {
     move |bench| (bench.state.servos[1].doing, bench.state.servos[1].mode) = (doing, BRAKE)
 }
 
-/// Servo 1 does not do what it is told, and says so but in every so many replies.
+/// Servo 1 disobeys its commands, and reports so except in every n-th reply.
 fn sounds_obedient(every: u64, otherwise: Doing) -> impl Fn(&mut Bench) {
     move |bench| {
         if !bench.state.tick.is_multiple_of(every) {

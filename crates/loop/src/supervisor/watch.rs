@@ -1,7 +1,8 @@
-//! Looks at a tick and says what is wrong with it.
+//! Checks a tick and reports what is wrong with it.
 
 use super::joint::Joint;
-use super::{Cause, Observation, Phase, SupervisorSettings, Trigger};
+use super::settings::Thresholds;
+use super::{Cause, Observation, Phase, Trigger};
 use crate::state::{ImuState, RobotState};
 use khz_link::ImuSample;
 use khz_servo::{Carries, Doing, Fault, Quantity, Refused, ServoCommand, ServoState, Track};
@@ -10,7 +11,7 @@ use khz_servo::{Carries, Doing, Fault, Quantity, Refused, ServoCommand, ServoSta
 #[derive(Clone, Copy, Debug)]
 pub struct Findings {
     causes: [Option<Cause>; Trigger::COUNT],
-    /// None of them is there, as in nearly every tick: nobody needs to look through them.
+    /// None of them is present, as in nearly every tick: no need to search them.
     is_empty: bool,
 }
 
@@ -70,7 +71,7 @@ const ASTRAY_NS: i64 = 50_000_000;
 /// A joint that has moved so far, rad, since it was seen to move last does not stand still, whatever its velocity.
 pub const STILL_WAY: f64 = 0.02;
 
-/// Replies at rest that say that a servo is off, before it is believed: none in between says that it is on.
+/// Replies at rest that must report a servo off before that is believed; none in between may report it on.
 pub const OFF_REPLIES: u32 = 3;
 
 /// Replies in a row in which a value that is asked for is not a number, from which on it counts as not measured.
@@ -79,7 +80,7 @@ const UNMEASURED_REPLIES: u32 = 5;
 /// How long a servo may take to switch its output on; a moteus takes about 10 ms.
 const ENABLING_NS: i64 = 500_000_000;
 
-/// A servo that was switched on says so before it hears its first target; the next reply is one to that.
+/// A servo that was switched on reports so before it receives its first target; the next reply answers that.
 const FOLLOWED: u8 = 2;
 /// From this much on, and from [`HELD_UP_PERIODS`] on, it is reported that the loop was held up.
 pub(super) const HELD_UP_NS: i64 = 10_000_000;
@@ -148,7 +149,7 @@ struct Tally {
     let_go: bool,
     /// Where its joint was when it was seen to move last, rad.
     stands_at: f64,
-    /// Since it was commanded to be on, or said so, it has not said often enough that it is off: so many replies are lacking.
+    /// Since it was commanded to be on, or reported so, it has not reported often enough that it is off: so many replies are missing.
     may_be_on: u32,
     /// Replies in a row without a number for the voltage and for the temperature, although they are asked for.
     unmeasured: [u32; 2],
@@ -190,7 +191,7 @@ impl Tally {
         servo.fresh && servo.doing == Doing::Following && is_told && self.astray == 0
     }
 
-    /// What [`Tally::hear`] says of a servo that [does](Tally::does_follow), in a fourth of the time.
+    /// The result of [`Tally::hear`] for a servo that [does](Tally::does_follow), in a fourth of the time.
     #[inline]
     fn follow(&mut self) {
         (self.missed, self.ran, self.stopped, self.off_since_ns) = (0, true, 0, None);
@@ -242,7 +243,7 @@ impl Tally {
         } else {
             let from = self.track.position();
             let to = servo.position;
-            // A servo that lost its power while nothing was heard of it is back within 26 ms, and perhaps on another turn: no joint that
+            // A servo that lost its power while it did not reply is back within 26 ms, and perhaps on another turn: no joint that
             // is under control has moved so far meanwhile.
             let fastest = factor * joint.bounds.velocity;
             let jumps = self.track.jumps(servo.at_ns, [to, servo.velocity], [fastest, f64::INFINITY]);
@@ -263,7 +264,7 @@ impl Tally {
         }
     }
 
-    /// A reply that fits says little of a servo that often does something else, and nothing of one that was let go for it.
+    /// A reply that fits is weak evidence for a servo that often does something else, and none for one that was let go for it.
     fn count_astray(&mut self, too_much: Option<u32>, explained: bool) {
         let Some(too_much) = too_much else {
             (self.astray, self.is_astray) = (0, false);
@@ -277,7 +278,7 @@ impl Tally {
         self.is_astray = self.astray == too_much || self.is_astray && self.astray > 0;
     }
 
-    /// At rest it is believed that it is off, when it has said so often enough, and nothing less.
+    /// At rest it is believed that it is off, when it has reported so often enough, and nothing less.
     fn hear_whether_off(&mut self, servo: &ServoState) {
         if servo.doing.is_on() {
             self.may_be_on = OFF_REPLIES;
@@ -286,10 +287,10 @@ impl Tally {
         }
     }
 
-    /// Whether its joint stands still: a velocity can be too coarse to tell, or a lie, and the position tells it, too.
+    /// Whether its joint stands still: a velocity can be too coarse to show it, or wrong, and the position shows it, too.
     fn is_still(&mut self, servo: &ServoState, joint: &Joint, still_velocity: f64) -> bool {
         let most = || STILL_WAY + 2.0 * joint.carries.reported_steps[0];
-        // A servo nobody hears may move.
+        // A servo that does not reply may be moving.
         let is_still = servo.fresh
             && servo.velocity.abs() < still_velocity
             && (servo.position - self.stands_at).abs() <= most();
@@ -412,7 +413,7 @@ impl Watch {
         joints: &[Joint],
         state: &RobotState,
         seen: &Observation,
-        settings: &SupervisorSettings,
+        settings: &Thresholds,
     ) {
         let too_much = match phase {
             Phase::Active => Some(ASTRAY),
@@ -457,7 +458,7 @@ impl Watch {
 
     /// One tick proves nothing: preemption within the controller's turn makes it look slow. What its own thread is
     /// known to have waited for a CPU is not the controller's, and neither adds to the count nor begins it anew.
-    fn count_slow(&mut self, seen: &Observation, settings: &SupervisorSettings) {
+    fn count_slow(&mut self, seen: &Observation, settings: &Thresholds) {
         let limit_ns = settings.controller_ns();
         (self.took_ns, self.waited_ns) = (seen.control_ns, seen.control_waited_ns);
         if seen.control_ns <= limit_ns {
@@ -561,7 +562,7 @@ impl Watch {
         joints: &[Joint],
         state: &RobotState,
         seen: &Observation,
-        settings: &SupervisorSettings,
+        settings: &Thresholds,
         forgiving: bool,
     ) {
         let mut find = |cause: Cause| findings.add(cause);
@@ -633,7 +634,7 @@ impl Watch {
         )
     }
 
-    fn look_at_loop(&self, period_ns: i64, settings: &SupervisorSettings, find: &mut impl FnMut(Cause)) {
+    fn look_at_loop(&self, period_ns: i64, settings: &Thresholds, find: &mut impl FnMut(Cause)) {
         if self.overruns >= settings.overruns {
             find(Cause::Overruns { count: self.overruns });
         }
@@ -659,7 +660,7 @@ pub const fn is_reported(held_up_ns: i64, period_ns: i64) -> bool {
 }
 
 /// So many replies may be missed in a row. During the grace only as many as make the state stale, or hide a restart.
-fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bool) -> u32 {
+fn bearable_silence(period_ns: i64, settings: &Thresholds, forgiving: bool) -> u32 {
     if !forgiving {
         return settings.missed_replies;
     }
@@ -667,9 +668,9 @@ fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bo
     settings.missed_replies.max(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 
-/// Nothing that a [following](Tally::is_following) servo reports is wrong; if this says no, the others have to look.
+/// Nothing that a [following](Tally::is_following) servo reports is wrong; if false, the others have to check.
 #[inline]
-fn is_well(servo: &ServoState, joint: &Joint, settings: &SupervisorSettings) -> bool {
+fn is_well(servo: &ServoState, joint: &Joint, settings: &Thresholds) -> bool {
     let ServoState { position, velocity, voltage, temperature, .. } = *servo;
     let [low, high] = joint.bounds.position;
     // None of the usual numbers times 0 is anything but 0.
@@ -726,7 +727,7 @@ fn look_at_values(
     at: u16,
     servo: &ServoState,
     joint: &Joint,
-    settings: &SupervisorSettings,
+    settings: &Thresholds,
     find: &mut impl FnMut(Cause),
 ) {
     if servo.voltage < settings.voltage_low_v {
@@ -750,7 +751,7 @@ fn look_at_values(
 fn look_at_imu(
     watch: &Watch,
     state: &RobotState,
-    settings: &SupervisorSettings,
+    settings: &Thresholds,
     forgiving: bool,
     find: &mut impl FnMut(Cause),
 ) {
@@ -771,7 +772,7 @@ fn look_at_imu(
     let sample = &imu.sample;
     let mut values = sample.attitude.iter().chain(&sample.rate).chain(&sample.acceleration);
     if !values.all(|value| value.is_finite()) {
-        // One that is not ready yet may answer, but has nothing to say.
+        // One that is not ready yet may answer, but has no values to report.
         if !forgiving {
             find(Cause::ImuNotFinite);
         }
@@ -783,6 +784,7 @@ fn look_at_imu(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::supervisor::SupervisorSettings;
     use proptest::prelude::*;
 
     /// A usual value, or one at a border, or none.
@@ -845,7 +847,7 @@ mod tests {
             let [velocity_asked, voltage_asked, temperature_asked] = asked;
             let carries = Carries { velocity_asked, voltage_asked, temperature_asked, ..Carries::EVERYTHING };
             let joint = Joint { bounds, target: bounds.position, carries, timeout: None };
-            let (settings, mut tally) = (SupervisorSettings::default(), Tally::default());
+            let (settings, mut tally) = (Thresholds::of(SupervisorSettings::default()), Tally::default());
             for (at, (commanded, servo, _)) in (0..).zip(ticks) {
                 let servo = ServoState { at_ns: at, ..servo };
                 (tally.commanded_before, tally.commanded) = (tally.commanded, commanded);
@@ -881,6 +883,7 @@ mod tests {
     #[test]
     fn silence_after_arming_is_borne_as_long_as_the_state_is_of_use_and_no_restart_is_hidden() {
         let settings = SupervisorSettings { stale_ms: Some(50.0), ..SupervisorSettings::default() };
+        let settings = Thresholds::of(settings);
         let bearable = |period_ns, forgiving| bearable_silence(period_ns, &settings, forgiving);
         assert_eq!([bearable(5_000_000, true), bearable(5_000_000, false)], [11, 10]);
         assert_eq!(bearable(1_000_000, true), RESTART_UNSEEN);
@@ -925,7 +928,7 @@ mod tests {
     /// A watch of no servos, after ticks of this period.
     fn watched(period_ns: i64, ticks: &[Observation]) -> Watch {
         let state = RobotState::unknown(0, false, period_ns);
-        let settings = SupervisorSettings::default();
+        let settings = Thresholds::of(SupervisorSettings::default());
         let mut watch = Watch::new(0);
         ticks.iter().for_each(|seen| watch.update(Phase::Active, &[], &state, seen, &settings));
         watch
@@ -938,7 +941,8 @@ mod tests {
         forgiving: bool,
     ) -> Findings {
         let mut findings = Findings::none();
-        Watch::new(0).find(&mut findings, &[], state, seen, settings, forgiving);
+        let settings = Thresholds::of(settings.clone());
+        Watch::new(0).find(&mut findings, &[], state, seen, &settings, forgiving);
         findings
     }
 
@@ -1017,7 +1021,7 @@ mod tests {
         let state = RobotState { imu: Some(imu), now_ns: 0, ..state };
         let tilts = |tilt| {
             let (settings, mut found) = (SupervisorSettings { tilt, ..SupervisorSettings::default() }, false);
-            look_at_imu(&Watch::new(0), &state, &settings, true, &mut |cause| {
+            look_at_imu(&Watch::new(0), &state, &Thresholds::of(settings), true, &mut |cause| {
                 found |= matches!(cause, Cause::Tilt { .. });
             });
             found
@@ -1057,7 +1061,7 @@ mod tests {
             bounds: crate::supervisor::Bounds { velocity: 6.0, ..crate::supervisor::Bounds::NONE },
             ..Joint::UNLIMITED
         };
-        let settings = SupervisorSettings::default();
+        let settings = Thresholds::of(SupervisorSettings::default());
         let found = |servo: ServoState| {
             let mut found = 0;
             look_at_values(0, &servo, &joint, &settings, &mut |_| found += 1);

@@ -3,7 +3,7 @@
 use crate::supervisor::Phase;
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
-/// What the loop tells of itself in every tick.
+/// What the loop reports in every tick.
 #[derive(Debug, Default)]
 pub struct Pulse {
     ticks: AtomicU64,

@@ -18,7 +18,7 @@ fn a_joint_outside_its_limits_is_not_armed_whatever_the_reaction() {
     let outside = |bench: &mut Bench| bench.state.servos[1].position = 0.66;
     let mut bench = Bench::unarmed(|settings| settings.reactions.position = Reaction::Warn);
     bench.supervisor.joints.0[1].bounds.position = [-0.6, 0.6];
-    // Until somebody arms there is time to move the joint.
+    // Until it is armed there is time to move the joint.
     assert_eq!(bench.run(50, outside), Phase::Idle);
     bench.supervisor.arm();
     assert_eq!(bench.tick(outside), Phase::Fault);
@@ -178,7 +178,7 @@ fn a_robot_with_a_faulted_servo_is_not_armed() {
     assert_eq!(bench.run(1003, fault), Phase::Fault);
 }
 
-/// Found by the campaign: it was armed while somebody threw the joint about, and its first command went out before it came down.
+/// Found by the campaign: it was armed while the joint was being thrown about, and its first command went out before it came down.
 #[test]
 fn a_robot_with_a_joint_that_is_too_fast_is_not_armed() {
     let limited = |reaction| {
@@ -205,7 +205,7 @@ fn a_robot_asked_to_arm_again_is_not_armed_while_a_servo_turns_out_to_be_on() {
     assert_eq!(bench.tick(on), Phase::Fault);
     assert!(matches!(bench.last().cause, Cause::ServoStillOn { servo: 1, .. }), "{:?}", bench.last());
     assert_eq!(bench.run(100, |_| {}), Phase::Fault);
-    // Whoever asks knowing it is obeyed.
+    // A request made after that was reported is obeyed.
     bench.supervisor.arm();
     assert_eq!(bench.run(20, |_| {}), Phase::Active);
 }

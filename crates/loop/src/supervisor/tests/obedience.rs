@@ -35,7 +35,7 @@ fn a_servo_that_stays_off_is_noticed_and_one_that_is_told_to_is_not() {
         bench.commands[0] = ServoCommand::Stop;
     };
     let mut bench = Bench::active(|_| {});
-    // The reply to the first stop still tells of before.
+    // The reply to the first stop still reports the state before it.
     bench.tick(|bench| bench.commands[0] = ServoCommand::Stop);
     assert_eq!(bench.run(100, stopped), Phase::Active);
 
@@ -120,7 +120,7 @@ fn a_fault_that_a_servo_tells_beside_another_mode_brings_the_robot_down() {
 
 #[test]
 fn a_servo_whose_reply_has_the_mode_of_before_its_command_is_not_accused() {
-    // Every other reply is missed, after which the servo is damped: what it says then is what it did until then.
+    // Every other reply is missed, after which the servo is damped: what it reports then is what it did until then.
     let mut bench = Bench::active(|_| {});
     for _ in 0..20 {
         bench.tick(|bench| {

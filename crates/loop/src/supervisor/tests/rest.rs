@@ -133,7 +133,7 @@ fn trouble_in_the_tick_in_which_the_time_is_over_is_no_end_as_planned() {
     });
     assert!(matches!(bench.last().cause, Cause::ServoFault { .. }), "{:?}", bench.last());
     assert_eq!(bench.run(3100, |_| {}), Phase::Fault);
-    // Whoever asks to stop is who stopped it.
+    // A requested stop is named as the cause.
     let mut bench = Bench::active(|_| {});
     bench.tick(|bench| {
         bench.seen.stop = Some(Cause::OperatorStop);
@@ -155,7 +155,7 @@ fn a_servo_that_does_not_damp_is_stopped_and_named_in_the_end() {
     let message = bench.last();
     assert_eq!((message.from, message.to), (Phase::Damping, Phase::Damping));
     assert_eq!(message.cause, Cause::ServoNotObeying { servo: 1, mode: BRAKE });
-    // It goes on being stopped, also when it says something else meanwhile.
+    // It goes on being stopped, also if it reports something else meanwhile.
     bench.tick(|_| {});
     assert_eq!(bench.commands, [ServoCommand::Damp, ServoCommand::Stop]);
     bench.run(3100, &follows);
@@ -174,7 +174,7 @@ fn a_liar_that_sounds_obedient_now_and_then_is_let_go_told_once_and_named_in_the
         let lies = sounds_obedient(every, Doing::Following);
         bench.run(250, &lies);
         assert_eq!(bench.commands, [ServoCommand::Damp, ServoCommand::Stop], "every {every}");
-        // What fits what it is told then is not believed either.
+        // A reply that then agrees with its command is not believed either.
         bench.run(200, says(Doing::Off));
         assert!(bench.supervisor.watch.is_astray(1));
         bench.run(3000, &lies);
@@ -193,13 +193,13 @@ fn a_servo_that_says_now_and_then_at_rest_that_it_is_off_may_be_on() {
     let mut bench = Bench::at_rest();
     assert_eq!(bench.run(60, sounds_obedient(3, Doing::Following)), Phase::Fault);
     assert!(bench.supervisor.is_settled());
-    // It is believed when it has said so three times, however many replies are lost between.
+    // It is believed when it has reported so three times, however many replies are lost in between.
     let mut bench = Bench::at_rest();
     bench.run(60, |bench| bench.state.servos[1].fresh = bench.state.tick.is_multiple_of(15));
     assert_eq!(bench.supervisor.phase(), Phase::Stopped);
 }
 
-/// It was let go, said that it is off while the robot came down, and nothing more.
+/// It was let go, reported that it is off while the robot came down, and then nothing more.
 #[test]
 fn a_servo_that_is_silent_at_rest_may_be_on_whatever_it_said_before() {
     let mut bench = Bench::active(|_| {});
@@ -218,7 +218,7 @@ fn a_servo_that_is_switching_on_at_rest_is_not_off() {
     assert!(bench.supervisor.is_settled());
 }
 
-/// A format of 0.63 rad/s a step tells a slowly sinking leg as 0.
+/// A format of 0.63 rad/s per step reports a slowly sinking leg as 0.
 #[test]
 fn a_joint_that_sinks_does_not_stand_still_whatever_velocity_it_tells() {
     let mut bench = Bench::active(|_| {});
@@ -244,7 +244,7 @@ fn a_servo_that_is_off_and_on_in_turn_while_it_comes_down_is_told_once() {
 fn a_servo_that_is_not_heard_in_the_end_is_named_and_that_is_no_end_as_planned() {
     let mut bench = Bench::at_rest();
     let silent = |bench: &mut Bench| bench.state.servos.iter_mut().for_each(|servo| servo.fresh = false);
-    // One that said that it is off, and is silent then, is off.
+    // One that reported that it is off, and is silent then, is off.
     bench.tick(|bench| bench.state.servos[1].fresh = false);
     bench.run(60, silent);
     assert!(bench.supervisor.is_settled());

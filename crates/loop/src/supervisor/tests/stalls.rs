@@ -116,7 +116,7 @@ fn a_stall_is_reported_from_ten_milliseconds_on_and_ends_nothing() {
 
 #[test]
 fn a_robot_whose_loop_stood_still_for_seconds_comes_down_whatever_its_servos_say() {
-    // Just armed, and its servos still off: no watchdog has anything to tell.
+    // Just armed, and its servos still off: no watchdog has acted.
     let mut bench = Bench::new(|_| {});
     while bench.supervisor.phase() != Phase::Active {
         bench.tick(|_| {});
@@ -152,7 +152,7 @@ fn a_servo_back_on_another_turn_after_a_stall_brings_the_robot_down() {
     assert_eq!(after(26, 0.08), Phase::Active);
 }
 
-/// A Damiao that was switched on says so in answer to damping, before it hears a target: one decided on before a stall went out after it.
+/// A Damiao that was switched on reports so in reply to damping, before its first target: one decided before a stall went out after it.
 #[test]
 fn a_servo_that_has_only_said_that_it_is_on_is_held_back_after_a_stall() {
     let mut bench = Bench::new(|_| {});
