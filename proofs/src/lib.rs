@@ -7,6 +7,8 @@
 
 #[path = "../../crates/loop/src/controller/handover.rs"]
 pub mod handover;
+#[path = "../../crates/targets/src/lease.rs"]
+pub mod lease;
 #[path = "../../crates/rt/src/sys/newest.rs"]
 pub mod newest;
 #[allow(dead_code, reason = "the loop's end of it is crate-private")]

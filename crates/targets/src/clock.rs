@@ -1,8 +1,8 @@
-//! The clock of a program on another computer, by what was heard both ways.
+//! The clock of a program on another computer, by what was received both ways.
 //!
-//! What it sends at `t` arrives later, so the difference of the clocks is at most arrival − t; what it heard of the robot's clock was sent before, so it is at least
-//! that − the time of hearing. The middle of both is wrong by at most half of what is between them. Clocks drift: what was seen some time ago
-//! bounds by so much less.
+//! What it sends at `t` arrives later, so the difference of the clocks is at most arrival − t; what it received of the robot's clock was sent
+//! before, so it is at least that − the time of reception. The middle of both is wrong by at most half of what is between them. Clocks drift: what
+//! was seen some time ago bounds by so much less.
 
 /// How much faster a clock may run than another one: without this the bound is wrong after seconds.
 const DRIFT: f64 = 100e-6;
@@ -50,14 +50,14 @@ impl ClockMap {
         self.upper.see(now_ns.saturating_sub(sent_ns), now_ns);
     }
 
-    /// It heard at `heard_ns`, by its clock, what the robot sent at `robot_ns`.
+    /// It received at `heard_ns`, by its clock, what the robot sent at `robot_ns`.
     pub fn heard(&mut self, robot_ns: i64, heard_ns: i64, now_ns: i64) {
         if robot_ns <= now_ns {
             self.lower.see(heard_ns.saturating_sub(robot_ns), now_ns);
         }
     }
 
-    /// What is to be added to its times for the robot's, and how wrong that may be, ns; `None`: it heard nothing, or what it says cannot be.
+    /// What is to be added to its times for the robot's, and how wrong that may be, ns; `None`: it received nothing, or its times are impossible.
     pub fn offset_ns(&self, now_ns: i64) -> Option<(i64, i64)> {
         let (upper, lower) = (self.upper.at(now_ns)?, -self.lower.at(now_ns)?);
         (lower <= upper).then(|| (lower + (upper - lower) / 2, (upper - lower) / 2))

@@ -1,6 +1,6 @@
 //! The reference of one joint: points with times, cubics between them, and what follows the last one.
 //!
-//! Points of a *piece* are one curve. A later piece takes over at its first point, wherever the one before is then: whoever follows the
+//! Points of a *piece* are one curve. A later piece takes over at its first point, wherever the one before is then: code that follows the
 //! curve sees another number of the piece, and starts anew from there.
 
 use crate::Motion;
@@ -151,10 +151,22 @@ fn after(last: &Knot, shape: Shape, now_ns: i64) -> Sample {
     Sample { over_ns, ..last.with(at, torque, last.gains) }
 }
 
+/// What velocities of points may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Greatest one, rad/s.
+    pub velocity: f64,
+    /// How much it changes from point to point, rad/s².
+    pub acceleration: f64,
+    /// Points came one by one: a joint that follows them comes from rest, and no two of them are a motion that it cannot have. Otherwise
+    /// they are one plan, of which only the end is not believed that nothing follows.
+    pub is_stream: bool,
+}
+
 /// Velocities of the points from `first` on, as their neighbours of the same piece have it: 0 where the slope changes its sign,
 /// otherwise the mean of both slopes, and at most 3 times the smaller one, so that a curve does not pass its points. At both ends the one slope there is; a
-/// point alone stands.
-pub fn find_velocities(knots: &mut [Knot], first: usize) {
+/// point alone stands. A last step, or points at almost the same time, are not carried on as if they were a motion.
+pub fn find_velocities(knots: &mut [Knot], first: usize, bounds: Bounds) {
     for number in first..knots.len() {
         if knots[number].is_given {
             continue;
@@ -167,7 +179,8 @@ pub fn find_velocities(knots: &mut [Knot], first: usize) {
             is_one.then(|| ((to.at.position - from.at.position) / span, span))
         };
         let before = number.checked_sub(1).and_then(|before| slope(before, number));
-        let velocity = match (before, slope(number, number + 1)) {
+        let after = slope(number, number + 1);
+        let velocity = match (before, after) {
             (Some((before, earlier)), Some((after, later))) if before * after > 0.0 => {
                 let mean = (before * later + after * earlier) / (earlier + later);
                 let most = 3.0 * before.abs().min(after.abs());
@@ -176,7 +189,14 @@ pub fn find_velocities(knots: &mut [Knot], first: usize) {
             (Some(_), Some(_)) | (None, None) => 0.0,
             (Some((slope, _)), None) | (None, Some((slope, _))) => slope,
         };
-        knots[number].at.velocity = velocity;
+        let of_rest = after.filter(|_| bounds.is_stream).map(|(_, span)| (0.0, span));
+        let of_before = before.filter(|_| bounds.is_stream || after.is_none());
+        let from = of_before.map(|(_, span)| (knots[number - 1].at.velocity, span)).or(of_rest);
+        let velocity = from.map_or(velocity, |(from, span)| {
+            let more = bounds.acceleration * span;
+            velocity.max(from - more).min(from + more)
+        });
+        knots[number].at.velocity = velocity.max(-bounds.velocity).min(bounds.velocity);
     }
 }
 
@@ -185,6 +205,7 @@ mod tests {
     use super::*;
 
     const MS: i64 = 1_000_000;
+    const FREE: Bounds = Bounds { velocity: f64::INFINITY, acceleration: f64::INFINITY, is_stream: false };
     const SHAPE: Shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false, fades_torque: false };
 
     fn knot(due_ms: i64, position: f64, piece: u32) -> Knot {
@@ -209,7 +230,7 @@ mod tests {
         let positions = [0.0, 0.1, 0.1, 0.3, 0.2];
         let knots = positions.iter().zip(0..).map(|(&position, number)| knot(33 * number, position, 1));
         let mut curve = Curve(knots.collect());
-        find_velocities(&mut curve.0, 0);
+        find_velocities(&mut curve.0, 0, FREE);
         let mut last = at(&curve, 0).at;
         for us in 1..=132_000 {
             let sample = curve.sample(SHAPE, us * 1000).expect("a reference").at;
@@ -244,7 +265,7 @@ mod tests {
     #[test]
     fn a_curve_that_is_cut_ends_as_it_is_there() {
         let mut curve = Curve(vec![knot(0, 0.0, 1), knot(50, 1.0, 1), knot(60, 5.0, 2)]);
-        find_velocities(&mut curve.0, 0);
+        find_velocities(&mut curve.0, 0, FREE);
         let whole = curve.clone();
         curve.cut(SHAPE, 20 * MS);
         assert_eq!((curve.0.len(), at(&curve, 20_000).at), (2, at(&whole, 20_000).at));
@@ -260,7 +281,7 @@ mod tests {
     #[test]
     fn no_velocity_is_computed_across_a_seam() {
         let mut knots = vec![knot(0, 0.0, 1), knot(33, 0.0, 1), knot(66, 0.07, 2), knot(99, 0.07, 2)];
-        find_velocities(&mut knots, 0);
+        find_velocities(&mut knots, 0, FREE);
         assert!(knots.iter().all(|knot| knot.at.velocity == 0.0), "{knots:?}");
     }
 }

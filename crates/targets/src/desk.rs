@@ -5,26 +5,35 @@
 
 use crate::Motion;
 use crate::axis::Share;
-use crate::curve::{Curve, Knot, Shape, find_velocities};
-use crate::message::{Heard, Points, Refused, Sender};
-use crate::pace::{Pace, SETTLED_NS};
+use crate::curve::{Bounds, Curve, Knot, Shape, find_velocities};
+use crate::lease::{Claim, Lease};
+use crate::message::{Points, Refused, Sender};
+use crate::names::Names;
+use crate::pace::{Pace, Recent, SETTLED_NS, USUAL_NS};
 use crate::plan::{Plan, Status};
 use crate::settings::TargetsConfig;
 use khz_loop::console::Console;
 use khz_loop::supervisor::Phase;
 use khz_loop::timing::Clock;
 use khz_rt::{Reader, Writer};
+use khz_run::record;
+use khz_run::targets::{Fared, Mail};
 use khz_settings::nanoseconds;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Messages of one program in a second.
 const MOST_MESSAGES: u32 = 500;
-/// Messages of all programs in a second that a log is told of: a flood is none of its business.
+/// No chunk ends later than this, ns: a program that dies is followed to the end of what it has sent.
+const LONGEST_NS: i64 = 60_000_000_000;
+/// Messages of all programs in a second that are passed to a log: a flood must not fill it.
 const MOST_TOLD: u32 = 2000;
-/// Programs that are told apart: whatever names are sent, no more is remembered.
+/// Programs that are distinguished: whatever names are sent, no more is remembered.
 const MOST_PROGRAMS: usize = 64;
 /// What was before stays so long in a curve, for ticks that come late.
 const REMEMBERED_NS: i64 = 400_000_000;
+
+/// Who has the robot while an operator steers.
+const OPERATOR: &str = "the operator";
 
 /// A joint, as far as points are concerned.
 #[derive(Clone, Debug)]
@@ -34,14 +43,16 @@ pub(crate) struct JointTargets {
     pub velocity: f64,
     /// Least and greatest position, rad.
     pub position: [f64; 2],
-    /// Greatest torque, N·m.
+    /// Greatest acceleration, rad/s².
+    pub acceleration: f64,
+    /// Greatest torque, N·m; infinite: it has no limit, and is sent none.
     pub torque: f64,
     /// How long its command comes behind its reference, ns: chunks are followed so much ahead.
     pub lead_ns: i64,
 }
 
-/// Whoever is told of every message.
-type Listener = Box<dyn FnMut(&Heard<'_>) + Send>;
+/// Receives every message.
+type Listener = Box<dyn FnMut(i64, &record::Targets<'_>) + Send>;
 
 /// The end of those who send. Clones are of the same robot.
 #[derive(Clone)]
@@ -53,7 +64,7 @@ pub(crate) struct Inner {
     pub status: Option<Reader<Status>>,
     pub log: Option<Reader<Status>>,
     listener: Option<Listener>,
-    /// The second in which so many messages were told of.
+    /// The second in which so many messages were passed on.
     told: (i64, u32),
     console: Option<Arc<Console>>,
     clock: Clock,
@@ -61,10 +72,11 @@ pub(crate) struct Inner {
     loop_end: Writer<Plan>,
     pieces: u32,
     producers: Vec<Producer>,
-    /// What became of the messages of programs that are remembered no more.
-    earlier: Counts,
-    /// Who has the robot: its place among the producers.
-    holder: Option<usize>,
+    /// All messages, also of programs that are remembered no more.
+    mail: Mail,
+    /// Who has the robot, by its place among the producers.
+    lease: Lease,
+    names: Names,
 }
 
 /// What is known of a program that sends.
@@ -75,7 +87,11 @@ pub(crate) struct Producer {
     /// The time of the first point of its newest message, and of its newest point.
     first_ns: i64,
     newest_ns: i64,
+    /// The time of the first of the targets that are one with the newest.
+    since_ns: i64,
     pub pace: Pace,
+    /// How long after they were owed its messages came.
+    lateness: Recent,
     /// The second in which it has sent so many.
     second: (i64, u32),
     pub counts: Counts,
@@ -101,7 +117,7 @@ pub struct Account {
     pub counts: Counts,
     /// How often it sends single targets, ns, as far as that is known.
     pub cadence_ns: Option<i64>,
-    /// How long after their times its points arrived, ns: of the last 128 messages the middle, all but one in a hundred, and of all the most.
+    /// How long after they were owed its messages came, ns: of the last 128 the middle, all but one in a hundred, and of all the most.
     pub lateness_ns: [i64; 3],
     /// It has the robot.
     pub holds: bool,
@@ -114,10 +130,14 @@ pub struct Standing {
     pub status: Status,
     /// The names of the joints, in the order of the robot file.
     pub joints: Vec<String>,
+    /// Their least and greatest positions, rad; infinite without a limit.
+    pub limits: Vec<[f64; 2]>,
+    /// How far it has come; `None`: it is no robot that starts and comes down.
+    pub phase: Option<Phase>,
     /// Who has sent: of very many the last.
     pub accounts: Vec<Account>,
-    /// What became of the messages of the others.
-    pub earlier: Counts,
+    /// The figures of all who have sent.
+    pub fared: Fared,
 }
 
 impl Desk {
@@ -137,8 +157,9 @@ impl Desk {
             loop_end,
             pieces: 0,
             producers: Vec::new(),
-            earlier: Counts::default(),
-            holder: None,
+            mail: Mail::default(),
+            lease: Lease::default(),
+            names: Names::default(),
         };
         (reader, Self(Arc::new(Mutex::new(inner))))
     }
@@ -153,13 +174,13 @@ impl Desk {
         (inner.console, inner.clock) = (Some(console), clock);
     }
 
-    /// From now on `listener` is told of every message, of at most 2000 a second. It is called on the threads of those who send, one
-    /// at a time.
-    pub fn listen(&self, listener: impl FnMut(&Heard<'_>) + Send + 'static) {
+    /// From now on `listener` is called with when a message arrived, ns, and what became of it; of at most 2000 a second. It is called on the
+    /// threads of those who send, one at a time.
+    pub fn listen(&self, listener: impl FnMut(i64, &record::Targets<'_>) + Send + 'static) {
         self.lock().listener = Some(Box::new(listener));
     }
 
-    /// How it stands as of each tick, for one that looks between ticks and does not wait; `None`: somebody has it, or the controller
+    /// How it stands as of each tick, for one that looks between ticks and does not wait; `None`: it is locked, or the controller
     /// was not prepared yet.
     pub fn watch(&self) -> Option<Reader<Status>> {
         self.lock().log.take()
@@ -183,22 +204,32 @@ impl Desk {
         let at = inner.producer(sender);
         let before = inner.producers[at].counts.clamped;
         let outcome = inner.take(at, points, now_ns);
-        inner.producers[at].counts.add(&outcome);
+        inner.producers[at].counts.add(outcome.as_ref().err());
         let clamped = inner.producers[at].counts.clamped - before;
-        let refused = outcome.as_ref().err();
-        inner.tell(&Heard { sender, points: Some(points), now_ns, clamped, refused });
-        outcome
+        let [first_ns, last_ns] = [points.first_ns(), points.last_ns()];
+        let message = record::Targets {
+            seq: points.seq.map_or(0, |seq| seq.saturating_add(1)),
+            points: points.at_ns.len() as u32,
+            first_ns,
+            last_ns,
+            late_ns: now_ns.saturating_sub(first_ns),
+            overdue_ns: *outcome.as_ref().unwrap_or(&0),
+            clamped: u32::try_from(clamped).unwrap_or(u32::MAX),
+            ..record::Targets::default()
+        };
+        inner.tell(sender, message, outcome.as_ref().err(), now_ns);
+        outcome.map(|_| ())
     }
 
     /// As [`Desk::send`], of what could not be read: counted only.
     pub fn refuse(&self, sender: &Sender, why: &Refused, now_ns: i64) {
         let mut inner = self.lock();
         let at = inner.producer(sender);
-        inner.producers[at].counts.add(&Err(why.clone()));
-        inner.tell(&Heard { sender, points: None, now_ns, clamped: 0, refused: Some(why) });
+        inner.producers[at].counts.add(Some(why));
+        inner.tell(sender, record::Targets::default(), Some(why), now_ns);
     }
 
-    /// Whoever has the robot will be silent for `for_ns`, at most `hold_s`, and means it; until it sends again. Of others it says nothing.
+    /// The program in control announces silence for `for_ns`, at most `hold_s`, until it sends again. No effect from others.
     pub fn hold(&self, name: &str, for_ns: i64, now_ns: i64) {
         let mut inner = self.lock();
         if inner.holds(name) {
@@ -208,71 +239,97 @@ impl Desk {
         }
     }
 
-    /// Whoever has the robot is done with it: it comes to rest, and nothing is expected any more. Of others it says nothing.
+    /// The program in control is done with the robot: it comes to rest, and nothing is expected any more. No effect from others.
     pub fn release(&self, name: &str) {
         self.let_go(name, false);
     }
 
-    /// Whoever has the robot is gone: others may have it at once. It is expected as before, and no longer than before.
+    /// The program in control is gone: others may have it at once. It is expected as before, and no longer than before.
     pub fn gone(&self, name: &str) {
         self.let_go(name, true);
+    }
+
+    /// The number of a new connection.
+    pub(crate) fn connection(&self) -> u64 {
+        self.lock().names.connection()
+    }
+
+    /// This connection sends under this name, or the process itself does.
+    pub(crate) fn claim(&self, name: &str, by: u64) -> Result<(), Refused> {
+        match self.lock().names.claim(name, by) {
+            true => Ok(()),
+            false => Err(Refused::Held(name.to_owned())),
+        }
+    }
+
+    /// A connection has ended: its programs are gone, and their names are free.
+    pub(crate) fn hang_up(&self, connection: u64) {
+        let own = self.lock().names.free(connection);
+        own.iter().for_each(|name| self.gone(name));
     }
 
     fn let_go(&self, name: &str, is_expected: bool) {
         let mut inner = self.lock();
         inner.restart(name);
         if inner.holds(name) {
-            inner.holder = None;
+            inner.lease.release();
             inner.plan.hold_until_ns = i64::MIN;
             inner.plan.is_expected = is_expected;
             inner.publish();
         }
     }
 
-    /// How it stands. Waits for those who send.
+    /// The loop's own account of the last tick. Waits for those who send; allocates.
+    pub fn status(&self) -> Status {
+        self.lock().status()
+    }
+
+    /// How it stands, without programs and figures. Waits for those who send; allocates.
+    pub fn seen(&self) -> Standing {
+        let mut inner = self.lock();
+        let status = inner.status();
+        inner.seen(status)
+    }
+
+    /// How it stands, with all figures. Waits for those who send, and takes much longer than [`Desk::seen`]; allocates.
     pub fn standing(&self) -> Standing {
         let mut inner = self.lock();
-        let status = inner.status.as_mut().map(|status| status.read().clone()).unwrap_or_default();
-        let holder = inner.holder;
+        let status = inner.status();
+        let holder = inner.lease.holder();
         let account = |(at, producer): (usize, &Producer)| Account {
             name: producer.sender.name.clone(),
             counts: producer.counts,
             cadence_ns: producer.pace.cadence_ns(producer.sender.every_ns),
-            lateness_ns: producer.pace.lateness_ns(),
+            lateness_ns: producer.lateness.figures(),
             holds: holder == Some(at),
         };
         let accounts = inner.producers.iter().enumerate().map(account).collect();
-        let joints = inner.joints.iter().map(|joint| joint.name.clone()).collect();
-        Standing { status, joints, accounts, earlier: inner.earlier }
-    }
-}
-
-impl Standing {
-    /// Targets that were not taken, by the reason; none that was not seen.
-    pub fn refused(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let all = || self.accounts.iter().map(|account| &account.counts).chain([&self.earlier]);
-        let count = move |place: usize| all().map(|counts| counts.refused[place]).sum();
-        let all = Refused::WORDS.iter().enumerate().map(move |(place, word)| (*word, count(place)));
-        all.filter(|(_, count)| *count > 0)
+        let fared = inner.mail.fared(&status.course);
+        Standing { accounts, fared, ..inner.seen(status) }
     }
 }
 
 impl Counts {
-    fn add(&mut self, outcome: &Result<(), Refused>) {
-        match outcome {
-            Ok(()) => self.taken += 1,
-            Err(why) => self.refused[why.place()] += 1,
+    fn add(&mut self, refused: Option<&Refused>) {
+        match refused {
+            None => self.taken += 1,
+            Some(why) => self.refused[why.place()] += 1,
         }
-    }
-
-    fn join(&mut self, other: &Self) {
-        self.taken += other.taken;
-        self.clamped += other.clamped;
-        self.refused.iter_mut().zip(other.refused).for_each(|(all, more)| *all += more);
     }
 }
 
 impl Inner {
+    fn status(&mut self) -> Status {
+        self.status.as_mut().map(|status| status.read().clone()).unwrap_or_default()
+    }
+
+    fn seen(&self, status: Status) -> Standing {
+        let limits = self.joints.iter().map(|joint| joint.position).collect();
+        let phase = self.console.as_ref().map(|console| console.seen().1);
+        let joints = self.joints.iter().map(|joint| joint.name.clone()).collect();
+        Standing { status, joints, limits, phase, ..Standing::default() }
+    }
+
     fn producer(&mut self, sender: &Sender) -> usize {
         let found = self.producers.iter().position(|producer| producer.sender.name == sender.name);
         let at = found.unwrap_or_else(|| {
@@ -282,33 +339,41 @@ impl Inner {
                 return self.producers.len() - 1;
             }
             let at = self.longest_silent();
-            let former = std::mem::replace(&mut self.producers[at], new);
-            self.earlier.join(&former.counts);
+            self.producers[at] = new;
             at
         });
         self.producers[at].sender.clone_from(sender);
         at
     }
 
-    fn tell(&mut self, heard: &Heard<'_>) {
-        let second = heard.now_ns.div_euclid(1_000_000_000);
+    fn tell(
+        &mut self,
+        sender: &Sender,
+        message: record::Targets<'_>,
+        refused: Option<&Refused>,
+        now_ns: i64,
+    ) {
+        let (by, refused) = (sender.name.as_str().into(), refused.map_or("", Refused::word).into());
+        let message = record::Targets { by, clock_ns: sender.clock_ns, refused, ..message };
+        self.mail.message(&message);
+        let second = now_ns.div_euclid(1_000_000_000);
         if self.told.0 != second {
             self.told = (second, 0);
         }
         self.told.1 = self.told.1.saturating_add(1);
         if let Some(listener) = self.listener.as_mut().filter(|_| self.told.1 <= MOST_TOLD) {
-            listener(heard);
+            listener(now_ns, &message);
         }
     }
 
     /// The place of the program whose newest point is the oldest, but not of the one that has the robot.
     fn longest_silent(&self) -> usize {
-        let others = self.producers.iter().enumerate().filter(|(at, _)| self.holder != Some(*at));
+        let others = self.producers.iter().enumerate().filter(|(at, _)| self.lease.holder() != Some(*at));
         others.min_by_key(|(_, producer)| (producer.newest_ns, producer.second.0)).map_or(0, |(at, _)| at)
     }
 
     fn holds(&self, name: &str) -> bool {
-        self.holder.is_some_and(|at| self.producers[at].sender.name == name)
+        self.lease.holder().is_some_and(|at| self.producers[at].sender.name == name)
     }
 
     fn restart(&mut self, name: &str) {
@@ -316,7 +381,8 @@ impl Inner {
         named.into_iter().for_each(Producer::restart);
     }
 
-    fn take(&mut self, at: usize, points: &Points, now_ns: i64) -> Result<(), Refused> {
+    /// How long after it was owed it came, ns.
+    fn take(&mut self, at: usize, points: &Points, now_ns: i64) -> Result<i64, Refused> {
         self.producers[at].count_message(now_ns)?;
         let joints = self.check(points)?;
         self.follow_robot()?;
@@ -325,11 +391,11 @@ impl Inner {
             // It may have been started again, and counts from 1.
             self.producers[at].restart();
         }
-        if now_ns.saturating_sub(self.plan.end_ns) <= lease_ns {
-            self.check_holder(at)?;
-        }
+        let claim = self.producers[at].claim(at);
+        let held = |place: usize| Refused::Held(self.producers[place].sender.name.clone());
+        self.lease.check(claim, now_ns).map_err(held)?;
         self.producers[at].check_order(points)?;
-        let takes_over = self.holder != Some(at);
+        let takes_over = self.lease.holder() != Some(at);
         let follows_at_once = self.settings.latest && points.is_single();
         let learned_ns = self.producers[at].delay_ns(points, now_ns, self.settings.smooth);
         let delay_ns = if follows_at_once { 0 } else { learned_ns };
@@ -340,12 +406,22 @@ impl Inner {
         for (column, joint) in joints.into_iter().enumerate() {
             self.lay(at, joint, column, points, delay_ns, takes_over, now_ns);
         }
+        let overdue_ns = self.overdue_ns(at, points, now_ns);
+        self.producers[at].lateness.saw(overdue_ns);
         self.producers[at].note(points);
-        self.holder = Some(at);
         (self.plan.is_expected, self.plan.hold_until_ns) = (true, i64::MIN);
-        self.plan.end_ns = points.last_ns() + delay_ns;
+        // Also what is followed at once is on time until the next one is due.
+        self.plan.end_ns = points.last_ns() + learned_ns;
+        self.lease.take(claim, self.plan.end_ns.saturating_add(lease_ns));
         self.publish();
-        Ok(())
+        Ok(overdue_ns)
+    }
+
+    /// How long after it was owed it came, ns. A program that takes control owed nothing.
+    fn overdue_ns(&self, at: usize, points: &Points, now_ns: i64) -> i64 {
+        let owed = (self.lease.holder() == Some(at)).then(|| self.plan.owed_ns());
+        let due = points.is_single().then(|| points.first_ns());
+        owed.into_iter().chain(due).map(|due_ns| now_ns.saturating_sub(due_ns)).fold(0, i64::max)
     }
 
     /// The places of its joints.
@@ -363,36 +439,40 @@ impl Inner {
             return Err(Refused::Invalid(format!("the joint `{}` is there twice", self.joints[joint].name)));
         }
         points.check(joints.len()).map_err(Refused::Invalid)?;
+        let asks = |column: usize| points.torque.iter().any(|row| row[column] != 0.0);
+        let unlimited =
+            |&(column, &joint): &(usize, &usize)| self.joints[joint].torque == f64::INFINITY && asks(column);
+        if let Some((_, &joint)) = joints.iter().enumerate().find(unlimited) {
+            let name = &self.joints[joint].name;
+            return Err(Refused::Invalid(format!(
+                "`torque` needs `limits.torque` of `{name}` in the robot file"
+            )));
+        }
         Ok(joints)
     }
 
     /// Nothing from before a start is kept over it.
     fn follow_robot(&mut self) -> Result<(), Refused> {
         let is_active = self.console.as_ref().is_none_or(|console| console.seen().1 == Phase::Active);
-        let epoch = self.status.as_mut().map_or(0, |status| status.read().epoch);
+        let (epoch, is_steered) = self.status.as_mut().map_or((0, false), |status| {
+            let status = status.read();
+            (status.epoch, status.is_steered)
+        });
         if !is_active || epoch == 0 {
             return Err(Refused::NotActive);
         }
         if epoch != self.plan.epoch {
             let generation = self.plan.generation;
             self.plan = Plan { epoch, generation, ..Plan::default() };
-            self.holder = None;
+            self.lease.release();
         }
-        Ok(())
-    }
-
-    /// Somebody else has the robot, and keeps it.
-    fn check_holder(&self, at: usize) -> Result<(), Refused> {
-        let Some(holder) = self.holder.filter(|&holder| holder != at) else { return Ok(()) };
-        let (holder, sender) = (&self.producers[holder].sender, &self.producers[at].sender);
-        let equals = sender.takes && sender.priority == holder.priority;
-        match sender.priority > holder.priority || equals {
-            true => Ok(()),
-            false => Err(Refused::Held(holder.name.clone())),
+        match is_steered {
+            true => Err(Refused::Held(OPERATOR.to_owned())),
+            false => Ok(()),
         }
     }
 
-    /// Whoever takes the robot begins where it is, if that is wanted.
+    /// A program that takes control begins where the robot is, if that is wanted.
     fn check_aligned(&mut self, joints: &[usize], points: &Points) -> Result<(), Refused> {
         let Some((most, status)) = self.settings.align_rad.zip(self.status.as_mut()) else { return Ok(()) };
         let status = status.read();
@@ -406,11 +486,15 @@ impl Inner {
 
     fn check_times(&self, at: usize, points: &Points, delay_ns: i64, now_ns: i64) -> Result<(), Refused> {
         let horizon_ns = nanoseconds(self.settings.horizon_s, 1e9);
-        if points.first_ns().saturating_sub(now_ns) > horizon_ns {
+        let ahead_ns = [points.first_ns(), points.last_ns()].map(|at_ns| at_ns.saturating_sub(now_ns));
+        if ahead_ns[0] > horizon_ns || ahead_ns[1] > horizon_ns.max(LONGEST_NS) {
             return Err(Refused::Future);
         }
-        let is_past = points.last_ns() + delay_ns < now_ns;
-        match is_past && points.last_ns() <= self.producers[at].newest_ns {
+        let past_ns = now_ns.saturating_sub(points.last_ns().saturating_add(delay_ns));
+        let is_newer = points.last_ns() > self.producers[at].newest_ns;
+        // What would be silence at once is nothing to follow: its times are wrong.
+        let most_ns = nanoseconds(self.settings.silent_s.max(self.settings.hold_over_s), 1e9);
+        match past_ns > 0 && !is_newer || past_ns > most_ns {
             true => Err(Refused::Late),
             false => Ok(()),
         }
@@ -432,18 +516,29 @@ impl Inner {
         self.plan.curves.resize_with(self.joints.len(), Curve::default);
         let curve = &mut self.plan.curves[joint];
         let delay_ns = if points.is_single() { delay_ns } else { -targets.lead_ns };
+        // A program that sends no gains does not know that another one took them away.
+        let former = curve
+            .0
+            .last()
+            .map(|last| Knot { gains: if takes_over { [1.0; 2] } else { last.gains }, ..*last });
         let mut knots = Vec::with_capacity(points.at_ns.len());
         for row in 0..points.at_ns.len() {
-            let before = knots.last().or(curve.0.last());
+            let before = knots.last().or(former.as_ref());
             let (knot, is_clamped) = targets.knot(points, row, column, delay_ns, before);
             knots.push(knot);
             self.producers[at].counts.clamped += u64::from(is_clamped);
         }
         let laying = Laying {
             shape: self.settings.shape(),
-            replaced: self.settings.replaced(),
+            replaced: if takes_over { self.settings.taken_over() } else { self.settings.replaced() },
             resumed: self.settings.resumed(),
             piece: self.pieces + 1,
+            bounds: Bounds {
+                velocity: targets.velocity,
+                acceleration: targets.acceleration,
+                is_stream: points.is_single(),
+            },
+            is_same: self.producers[at].is_same(points),
             now_ns,
         };
         self.pieces += 1;
@@ -469,6 +564,9 @@ struct Laying {
     resumed: Share,
     /// The number of a new piece.
     piece: u32,
+    bounds: Bounds,
+    /// A single target that takes the place of the one before.
+    is_same: bool,
     now_ns: i64,
 }
 
@@ -481,7 +579,12 @@ impl Laying {
                 curve.cut(self.shape, knot.due_ns);
                 knot.share = self.replaced;
             }
-            Some(last) if self.now_ns <= last.due_ns => (knot.piece, knot.share) = (last.piece, last.share),
+            Some(last) if self.now_ns <= last.due_ns => {
+                (knot.piece, knot.share) = (last.piece, last.share);
+                if self.is_same {
+                    curve.0.pop();
+                }
+            }
             Some(last) if self.now_ns <= last.due_ns + self.shape.hold_over_ns => {
                 knot.share = self.resumed;
                 curve.0.push(Knot { piece: self.piece, share: self.resumed, is_given: true, ..last });
@@ -491,7 +594,7 @@ impl Laying {
         }
         curve.0.push(knot);
         let from = self.first_unsettled(&curve.0);
-        find_velocities(&mut curve.0, from);
+        find_velocities(&mut curve.0, from, self.bounds);
     }
 
     /// A target that is followed at once. The limiter alone makes a motion of it: what went back as an offset would come much later.
@@ -503,7 +606,7 @@ impl Laying {
         curve.0.push(Knot { due_ns: knot.due_ns.min(self.now_ns), at, is_given: true, piece, share, ..knot });
     }
 
-    /// The last point, or also the one before, if nobody is on the way to it yet: it has two neighbours now.
+    /// The last point, or also the one before, if no curve is on the way to it yet: it has two neighbours now.
     fn first_unsettled(&self, knots: &[Knot]) -> usize {
         let last = knots.len() - 1;
         let is_of_piece = |at: usize| knots[at].piece == knots[last].piece;
@@ -517,7 +620,7 @@ impl Laying {
         for knot in &mut knots {
             (knot.piece, knot.share) = (self.piece, self.replaced);
         }
-        find_velocities(&mut knots, 0);
+        find_velocities(&mut knots, 0, self.bounds);
         let past = knots.partition_point(|knot| knot.due_ns <= self.now_ns).saturating_sub(1);
         curve.cut(self.shape, knots[past].due_ns);
         curve.0.extend_from_slice(&knots[past..]);
@@ -570,7 +673,9 @@ impl Producer {
             seq: None,
             first_ns: i64::MIN,
             newest_ns: i64::MIN,
+            since_ns: i64::MIN,
             pace: Pace::default(),
+            lateness: Recent::default(),
             second: (i64::MIN, 0),
             counts: Counts::default(),
         }
@@ -578,8 +683,13 @@ impl Producer {
 
     /// Its numbers and times begin anew.
     fn restart(&mut self) {
-        (self.seq, self.first_ns, self.newest_ns) = (None, i64::MIN, i64::MIN);
+        (self.seq, self.first_ns, self.newest_ns, self.since_ns) = (None, i64::MIN, i64::MIN, i64::MIN);
         self.pace.restart();
+    }
+
+    fn claim(&self, place: usize) -> Claim {
+        let Sender { priority, takes, .. } = self.sender;
+        Claim { place, priority, takes }
     }
 
     fn count_message(&mut self, now_ns: i64) -> Result<(), Refused> {
@@ -602,6 +712,13 @@ impl Producer {
         }
     }
 
+    /// Single targets within a quarter of its cadence are one, the newest: a program that catches up sends at once what it should have sent
+    /// one after the other, which is no motion.
+    fn is_same(&self, points: &Points) -> bool {
+        let cadence_ns = self.pace.cadence_ns(self.sender.every_ns).unwrap_or(USUAL_NS);
+        points.is_single() && points.first_ns().saturating_sub(self.since_ns) < cadence_ns / 4
+    }
+
     /// How long after their times its points are followed, ns; chunks are not delayed.
     fn delay_ns(&mut self, points: &Points, now_ns: i64, smooth: bool) -> i64 {
         if !points.is_single() {
@@ -612,9 +729,11 @@ impl Producer {
     }
 
     fn note(&mut self, points: &Points) {
+        let is_same = self.is_same(points);
         self.seq = points.seq.or(self.seq);
         (self.first_ns, self.newest_ns) = (points.first_ns(), points.last_ns());
-        if points.is_single() {
+        if points.is_single() && !is_same {
+            self.since_ns = points.first_ns();
             self.pace.took(points.first_ns());
         }
     }

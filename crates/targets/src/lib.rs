@@ -16,6 +16,7 @@
 //! | [`message`] | what programs send, and what they are answered |
 //! | [`desk`] | where messages of all programs arrive, and become curves |
 //! | [`controller`] | the loop's end |
+//! | [`follow`] | another loop's end: one arm follows another, without any program |
 //! | [`axis`] | one joint: all of these, and the offset that takes a jump of the reference back as a move of its own |
 //!
 //! Every stage advances by one period per tick, never by a clock: after lost ticks the reference has jumped, and nothing else.
@@ -29,26 +30,31 @@ mod clock;
 pub mod controller;
 pub mod curve;
 pub mod desk;
+pub mod follow;
+mod lease;
 pub mod limiter;
 pub mod mean;
 pub mod message;
+mod names;
 mod pace;
 mod plan;
 mod program;
 pub mod settings;
 pub mod socket;
+mod sticks;
 pub mod wire;
 
 pub use axis::{Axis, Share};
 pub use controller::Targets;
 pub use curve::{Curve, Knot, Sample};
 pub use desk::{Account, Counts, Desk, Standing};
+pub use follow::{Follow, FollowConfig};
 pub use limiter::{Limiter, Range};
 pub use mean::Mean;
-pub use message::{Heard, Points, Refused, Sender, Stage};
+pub use message::{Points, Refused, Sender, Stage};
 pub use plan::Status;
 pub use program::Program;
-pub use settings::{Interpolation, TargetsConfig};
+pub use settings::{Interpolation, SticksConfig, TargetsConfig};
 
 /// A position, and how fast it changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

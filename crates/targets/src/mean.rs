@@ -5,7 +5,7 @@
 
 use crate::Motion;
 
-/// More ticks are an error of whoever asks for so little jerk.
+/// More ticks are an error: so little jerk cannot be asked for.
 pub const MOST: usize = 512;
 
 /// How many ticks the mean takes for a jerk of at most `jerk` rad/s³ under an acceleration of at most `acceleration` rad/s², at

@@ -1,5 +1,6 @@
 //! What a program sends, and what it is answered.
 
+use khz_run::record;
 use khz_settings::words;
 
 /// Times beyond 73 years from the clock's zero are none: sums and differences of others are numbers, too.
@@ -93,35 +94,20 @@ pub struct Sender {
     pub priority: u8,
     /// Takes the robot from one of the same priority.
     pub takes: bool,
-    /// How often it sends single targets, if it says so; otherwise that is learned from their times.
+    /// How often it sends single targets, if it states that; otherwise that is learned from their times.
     pub every_ns: Option<i64>,
     /// How wrong its times may be, because its clock is another one than the robot's, ns.
     pub clock_ns: i64,
 }
 
 impl Sender {
-    /// The priority of whoever names none.
+    /// The default priority.
     pub const USUAL: u8 = 5;
 
     /// Of usual priority.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), priority: Self::USUAL, takes: false, every_ns: None, clock_ns: 0 }
     }
-}
-
-/// What became of a message.
-#[derive(Clone, Debug)]
-pub struct Heard<'a> {
-    /// Who sent it.
-    pub sender: &'a Sender,
-    /// What it says; `None`: it could not be read.
-    pub points: Option<&'a Points>,
-    /// When it arrived, ns, by the robot's clock.
-    pub now_ns: i64,
-    /// Numbers of it that were beyond a limit, and are at it.
-    pub clamped: u64,
-    /// Why nothing of it is taken.
-    pub refused: Option<&'a Refused>,
 }
 
 /// Why points are not taken.
@@ -142,7 +128,7 @@ pub enum Refused {
     /// It begins later than `horizon_s`.
     #[error("future")]
     Future,
-    /// Somebody else has the robot.
+    /// Another program controls the robot.
     #[error("held")]
     Held(String),
     /// The robot is not under control.
@@ -196,10 +182,22 @@ impl Refused {
     }
 }
 
+impl From<Stage> for record::Stage {
+    fn from(stage: Stage) -> Self {
+        match stage {
+            Stage::Idle => Self::Idle,
+            Stage::OnTime => Self::OnTime,
+            Stage::HeldOver => Self::HeldOver,
+            Stage::Waiting => Self::Waiting,
+            Stage::Silent => Self::Silent,
+        }
+    }
+}
+
 words! {
     /// Where the targets stand.
     Stage {
-        /// Nobody has sent any, or who did has released the robot.
+        /// No program has sent any, or the one that did has released the robot.
         Idle = "idle",
         /// The next point is known.
         OnTime = "on_time",

@@ -6,7 +6,7 @@ const TIMES: usize = 17;
 /// Arrivals that are remembered.
 const ARRIVALS: usize = 128;
 /// The cadence of a program of which nothing is known.
-const USUAL_NS: i64 = 33_333_333;
+pub(crate) const USUAL_NS: i64 = 33_333_333;
 /// Periods until a target is followed: with 1 of them, 845 of 8000 ticks were held over at 30 Hz with 5 ms of jitter; with these, 40.
 const PERIODS: f64 = 1.25;
 /// The same, when both neighbours are to be known …
@@ -18,19 +18,45 @@ const MOST_NS: i64 = 200_000_000;
 /// The delay changes by no more than this share of the time.
 const SLEW: i64 = 20;
 
+/// The newest times of something, ns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recent {
+    /// The newest last.
+    values: Vec<i64>,
+    most_ns: i64,
+}
+
+impl Recent {
+    pub fn saw(&mut self, value_ns: i64) {
+        if self.values.len() == ARRIVALS {
+            self.values.remove(0);
+        }
+        self.values.push(value_ns.max(0));
+        self.most_ns = self.most_ns.max(value_ns);
+    }
+
+    /// The middle, all but one in a hundred, and of all that ever came the most, ns.
+    pub fn figures(&self) -> [i64; 3] {
+        let mut sorted = self.values.clone();
+        sorted.sort_unstable();
+        let count = sorted.len();
+        let of = |at: usize| sorted.get(at).copied().unwrap_or(0);
+        [of(count / 2), of((count * 99 / 100).min(count.saturating_sub(1 + count / 100))), self.most_ns]
+    }
+}
+
 /// What is known of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
     /// The newest times of its targets, the newest last.
     times: Vec<i64>,
-    /// The newest arrivals after their times, the newest last.
-    lateness: Vec<i64>,
-    latest_ns: i64,
+    /// How long after their times they arrived.
+    lateness: Recent,
     delay_ns: Option<i64>,
 }
 
 impl Pace {
-    /// It was silent: its times say nothing of what comes.
+    /// It was silent: its times are no evidence of what comes.
     pub fn restart(&mut self) {
         self.times.clear();
         self.delay_ns = None;
@@ -38,11 +64,7 @@ impl Pace {
 
     /// A target arrived so long after its time.
     pub fn arrived(&mut self, late_ns: i64) {
-        if self.lateness.len() == ARRIVALS {
-            self.lateness.remove(0);
-        }
-        self.lateness.push(late_ns.max(0));
-        self.latest_ns = self.latest_ns.max(late_ns);
+        self.lateness.saw(late_ns);
     }
 
     /// A target for this time was taken.
@@ -60,20 +82,11 @@ impl Pace {
         declared_ns.or(apart.get(apart.len() / 2).copied())
     }
 
-    /// How late the newest arrived, ns: the middle, all but one in a hundred, and of all that ever came the latest.
-    pub fn lateness_ns(&self) -> [i64; 3] {
-        let mut sorted = self.lateness.clone();
-        sorted.sort_unstable();
-        let count = sorted.len();
-        let of = |at: usize| sorted.get(at).copied().unwrap_or(0);
-        [of(count / 2), of((count * 99 / 100).min(count.saturating_sub(1 + count / 100))), self.latest_ns]
-    }
-
     /// How long after its time the target for `at_ns` is followed, ns.
     pub fn delay_ns(&mut self, at_ns: i64, declared_ns: Option<i64>, smooth: bool) -> i64 {
         let cadence_ns = self.cadence_ns(declared_ns).unwrap_or(USUAL_NS);
         let (periods, more_ns) = if smooth { (SMOOTH_PERIODS, SETTLED_NS) } else { (PERIODS, 0) };
-        let [_, late_ns, _] = self.lateness_ns();
+        let [_, late_ns, _] = self.lateness.figures();
         let wanted_ns = ((cadence_ns as f64 * periods) as i64).saturating_add(late_ns + more_ns).min(MOST_NS);
         let delay_ns = match (self.delay_ns, self.times.last()) {
             (Some(delay_ns), Some(last_ns)) => {
@@ -124,9 +137,9 @@ mod tests {
         for number in 0..100 {
             sent(&mut pace, number * 33, if number == 50 { 65 } else { 1 });
         }
-        assert_eq!(pace.lateness_ns(), [MS, MS, 65 * MS]);
+        assert_eq!(pace.lateness.figures(), [MS, MS, 65 * MS]);
         sent(&mut pace, 3300, 65);
-        assert_eq!(pace.lateness_ns(), [MS, 65 * MS, 65 * MS]);
+        assert_eq!(pace.lateness.figures(), [MS, 65 * MS, 65 * MS]);
     }
 
     #[test]

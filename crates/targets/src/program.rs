@@ -2,6 +2,7 @@
 
 use crate::desk::{Desk, Standing};
 use crate::message::{Points, Refused, Sender};
+use crate::names::IN_PROCESS;
 use khz_servo::PositionCommand;
 use std::time::Duration;
 
@@ -32,8 +33,11 @@ impl Program {
     /// Sends a target, or a chunk of them.
     ///
     /// # Errors
-    /// Why nothing of it is taken.
+    /// Why nothing of it is taken; `Held` also if a program at a Unix socket sends under this name.
     pub fn send(&self, points: &Points) -> Result<(), Refused> {
+        self.desk
+            .claim(&self.sender.name, IN_PROCESS)
+            .inspect_err(|why| self.desk.refuse(&self.sender, why, self.now_ns()))?;
         self.desk.send(&self.sender, points, self.now_ns())
     }
 
@@ -53,7 +57,7 @@ impl Program {
     pub fn go(&self, targets: &[PositionCommand], within: Duration) -> Result<(), Refused> {
         let now_ns = self.now_ns();
         let for_ns = i64::try_from(within.as_nanos()).unwrap_or(i64::MAX).max(SHORTEST_NS);
-        let status = self.desk.standing().status;
+        let status = self.desk.status();
         let led = status.target.iter().zip(&status.offset).map(|(target, offset)| target + offset).collect();
         let of = |value: fn(&PositionCommand) -> f64| targets.iter().map(value).collect::<Vec<f64>>();
         let both = |value: fn(&PositionCommand) -> f64| vec![of(value); 2];

@@ -24,14 +24,14 @@ section! {
         hold_over_s: f64 = 0.08, "s", 0.001 => 1.0;
         /// No point for so long after the newest one is the trigger `targets`.
         silent_s: f64 = 1.0, "s", 0.0 => 3600.0;
-        /// How fast a joint goes to where a new curve is, as a multiple of what is usual: a quarter of its velocity and an eighth of its
+        /// How fast a joint goes to where a new curve is, as a multiple of what is usual: a quarter of its velocity and a twelfth of its
         /// acceleration, or half of both where a stream goes on.
         catch_up: f64 = 1.0, "", 0.01 => 8.0;
         /// A chunk that begins later than this is refused.
         horizon_s: f64 = 5.0, "s", 0.01 => 3600.0;
         /// A program that has sent the newest point is alone with the robot until so long after the hold-over.
         lease_s: f64 = 0.3, "s", 0.0 => 60.0;
-        /// A program that says `hold` may be silent for at most this long.
+        /// After `hold` a program may be silent for at most this long.
         hold_s: f64 = 60.0, "s", 0.0 => 3600.0;
         /// How a joint goes from point to point.
         interpolation: Interpolation = Interpolation::Cubic, "";
@@ -42,8 +42,48 @@ section! {
         /// A program that is to take the robot, and whose first point is further than this from where a joint is led, is refused
         /// (`apart`). Without it the joint goes there.
         align_rad: Option<f64> = None, "rad", 0.0 => 100.0;
+        /// When a program takes control and its first point is elsewhere, the joint moves there within this time, or longer if its limits need it.
+        align_s: Option<f64> = None, "s", 0.01 => 60.0;
         /// Single targets are followed another four fifths of their period later, and more smoothly.
         smooth: bool = false, "";
+        /// Which joints an operator moves.
+        sticks: SticksConfig = SticksConfig::default(), "";
+    }
+}
+
+section! {
+    /// `[targets.sticks]`: the joints that an operator moves by what [steers](controllers.md#steering) other robots, each with up to a
+    /// quarter of its `limits.velocity`. An operator who does so has the robot before all programs, until no input comes for 0.3 s.
+    SticksConfig {
+        /// The joint that moves with `forward`.
+        forward: Option<String> = None, "";
+        /// With `left`.
+        left: Option<String> = None, "";
+        /// With `turn`.
+        turn: Option<String> = None, "";
+        /// With `height`.
+        height: Option<String> = None, "";
+        /// With `roll`.
+        roll: Option<String> = None, "";
+        /// With `pitch`.
+        pitch: Option<String> = None, "";
+    }
+}
+
+impl SticksConfig {
+    /// The joints by their keys, in the order of [`Teleop`](khz_loop::state::Teleop).
+    pub fn joints(&self) -> [(&'static str, Option<&str>); 6] {
+        let Self { forward, left, turn, height, roll, pitch } = self;
+        let [forward, left, turn, height, roll, pitch] =
+            [forward, left, turn, height, roll, pitch].map(Option::as_deref);
+        [
+            ("forward", forward),
+            ("left", left),
+            ("turn", turn),
+            ("height", height),
+            ("roll", roll),
+            ("pitch", pitch),
+        ]
     }
 }
 
@@ -56,6 +96,11 @@ impl TargetsConfig {
 
     pub(crate) fn replaced(&self) -> Share {
         Share::REPLACED.times(self.catch_up)
+    }
+
+    /// Of a program that takes the robot.
+    pub(crate) fn taken_over(&self) -> Share {
+        Share { within_s: self.align_s.unwrap_or(0.0), ..self.replaced() }
     }
 
     pub(crate) fn resumed(&self) -> Share {

@@ -3,7 +3,7 @@
 //! A Unix socket is `SOCK_SEQPACKET`, so that a program that ends is noticed, and only of this user. UDP is answered to where a message came from.
 
 use crate::desk::Desk;
-use crate::wire::Peer;
+use crate::wire::{MOST_BYTES, Peer};
 use khz_loop::waited::{PATIENCE_NS, Waited};
 use khz_rt::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,14 +17,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
-/// The longest message that is read.
-const MOST_BYTES: usize = 64 << 10;
 /// Messages of one sender per look.
 const READS: usize = 64;
 /// Programs at once, or addresses that are remembered.
@@ -41,13 +39,15 @@ pub struct SocketError {
 /// Receives messages on its own thread until dropped.
 pub struct Receiver {
     over: Arc<AtomicBool>,
+    /// What brought the robot down, for those who are connected.
+    end: Arc<OnceLock<String>>,
     thread: Option<JoinHandle<()>>,
-    /// The socket's file, which goes with it.
-    path: Option<PathBuf>,
+    /// The socket's file, which goes with it: where, and its device and number.
+    file: Option<(PathBuf, [u64; 2])>,
 }
 
 impl Receiver {
-    /// Listens where the robot file says: `unix:PATH` or `udp:ADDRESS:PORT`.
+    /// Listens at the address in the robot file: `unix:PATH` or `udp:ADDRESS:PORT`.
     ///
     /// # Errors
     /// If it cannot be listened to.
@@ -57,16 +57,12 @@ impl Receiver {
     }
 
     fn listen(from: &str, desk: Desk) -> io::Result<Self> {
-        let over = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&over);
-        let (work, path): (Box<dyn FnOnce() + Send>, _) = if let Some(path) = from.strip_prefix("unix:") {
-            let mut ear = UnixEar {
-                listener: listen_at(Path::new(path))?,
-                programs: Vec::new(),
-                desk,
-                waited: Waited::new(),
-            };
-            (Box::new(move || ear.listen(&ended)), Some(PathBuf::from(path)))
+        let (over, end) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
+        let (ended, why) = (Arc::clone(&over), Arc::clone(&end));
+        let (work, file): (Box<dyn FnOnce() + Send>, _) = if let Some(path) = from.strip_prefix("unix:") {
+            let (listener, file) = listen_at(Path::new(path))?;
+            let mut ear = UnixEar { listener, programs: Vec::new(), desk, waited: Waited::new() };
+            (Box::new(move || ear.listen(&ended, &why)), Some((PathBuf::from(path), file)))
         } else {
             let no_address =
                 || io::Error::new(io::ErrorKind::InvalidInput, "write `unix:PATH` or `udp:ADDRESS:PORT`");
@@ -78,21 +74,29 @@ impl Receiver {
             (Box::new(move || ear.listen(&ended)), None)
         };
         let thread = thread::Builder::new().name("khz-targets".to_owned()).spawn(work)?;
-        Ok(Self { over, thread: Some(thread), path })
+        Ok(Self { over, end, thread: Some(thread), file })
+    }
+
+    /// Reports to the clients of a Unix socket what brought the robot down, and ends.
+    pub fn finish(self, why: &str) {
+        // Set here alone.
+        let _ = self.end.set(why.to_owned());
     }
 }
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.over.store(true, Ordering::Release);
         // It does not panic.
         self.thread.take().map(JoinHandle::join);
-        self.path.take().map(fs::remove_file);
+        // Another robot may have its own there by now.
+        let is_ours = |(path, file): &(PathBuf, [u64; 2])| numbers(path).is_ok_and(|found| found == *file);
+        self.file.take().filter(is_ours).map(|(path, _)| fs::remove_file(path));
     }
 }
 
-/// A socket that only this user reaches. One that nobody listens at any more is replaced.
-fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+/// A socket that only this user reaches. One without a listener is replaced.
+fn listen_at(path: &Path) -> io::Result<(OwnedFd, [u64; 2])> {
     let socket = || {
         socket_with(
             AddressFamily::UNIX,
@@ -102,10 +106,14 @@ fn listen_at(path: &Path) -> io::Result<OwnedFd> {
         )
     };
     let address = SocketAddrUnix::new(path)?;
-    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+    let in_use = |text| io::Error::new(io::ErrorKind::AddrInUse, text);
+    if let Ok(found) = fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            return Err(in_use("something else is there, and no socket: remove it, or write another path"));
+        }
         match connect(socket()?, &address) {
             Err(rustix::io::Errno::CONNREFUSED) => fs::remove_file(path)?,
-            _ => return Err(io::Error::new(io::ErrorKind::AddrInUse, "another robot listens there")),
+            _ => return Err(in_use("another robot listens there")),
         }
     }
     let listener = socket()?;
@@ -113,7 +121,13 @@ fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     // Before anyone can connect.
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     listen(&listener, 8)?;
-    Ok(listener)
+    Ok((listener, numbers(path)?))
+}
+
+/// The device and the number of a file, which no other one has.
+fn numbers(path: &Path) -> io::Result<[u64; 2]> {
+    let found = fs::symlink_metadata(path)?;
+    Ok([found.dev(), found.ino()])
 }
 
 struct UnixEar {
@@ -124,16 +138,21 @@ struct UnixEar {
 }
 
 impl UnixEar {
-    fn listen(&mut self, over: &AtomicBool) {
-        let mut bytes = vec![0; MOST_BYTES];
+    fn listen(&mut self, over: &AtomicBool, end: &OnceLock<String>) {
+        // One more, by which it is seen that a message is too long.
+        let mut bytes = vec![0; MOST_BYTES + 1];
         self.waited.found_nothing(now_ns());
-        while !over.load(Ordering::Relaxed) {
+        while !over.load(Ordering::Acquire) {
             self.wait();
             let looked_ns = now_ns();
             self.accept();
             let (desk, waited) = (&self.desk, &self.waited);
             self.programs.retain_mut(|(socket, peer)| hear(socket, peer, desk, waited, &mut bytes));
             self.waited.found_nothing(looked_ns);
+        }
+        if let Some(why) = end.get() {
+            let text = json!({ "down": why }).to_string();
+            self.programs.iter().for_each(|(socket, _)| _ = tell(socket, &text));
         }
     }
 
@@ -151,7 +170,7 @@ impl UnixEar {
         while let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             // One too many is hung up on.
             if self.programs.len() < MOST_PEERS {
-                self.programs.push((socket, Peer::new(true)));
+                self.programs.push((socket, Peer::connected(&self.desk)));
             }
         }
     }
@@ -164,17 +183,21 @@ fn hear(socket: &OwnedFd, peer: &mut Peer, desk: &Desk, waited: &Waited, bytes: 
             Ok((1.., len)) if len > 0 => {
                 let now_ns = now_ns();
                 let answer = answer(peer, desk, &bytes[..len.min(bytes.len())], waited, now_ns);
-                // Whoever does not read it is none the worse.
-                let _ = send(socket, answer.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+                // A client may ignore it.
+                let _ = tell(socket, &answer);
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
             Ok(_) | Err(_) => {
-                peer.names().for_each(|name| desk.gone(name));
+                peer.end(desk);
                 return false;
             }
         }
     }
     true
+}
+
+fn tell(socket: &OwnedFd, text: &str) -> rustix::io::Result<usize> {
+    send(socket, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
 }
 
 fn answer(peer: &mut Peer, desk: &Desk, bytes: &[u8], waited: &Waited, now_ns: i64) -> String {
@@ -211,7 +234,7 @@ impl UdpEar {
                 // Their clocks are learned again.
                 self.peers.clear();
             }
-            let peer = self.peers.entry(from).or_insert_with(|| Peer::new(false));
+            let peer = self.peers.entry(from).or_insert_with(Peer::elsewhere);
             let answer = answer(peer, &self.desk, &bytes[..len], &self.waited, now_ns());
             let _ = self.socket.send_to(answer.as_bytes(), from);
         }

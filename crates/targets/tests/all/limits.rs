@@ -1,8 +1,10 @@
 //! Limits are kept by any input: random moves, targets that jump with velocities, chunks that replace each other. What is judged are the
 //! positions that come out, by their differences.
 
-use khz_targets::curve::{HOLD_OVER_NS, Shape, find_velocities};
+use khz_targets::curve::{Bounds, HOLD_OVER_NS, Shape, find_velocities};
 use khz_targets::{Axis, Curve, Knot, Motion, Range, Share, mean};
+
+const FREE: Bounds = Bounds { velocity: f64::INFINITY, acceleration: f64::INFINITY, is_stream: false };
 
 const DT: f64 = 1e-3;
 const MS: i64 = 1_000_000;
@@ -10,10 +12,10 @@ const MS: i64 = 1_000_000;
 const ROUNDED: f64 = 1e-9;
 
 /// Splitmix64: the same numbers on every machine.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(41)
     }
 
@@ -24,17 +26,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn within(&mut self, low: f64, high: f64) -> f64 {
+    pub fn within(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn whole(&mut self, least: i64, most: i64) -> i64 {
+    pub fn whole(&mut self, least: i64, most: i64) -> i64 {
         least + (self.next() % (most - least + 1) as u64) as i64
     }
 }
 
 /// What came out, and the greatest of its velocity, acceleration and jerk.
-struct Judge {
+pub struct Judge {
     last: [f64; 4],
     most: [f64; 3],
     reach: [f64; 2],
@@ -42,12 +44,12 @@ struct Judge {
 
 impl Judge {
     /// It has always moved so.
-    fn new(Motion { position, velocity }: Motion) -> Self {
+    pub fn new(Motion { position, velocity }: Motion) -> Self {
         let last = [0.0, 1.0, 2.0, 3.0].map(|ticks| position - velocity * DT * ticks);
         Self { last, most: [0.0; 3], reach: [position; 2] }
     }
 
-    fn see(&mut self, position: f64) {
+    pub fn see(&mut self, position: f64) {
         self.last = [position, self.last[0], self.last[1], self.last[2]];
         let [a, b, c, d] = self.last;
         // Differences of neighbours are exact.
@@ -61,7 +63,10 @@ impl Judge {
     }
 
     fn check(&self, axis: &Axis, jerk: f64) {
-        let Range { velocity, acceleration, position: [low, high] } = *axis.range();
+        self.check_range(*axis.range(), jerk);
+    }
+
+    pub fn check_range(&self, Range { velocity, acceleration, position: [low, high] }: Range, jerk: f64) {
         // A third difference of positions as large as these loses this much in their last digit.
         let digit = 2.0 * f64::EPSILON * self.reach[0].abs().max(self.reach[1].abs());
         let limits = [velocity, acceleration, jerk];
@@ -162,7 +167,7 @@ fn chunk(random: &mut Random, now_ns: i64, piece: u32) -> Curve {
             is_given: false,
         });
     }
-    find_velocities(&mut knots, 0);
+    find_velocities(&mut knots, 0, FREE);
     Curve(knots)
 }
 
@@ -202,49 +207,89 @@ fn a_joint_that_moves_is_taken_over_without_a_jolt() {
     assert!((judge.reach[1] - 0.254).abs() < 0.001, "{:?}", judge.reach);
 }
 
-/// 50 points at 30 Hz, made of what was seen 100 ms ago, that are up to 70 mrad apart, five times a second: the joint hardly feels more
-/// than the path itself.
+/// 50 points at 30 Hz, made of what was seen 100 ms ago, that are up to 70 mrad apart, five times a second: the joint feels hardly more
+/// than the path itself, whatever its jerk.
 #[test]
 fn chunks_that_do_not_agree_meet_softly() {
-    let path = |seconds: f64| 0.5 * (2.0 * seconds).sin() + 0.56 * (3.7 * seconds + 1.0).sin();
+    for jerk in [2000.0, 20_000.0] {
+        let [agreeing, apart] = [0.0, 0.035].map(|beside| chunks_beside(jerk, beside));
+        assert!((agreeing - path_itself()).abs() < 0.02 * agreeing, "{agreeing} rad/s² of {}", path_itself());
+        assert!(apart <= 1.15 * agreeing, "jerk {jerk}: {apart} rad/s² of {agreeing}");
+    }
+}
+
+fn path(seconds: f64) -> f64 {
+    0.5 * (2.0 * seconds).sin() + 0.56 * (3.7 * seconds + 1.0).sin()
+}
+
+/// The root mean square of its acceleration.
+fn path_itself() -> f64 {
+    let a = |t: f64| -2.0 * (2.0 * t).sin() - 0.56 * 3.7 * 3.7 * (3.7 * t + 1.0).sin();
+    ((501..8001).map(|ms| a(f64::from(ms) * 1e-3).powi(2)).sum::<f64>() / 7500.0).sqrt()
+}
+
+/// The same of a joint that follows chunks beside it, followed ahead by its delay.
+fn chunks_beside(jerk: f64, beside: f64) -> f64 {
     let range = Range { velocity: 6.0, acceleration: 40.0, position: [-3.0, 3.0] };
-    let ticks = mean::ticks(40.0, 20_000.0, DT);
-    let rms_a = |beside: f64| {
-        let (mut random, mut axis) = (Random::new(), Axis::new(range, ticks));
-        let start = Motion { position: path(0.0), velocity: 2.1 };
-        axis.begin(start, DT);
-        let shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false, fades_torque: false };
-        let (mut curve, mut judge, mut sum) = (Curve::default(), Judge::new(start), 0.0);
-        for tick in 0..8000_i64 {
-            let replaced = tick % 200 == 0;
-            if replaced {
-                let beside = random.within(-beside, beside);
-                let knot = |number: i64| {
-                    let due_ns = (tick - 100) * MS + number * 33_333_333;
-                    let at = Motion::still(path(due_ns as f64 * 1e-9) + beside);
-                    Knot {
-                        due_ns,
-                        at,
-                        torque: 0.0,
-                        gains: [1.0; 2],
-                        piece: tick as u32,
-                        share: Share::REPLACED,
-                        is_given: false,
-                    }
-                };
-                curve = Curve((0..50).map(knot).collect());
-                find_velocities(&mut curve.0, 0);
-            }
-            let reference = curve.sample(shape, tick * MS).expect("it has begun").at;
-            judge.see(axis.step(reference, replaced.then_some(Share::REPLACED), DT).position);
-            if tick > 500 {
-                let [a, b, c, _] = judge.last;
-                sum += ((a - b - (b - c)) / DT / DT).powi(2);
-            }
+    let ticks = mean::ticks(40.0, jerk, DT);
+    let (mut random, mut axis) = (Random::new(), Axis::new(range, ticks));
+    let start = Motion { position: path(0.0), velocity: 2.1 };
+    axis.begin(start, DT);
+    let lead_ns = (axis.delay() * 1e6) as i64;
+    let shape = Shape { hold_over_ns: HOLD_OVER_NS, is_linear: false, fades_torque: false };
+    let (mut curve, mut judge, mut sum) = (Curve::default(), Judge::new(start), 0.0);
+    for tick in 0..8000_i64 {
+        let replaced = tick % 200 == 0;
+        if replaced {
+            let beside = random.within(-beside, beside);
+            let knot = |number: i64| {
+                let due_ns = (tick - 100) * MS + number * 33_333_333;
+                let at = Motion::still(path(due_ns as f64 * 1e-9) + beside);
+                Knot {
+                    due_ns,
+                    at,
+                    torque: 0.0,
+                    gains: [1.0; 2],
+                    piece: tick as u32,
+                    share: Share::REPLACED,
+                    is_given: false,
+                }
+            };
+            curve = Curve((0..50).map(knot).collect());
+            find_velocities(&mut curve.0, 0, FREE);
         }
-        judge.check(&axis, 20_000.0);
-        (sum / 7500.0).sqrt()
+        let reference = curve.sample(shape, tick * MS + lead_ns).expect("it has begun").at;
+        judge.see(axis.step(reference, replaced.then_some(Share::REPLACED), DT).position);
+        if tick > 500 {
+            let [a, b, c, _] = judge.last;
+            sum += ((a - b - (b - c)) / DT / DT).powi(2);
+        }
+    }
+    judge.check(&axis, jerk);
+    (sum / 7500.0).sqrt()
+}
+
+/// A program that is elsewhere may want the joint to take its time.
+#[test]
+fn a_joint_is_where_it_is_wanted_within_the_time_given() {
+    let range = Range { velocity: 6.0, acceleration: 40.0, position: [-3.0, 3.0] };
+    let there_after = |within_s: f64, velocity: f64| {
+        let mut axis = Axis::new(range, 1);
+        axis.begin(Motion { position: 0.0, velocity }, DT);
+        let share = Share { within_s, ..Share::REPLACED };
+        axis.step(Motion::still(0.4), Some(share), DT);
+        let ticks = (1..100_000).find(|_| {
+            axis.step(Motion::still(0.4), None, DT);
+            axis.offset().abs() < 1e-6
+        });
+        ticks.expect("it ends") as f64 * DT
     };
-    let (agreeing, apart) = (rms_a(0.0), rms_a(0.035));
-    assert!(apart <= 1.25 * agreeing, "{apart} rad/s² of {agreeing}");
+    let soonest = there_after(0.0, 0.0);
+    assert!((0.6..0.8).contains(&soonest), "{soonest} s");
+    assert_eq!(there_after(0.2, 0.0), soonest, "no sooner than it can");
+    for within_s in [1.0, 3.0] {
+        let [still, moving] = [0.0, -1.0].map(|velocity| there_after(within_s, velocity));
+        assert!((0.98 * within_s..1.01 * within_s).contains(&still), "{still} s of {within_s}");
+        assert!(moving <= 1.6 * within_s, "{moving} s of {within_s}");
+    }
 }

@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod astray;
+mod follow;
 mod limits;
 mod robot;
 mod semantics;
 mod socket;
+mod sticks;
 mod streams;

@@ -3,6 +3,7 @@
 use khz_loop::controller::{Controller, JointInfo, RobotInfo};
 use khz_loop::feed::Feed;
 use khz_loop::state::RobotState;
+use khz_loop::steer::TeleopConfig;
 use khz_loop::supervisor::Limits;
 use khz_servo::{PositionCommand, ServoCommand};
 use khz_targets::{Desk, Points, Refused, Sender, Status, Targets, TargetsConfig};
@@ -30,6 +31,18 @@ pub fn limits(jerk: f64) -> Limits {
     }
 }
 
+/// An arm of three joints.
+pub fn info(jerk: f64, torque: Option<f64>) -> RobotInfo {
+    let joint = |name: &str| JointInfo { name: name.to_owned(), limits: limits(jerk), gains: None, torque };
+    RobotInfo {
+        name: "arm".to_owned(),
+        period_ns: MS,
+        joints: ["shoulder", "elbow", "wrist"].map(joint).into(),
+        has_imu: false,
+        parameters: Vec::new(),
+    }
+}
+
 impl Robot {
     /// Started, with three joints at 0.
     pub fn new(settings: &TargetsConfig, jerk: f64) -> Self {
@@ -38,25 +51,29 @@ impl Robot {
         robot
     }
 
+    /// Started, with joints that have no limit of torque.
+    pub fn without_torque() -> Self {
+        let mut robot = Self::of(&TargetsConfig::default(), 4000.0, None);
+        robot.start();
+        robot
+    }
+
     /// Not started yet.
     pub fn at_rest(settings: &TargetsConfig, jerk: f64) -> Self {
-        let joint = |name: &str| JointInfo { name: name.to_owned(), limits: limits(jerk) };
-        let joints: Vec<JointInfo> = ["shoulder", "elbow", "wrist"].map(joint).into();
-        let (mut controller, desk) = Targets::new(settings);
-        let info = RobotInfo {
-            name: "arm".to_owned(),
-            period_ns: MS,
-            joints: joints.clone(),
-            has_imu: false,
-            parameters: Vec::new(),
-        };
+        Self::of(settings, jerk, limits(jerk).torque)
+    }
+
+    fn of(settings: &TargetsConfig, jerk: f64, torque: Option<f64>) -> Self {
+        let info = info(jerk, torque);
+        let (mut controller, desk) = Targets::new(settings, &TeleopConfig::default());
         controller.prepare(&info).unwrap();
         let mut state = RobotState::unknown(3, false, MS);
         for servo in &mut state.servos {
             (servo.position, servo.velocity, servo.torque) = (0.0, 0.0, 0.0);
         }
         let commands = vec![ServoCommand::Stop; 3];
-        let mut robot = Self { desk, feed: controller.feed(), controller, state, commands, joints };
+        let (feed, joints) = (controller.feed(), info.joints);
+        let mut robot = Self { desk, feed, controller, state, commands, joints };
         robot.set_time(START_MS * MS);
         robot
     }
@@ -106,6 +123,14 @@ impl Robot {
         }
     }
 
+    /// As it is commanded to move, or stands without a command.
+    pub fn velocity_or_rest(&self, joint: usize) -> f64 {
+        match self.commands[joint] {
+            ServoCommand::Position(command) => command.velocity,
+            _ => 0.0,
+        }
+    }
+
     pub fn position(&self, joint: usize) -> f64 {
         self.command(joint).position
     }
@@ -115,7 +140,7 @@ impl Robot {
     }
 
     pub fn status(&self) -> Status {
-        self.desk.standing().status
+        self.desk.status()
     }
 
     /// All joints at one position, at so many ms from now.

@@ -1,7 +1,45 @@
 //! What becomes of every message, odd ones above all.
 
 use crate::robot::{MS, Robot};
+use khz_run::targets::Fared;
 use khz_targets::{Points, Refused, Sender, Stage, TargetsConfig};
+
+/// What a message may be, and the test that shows what becomes of it.
+const ROWS: [(&str, fn()); 18] = [
+    ("a number that does not grow", numbers_that_do_not_grow_and_older_plans_are_dropped_and_counted),
+    (
+        "a plan that begins before the newest one",
+        numbers_that_do_not_grow_and_older_plans_are_dropped_and_counted,
+    ),
+    (
+        "not finite, unknown joint, joint twice, times that do not rise, too many points",
+        what_is_no_message_is_refused_whole,
+    ),
+    ("a position beyond its limit", a_point_beyond_a_limit_is_at_it_and_stands_there),
+    ("a velocity, torque or gain beyond its limit", what_is_beyond_a_limit_is_at_it_and_counted),
+    ("points of the past", points_of_the_past_are_the_start_of_the_curve_or_a_target_or_late),
+    ("a beginning too far ahead", what_begins_too_far_ahead_is_refused),
+    ("joints that are not named", joints_that_are_not_named_stay_on_their_own_curve),
+    ("a second program", one_program_at_a_time_and_a_stronger_one_takes_over),
+    ("programs that fight", programs_that_take_the_robot_from_each_other_leave_no_offset_behind),
+    ("a chunk that is still to come", a_chunk_that_is_still_to_come_leaves_the_old_curve_alone_until_then),
+    (
+        "a program that is gone, or has released",
+        a_program_that_is_gone_is_missed_and_one_that_has_released_the_robot_is_not,
+    ),
+    ("a program that was started again", a_program_that_was_started_again_counts_from_one),
+    ("silence", silence_is_held_over_then_waited_out_and_then_reported),
+    ("silence that is meant", silence_that_is_meant_is_none_until_it_is_over_or_somebody_sends),
+    ("a robot that is not active, or is started again", nothing_is_taken_before_a_start_nor_kept_over_one),
+    ("a flood", more_than_500_messages_in_a_second_are_a_flood),
+    ("late, by the one account", what_was_owed_is_late_and_nothing_else),
+];
+
+#[test]
+fn every_row_has_a_name_of_its_own() {
+    let names: std::collections::BTreeSet<_> = ROWS.iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), ROWS.len());
+}
 
 fn robot() -> Robot {
     Robot::new(&TargetsConfig::default(), 4000.0)
@@ -52,6 +90,30 @@ fn a_program_that_was_started_again_counts_from_one() {
     assert_eq!(robot.send_as(&policy, &numbered(&robot, 1, &[(0, 0.2)])), Ok(()));
 }
 
+/// It drove on with the last torque, without a gain, and the only report was that it stands.
+#[test]
+fn a_limp_joint_whose_program_dies_or_is_done_stands_where_it_is() {
+    for ends in [|robot: &Robot| robot.desk.gone("policy"), |robot: &Robot| robot.desk.release("policy")] {
+        let mut robot = robot();
+        let limp =
+            Points { torque: vec![vec![0.5; 3]], kp_scale: vec![vec![0.0; 3]], ..robot.points(&[(50, 0.4)]) };
+        robot.send_as(&Sender::new("policy"), &limp).unwrap();
+        robot.ticks(160);
+        assert_eq!(robot.command(1).kp_scale, 0.0);
+        ends(&robot);
+        for _ in 0..100 {
+            // It drives on.
+            robot.state.servos[1].position = 1.3;
+            robot.ticks(1);
+        }
+        robot.ticks(200);
+        let command = robot.command(1);
+        assert!((command.position - 1.3).abs() < 0.01 && command.velocity.abs() < 0.01, "{command:?}");
+        assert_eq!((command.kp_scale, command.kd_scale, command.torque), (1.0, 1.0, 0.5));
+        assert!(robot.position(0) < 0.5, "and the others where they are");
+    }
+}
+
 #[test]
 fn what_is_no_message_is_refused_whole() {
     let mut robot = robot();
@@ -96,6 +158,24 @@ fn what_is_beyond_a_limit_is_at_it_and_counted() {
     assert_eq!(robot.desk.standing().accounts[0].counts.clamped, 6);
 }
 
+/// It comes to rest there, whatever velocity was given.
+#[test]
+fn a_point_beyond_a_limit_is_at_it_and_stands_there() {
+    let mut robot = robot();
+    let mut points = robot.points(&[(0, 2.0), (400, 9.0), (600, 9.0)]);
+    points.velocity = vec![vec![3.0; 3]; 3];
+    robot.send_as(&Sender::new("policy"), &points).unwrap();
+    robot.ticks(404);
+    assert!((robot.status().target[0] - 3.0).abs() < 0.02, "{:?}", robot.status().target);
+    let mut most = f64::NEG_INFINITY;
+    for _ in 0..4000 {
+        robot.tick_after(0);
+        most = most.max(robot.position(0));
+    }
+    assert!(most <= 3.0 && robot.command(0).velocity == 0.0, "{most} {:?}", robot.command(0));
+    assert_eq!(robot.desk.standing().accounts[0].counts.clamped, 6);
+}
+
 #[test]
 fn points_of_the_past_are_the_start_of_the_curve_or_a_target_or_late() {
     let mut robot = robot();
@@ -116,6 +196,18 @@ fn points_of_the_past_are_the_start_of_the_curve_or_a_target_or_late() {
     assert_eq!(robot.send("policy", &[(-110, 0.1), (-60, 0.5)]), Err(Refused::Late));
 }
 
+/// Its times may be ms that were meant as µs. It had been taken, and the robot came down at once of the silence behind it.
+#[test]
+fn what_is_older_than_silence_is_not_followed_at_all() {
+    let mut robot = robot();
+    robot.ticks(10);
+    assert_eq!(robot.send("policy", &[(-9000, 0.1)]), Err(Refused::Late));
+    assert_eq!(robot.send("policy", &[(-9000, 0.1), (-1100, 0.2)]), Err(Refused::Late));
+    robot.ticks(1);
+    assert_eq!(robot.desk.status().stage, Stage::Idle);
+    assert_eq!(robot.send("policy", &[(-900, 0.1)]), Ok(()));
+}
+
 #[test]
 fn what_begins_too_far_ahead_is_refused() {
     let robot = robot();
@@ -133,7 +225,7 @@ fn joints_that_are_not_named_stay_on_their_own_curve() {
         ..Points::new(vec![robot.state.now_ns, robot.state.now_ns + 300 * MS], vec![vec![0.2], vec![-0.2]])
     };
     robot.send_as(&Sender::new("policy"), &elbow).unwrap();
-    robot.ticks(1000);
+    robot.ticks(1500);
     assert!(robot.position(0) > 0.39 && robot.position(2) > 0.39 && robot.position(1) < -0.19);
 }
 
@@ -190,7 +282,8 @@ fn silence_is_held_over_then_waited_out_and_then_reported() {
         assert_eq!(robot.feed.silent_ns(robot.state.now_ns + MS).is_some(), stage == Stage::Silent);
     }
     assert_eq!(stages, [Stage::Idle, Stage::OnTime, Stage::HeldOver, Stage::Waiting, Stage::Silent]);
-    assert_eq!((robot.status().held_over, robot.status().waits), (80, 1));
+    let Fared { held_over, held_over_in_a_row, waits, silences, .. } = robot.desk.standing().fared;
+    assert_eq!([held_over, held_over_in_a_row, waits, silences], [80, 80, 1, 1]);
     assert_eq!(robot.command(0).velocity, 0.0);
 }
 
@@ -200,10 +293,11 @@ fn silence_that_is_meant_is_none_until_it_is_over_or_somebody_sends() {
     robot.send("policy", &[(0, 0.1)]).unwrap();
     robot.desk.hold("somebody else", 30_000 * MS, robot.state.now_ns);
     robot.desk.hold("policy", 30_000 * MS, robot.state.now_ns);
-    robot.ticks(29_000);
+    // Until then, and as long as any other silence.
+    robot.ticks(30_999);
     assert_eq!((robot.status().stage, robot.feed.silent_ns(robot.state.now_ns)), (Stage::Waiting, None));
-    robot.ticks(2100);
-    assert_eq!((robot.status().stage, robot.status().waits), (Stage::Silent, 0));
+    robot.ticks(2);
+    assert_eq!(robot.status().stage, Stage::Silent);
     robot.send("policy", &[(0, 0.2)]).unwrap();
     robot.ticks(1);
     assert_eq!((robot.status().stage, robot.feed.silent_ns(robot.state.now_ns)), (Stage::OnTime, None));
@@ -265,7 +359,7 @@ fn many_names_take_no_memory_and_none_of_their_refusals_is_forgotten() {
     }
     let standing = robot.desk.standing();
     assert!(standing.accounts.len() <= 64 && standing.accounts.iter().any(|account| account.holds));
-    assert_eq!(standing.refused().collect::<Vec<_>>(), [("held", 10_000)]);
+    assert_eq!((standing.fared.refused, standing.fared.refused_by["held"]), (10_000, 10_000));
     robot.ticks(5);
     assert_eq!(robot.send("policy", &[(0, 0.3)]), Ok(()), "it still has the robot");
 }
@@ -274,15 +368,15 @@ fn many_names_take_no_memory_and_none_of_their_refusals_is_forgotten() {
 fn the_latest_target_is_followed_at_once_within_the_limits() {
     let mut robot = Robot::new(&TargetsConfig { latest: true, ..TargetsConfig::default() }, 4000.0);
     let (mut last, mut before, mut most) = (0.0, 0.0, 0.0_f64);
-    for ms in 0..1200 {
+    for ms in 0..1500 {
         if ms % 33 == 0 {
-            robot.send("stick", &[(0, if ms < 700 { 0.5 } else { -0.5 })]).unwrap();
+            robot.send("stick", &[(0, if ms < 900 { 0.5 } else { -0.5 })]).unwrap();
         }
         robot.tick_after(0);
         let velocity = (robot.position(0) - last) * 1e3;
         most = most.max(((velocity - before) * 1e3).abs());
         (last, before) = (robot.position(0), velocity);
-        if ms == 690 {
+        if ms == 890 {
             assert!((robot.position(0) - 0.5).abs() < 1e-6, "{}", robot.position(0));
         }
     }
@@ -310,7 +404,7 @@ fn who_stands_elsewhere_is_refused_if_that_is_wanted() {
     assert_eq!(robot.send("leader", &[(0, 0.2)]), Err(Refused::Apart));
     assert_eq!(robot.send("leader", &[(0, 0.05)]), Ok(()));
     robot.ticks(30);
-    // Whoever has the robot goes where it likes.
+    // The program in control goes where it likes.
     assert_eq!(robot.send("leader", &[(0, 0.3)]), Ok(()));
     assert_eq!(robot.refused("leader", &Refused::Apart), 1);
 }
@@ -360,6 +454,24 @@ fn times_and_numbers_at_their_ends_neither_panic_nor_break_a_limit() {
 }
 
 #[test]
+fn whoever_takes_over_has_the_gains_back_that_another_took_away() {
+    let mut robot = Robot::new(&TargetsConfig::default(), 4000.0);
+    let mut limp = robot.points(&[(0, 0.1)]);
+    (limp.kp_scale, limp.kd_scale) = (vec![vec![0.0; 3]], vec![vec![0.0; 3]]);
+    robot.send_as(&Sender::new("leader"), &limp).unwrap();
+    robot.ticks(95);
+    assert_eq!(robot.command(1).kp_scale, 0.0);
+    robot.send("leader", &[(0, 0.1)]).unwrap();
+    robot.desk.hold("leader", 1000 * MS, robot.state.now_ns);
+    robot.ticks(200);
+    assert_eq!(robot.command(1).kp_scale, 0.0, "its own stay");
+    robot.desk.gone("leader");
+    robot.send("policy", &[(0, 0.1)]).unwrap();
+    robot.ticks(200);
+    assert_eq!((robot.command(1).kp_scale, robot.command(1).kd_scale), (1.0, 1.0));
+}
+
+#[test]
 fn gains_and_torques_fade() {
     let mut robot = robot();
     let mut points = robot.points(&[(0, 0.0), (1000, 0.0)]);
@@ -374,4 +486,59 @@ fn gains_and_torques_fade() {
         last = (command.kp_scale, command.torque);
     }
     assert!((last.0 - 0.2).abs() < 1e-9 && (last.1 - 5.0).abs() < 1e-9);
+}
+
+/// Loop, messages and sentence have one account of a program that came late, held, released, and of one that came too late for good.
+#[test]
+fn what_was_owed_is_late_and_nothing_else() {
+    let mut robot = robot();
+    let late = |robot: &Robot| {
+        let standing = robot.desk.standing();
+        let [.., most_ns] = standing.accounts[0].lateness_ns;
+        assert_eq!(most_ns, standing.fared.lateness_ns.max, "status and summary");
+        (most_ns / MS, standing.fared.held_over, standing.fared.waits, standing.fared.sentence().is_some())
+    };
+    robot.send("policy", &[(0, 0.0), (100, 0.1)]).unwrap();
+    robot.ticks(165);
+    assert_eq!(late(&robot), (0, 0, 0, false), "nothing came, and nobody knows what is to come");
+    robot.send("policy", &[(0, 0.1), (100, 0.2)]).unwrap();
+    robot.ticks(1);
+    // Commands of a tick arrive in the next one.
+    assert_eq!(late(&robot), (65, 66, 0, true));
+    robot.desk.hold("policy", 5000 * MS, robot.state.now_ns);
+    robot.ticks(4000);
+    robot.send("policy", &[(0, 0.2), (100, 0.3)]).unwrap();
+    robot.ticks(300);
+    robot.desk.release("policy");
+    robot.ticks(500);
+    robot.send("policy", &[(0, 0.2), (100, 0.3)]).unwrap();
+    robot.ticks(500);
+    robot.desk.gone("policy");
+    robot.send("other", &[(0, 0.2), (100, 0.3)]).unwrap();
+    robot.ticks(1);
+    // It had stood for the first program; the second one is not late.
+    assert_eq!(late(&robot), (65, 146, 1, true));
+}
+
+#[test]
+fn what_is_followed_at_once_is_no_later_than_what_is_not() {
+    let mut robot = Robot::new(&TargetsConfig { latest: true, ..TargetsConfig::default() }, 4000.0);
+    for _ in 0..60 {
+        robot.send("stick", &[(0, 0.2)]).unwrap();
+        robot.ticks(33);
+    }
+    assert_eq!(robot.desk.standing().fared.sentence(), None);
+}
+
+#[test]
+fn whoever_takes_the_robot_takes_the_time_that_is_set_and_its_next_chunk_does_not() {
+    let mut robot = Robot::new(&TargetsConfig { align_s: Some(3.0), ..TargetsConfig::default() }, 4000.0);
+    robot.send("leader", &[(0, 0.4), (9000, 0.4)]).unwrap();
+    robot.ticks(1500);
+    assert!((robot.status().offset[0] + 0.2).abs() < 0.01, "half of it: {:?}", robot.status().offset);
+    robot.ticks(1600);
+    assert_eq!(robot.status().offset[0], 0.0);
+    robot.send("leader", &[(0, 0.0), (9000, 0.0)]).unwrap();
+    robot.ticks(900);
+    assert_eq!(robot.status().offset[0], 0.0, "a chunk of its own is joined as quickly as ever");
 }

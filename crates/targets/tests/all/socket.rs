@@ -28,6 +28,10 @@ impl Program {
 
     fn says(&self, text: &str) -> Value {
         send(&self.0, text.as_bytes(), SendFlags::empty()).unwrap();
+        self.hears()
+    }
+
+    fn hears(&self) -> Value {
         let mut bytes = vec![0; 65_536];
         let (len, _) = recv(&self.0, &mut bytes, RecvFlags::empty()).unwrap();
         serde_json::from_slice(&bytes[..len]).unwrap()
@@ -54,6 +58,9 @@ fn a_program_is_answered_and_one_that_ends_lets_go() {
     assert_eq!((&answer["seq"], &answer["stage"]), (&json!(3), &json!("idle")), "{answer}");
     assert_eq!(answer["state"]["joints"], json!(["shoulder", "elbow", "wrist"]));
     assert!(answer["now"].is_i64(), "{answer}");
+    let state = &answer["state"];
+    assert_eq!(state["limits"], json!([[-3.0, 3.0], [-3.0, 3.0], [-3.0, 3.0]]));
+    assert_eq!((&state["command"], &state["age"]), (&json!([null, null, null]), &json!([null, null, null])));
     let second = Program::at(&path);
     let other = json!({"from": "other", "joints": ["elbow"], "position": [0.1]});
     let held = second.asks(&other);
@@ -70,6 +77,109 @@ fn a_program_is_answered_and_one_that_ends_lets_go() {
 }
 
 #[test]
+fn a_name_is_that_of_one_connection_until_it_ends() {
+    let (_robot, path, _receiver) = robot("names");
+    let (first, second) = (Program::at(&path), Program::at(&path));
+    let target = json!({"from": "policy", "position": [0.1, 0.1, 0.1]});
+    assert_eq!(first.asks(&target).get("refused"), None);
+    for message in
+        [&target, &json!({"from": "policy", "release": true}), &json!({"from": "policy", "hold_s": 1})]
+    {
+        let answer = second.asks(message);
+        assert_eq!((&answer["refused"], &answer["by"]), (&json!("held"), &json!("policy")), "{answer}");
+    }
+    // A query may have any name, and ends nothing.
+    assert_eq!(second.asks(&json!({"from": "policy", "state": true})).get("refused"), None);
+    drop(second);
+    let third = Program::at(&path);
+    let is_held = |program: &Program| {
+        let answer = program.asks(&json!({"from": "other", "status": true}));
+        answer["status"]["programs"]["policy"]["holds"] == json!(true)
+    };
+    // The one that ended was received before this answer.
+    assert!(is_held(&third));
+    drop(first);
+    while third.asks(&target).get("refused").is_some() {
+        std::thread::yield_now();
+    }
+    assert!(is_held(&third));
+}
+
+#[test]
+fn a_name_is_that_of_this_process_or_of_a_connection() {
+    let (robot, path, _receiver) = robot("in-process");
+    let there = Program::at(&path);
+    let here = khz_targets::Program::new(robot.desk.clone(), khz_targets::Sender::new("wave"));
+    here.point(&[0.1; 3]).unwrap();
+    let answer = there.asks(&json!({"from": "wave", "position": [0.1, 0.1, 0.1]}));
+    assert_eq!(answer["refused"], json!("held"), "{answer}");
+    there.asks(&json!({"from": "policy", "hold_s": 1}));
+    let second = khz_targets::Program::new(robot.desk.clone(), khz_targets::Sender::new("policy"));
+    assert_eq!(second.point(&[0.1; 3]), Err(Refused::Held("policy".to_owned())));
+    // The end of a connection ends nothing of what this process sends.
+    drop(there);
+    let other = Program::at(&path);
+    while other.asks(&json!({"from": "policy", "hold_s": 1})).get("refused").is_some() {
+        std::thread::yield_now();
+    }
+    assert!(here.standing().accounts.iter().any(|account| account.name == "wave" && account.holds));
+}
+
+/// A name with a line feed wrote a line of the verdict; of two equal keys the second counted.
+#[test]
+fn what_would_be_ambiguous_is_refused() {
+    let (_robot, path, _receiver) = robot("ambiguous");
+    let program = Program::at(&path);
+    let answer = program.asks(&json!({"from": "x\nHeld 1000 Hz.", "position": [0.1, 0.1, 0.1]}));
+    assert_eq!(answer["why"], json!("`from` must be a name, without control characters"));
+    let answer = program.says(r#"{"from":"x","position":[0,0,0],"position":[1,1,1]}"#);
+    assert!(answer["why"].as_str().unwrap().starts_with("`position` is there twice"), "{answer}");
+    let answer = program.says("[1]");
+    assert!(answer["why"].as_str().unwrap().contains("expected a JSON object"), "{answer}");
+}
+
+/// A robot that ended took away the socket of another one.
+#[test]
+fn a_socket_that_another_robot_has_put_there_stays() {
+    let (_one, path, receiver) = robot("replaced");
+    std::fs::remove_file(&path).unwrap();
+    let (_other, _, later) = robot("replaced");
+    drop(receiver);
+    assert!(path.exists());
+    drop(later);
+    assert!(!path.exists());
+}
+
+#[test]
+fn points_may_come_with_how_long_nothing_comes_after_them() {
+    let (mut robot, path, _receiver) = robot("holds");
+    let program = Program::at(&path);
+    let mut is_meant = |message: Value| {
+        let answer = program.asks(&message);
+        assert!(answer.get("refused").is_none(), "{answer}");
+        robot.ticks(1);
+        robot.desk.standing().status.following.meant
+    };
+    assert!(!is_meant(json!({"from": "p", "joints": ["elbow"], "position": [0.1]})));
+    assert!(is_meant(json!({"from": "p", "joints": ["elbow"], "position": [0.2], "hold_s": 30})));
+    assert!(!is_meant(json!({"from": "p", "joints": ["elbow"], "position": [0.1]})));
+    let answer = program.asks(&json!({"from": "p", "state": true}));
+    let state = &answer["state"];
+    assert!(state["command"][1].is_f64() && state["phase"].is_null(), "{answer}");
+}
+
+#[test]
+fn a_robot_that_is_down_says_why_before_it_hangs_up() {
+    let (_robot, path, receiver) = robot("down");
+    let program = Program::at(&path);
+    program.asks(&json!({"from": "policy", "state": true}));
+    receiver.finish("elbow: it does not answer");
+    assert_eq!(program.hears(), json!({"down": "elbow: it does not answer"}));
+    let (len, _) = recv(&program.0, &mut [0; 16], RecvFlags::empty()).unwrap();
+    assert_eq!(len, 0);
+}
+
+#[test]
 fn what_cannot_be_read_is_refused_with_the_reason() {
     let (robot, path, _receiver) = robot("refuses");
     let program = Program::at(&path);
@@ -81,9 +191,21 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
         (r#"{"from":"p","position":"up"}"#, "`position`"),
         (r#"{"from":"p","position":[0,0,0],"at":[0.5]}"#, "`at`"),
         (r#"{"from":"p","position":[0,0,0],"priority":10}"#, "`priority`"),
-        (r#"{"from":"p","position":[0,0,0],"postion":[0,0,0]}"#, "`postion`"),
+        (
+            r#"{"from":"p","position":[0,0,0],"postion":[0,0,0]}"#,
+            "there is no key `postion`: did you mean `position`?",
+        ),
         (r#"{"from":"p","position":[0,0,0],"joints":["tail"]}"#, "`joints`"),
         (r#"{"from":"p","hold_s":"long"}"#, "`hold_s`"),
+        (r#"{"from":"p","hold":30}"#, "there is no key `hold`: did you mean `hold_s`?"),
+        (r#"{"from":"p","relaese":true}"#, "did you mean `release`?"),
+        (r#"{"from":"p","release":1}"#, "`release` must be true or false"),
+        (r#"{"from":"p","postion":[0,0,0]}"#, "did you mean `position`?"),
+        (r#"{"from":"p","positions":[0,0,0]}"#, "did you mean `position`?"),
+        (r#"{"from":"p","position":[0,0,0],"velocitty":[0,0,0]}"#, "did you mean `velocity`?"),
+        (r#"{"from":"p","position":[0,0,0],"take":"yes"}"#, "`take` must be true or false"),
+        (r#"{"from":"p","position":[0,0,0],"release":true}"#, "`position` or `release`"),
+        (r#"{"from":"p","velocity":[0,0,0]}"#, "`velocity` needs `position`"),
     ] {
         let answer = program.says(text);
         let said = answer["why"].as_str().unwrap_or_default();
@@ -92,7 +214,10 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
             || said.contains("tail");
         assert!(answer["refused"] == "invalid" && is_said, "{text}: {answer}");
     }
-    assert_eq!(robot.refused("p", &Refused::Invalid(String::new())), 6);
+    assert_eq!(robot.refused("p", &Refused::Invalid(String::new())), 15);
+    let long = json!({"from": "p", "position": vec![0.5; 20_000]}).to_string();
+    let answer = program.says(&long);
+    assert!(answer["why"].as_str().is_some_and(|why| why.contains("longer than 65536 bytes")), "{answer}");
 }
 
 #[test]
@@ -100,9 +225,19 @@ fn only_this_user_reaches_the_socket_and_a_second_robot_does_not_take_it() {
     use std::os::unix::fs::PermissionsExt;
     let (robot, path, receiver) = robot("private");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    let second = Receiver::start(&format!("unix:{}", path.display()), robot.desk.clone());
-    assert!(second.err().is_some_and(|error| error.to_string().contains("another robot")));
+    let refused = || {
+        let other = Receiver::start(&format!("unix:{}", path.display()), robot.desk.clone());
+        other.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(refused().contains("another robot"));
     drop(receiver);
+    // What is no socket stays, whatever it is.
+    std::fs::write(&path, "mine").unwrap();
+    assert!(refused().contains("remove it, or write another path"), "{}", refused());
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("nowhere", &path).unwrap();
+    assert!(refused().contains("remove it, or write another path"), "{}", refused());
+    std::fs::remove_file(&path).unwrap();
     // One that was killed leaves its file.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     drop(Receiver::start(&format!("unix:{}", path.display()), robot.desk).unwrap());
