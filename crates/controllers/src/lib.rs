@@ -3,6 +3,7 @@
 //! They use the loop as everybody's controller does, and know nothing else of a robot.
 #![forbid(unsafe_code)]
 
+mod excite;
 mod gliding;
 mod hold;
 mod moving;
@@ -12,6 +13,7 @@ mod smooth;
 mod stand_and_squat;
 pub mod walk;
 
+pub use excite::{Excite, ExciteParameters};
 pub use hold::{Hold, HoldParameters};
 pub use policy::{Policy, PolicyConfig};
 pub use sine::{Sine, SineParameters};

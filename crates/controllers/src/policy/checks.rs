@@ -1,11 +1,12 @@
-//! What is checked of a policy before a robot moves, and what is said if it does not fit.
+//! What is checked of a policy before a robot moves, and the errors if it does not fit.
 
 use super::decider::{Action, Decider};
-use super::observation::{Joints, Observation};
-use super::settings::PolicyConfig;
-use khz_loop::controller::{ControlError, Decide, RobotInfo};
-use khz_loop::state::RobotState;
-use khz_policy::{Model, Port, model::LARGEST, sha256};
+use super::observation::{Joints, Observation, one_or_each};
+use super::settings::{Kind, PolicyConfig};
+use khz_loop::controller::{ControlError, Decide, Pace, RobotInfo, cpu_time_ns, record};
+use khz_loop::state::{RobotState, Signal};
+use khz_onnxruntime::Evaluator;
+use khz_policy::{Port, model::LARGEST, sha256};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -17,8 +18,54 @@ const PROBED_WORK: u64 = 2_000_000_000;
 /// What a policy is for a robot.
 pub(super) struct Fitting {
     pub(super) decider: Decider,
+    pub(super) fixed: Fixed,
+    /// How long a decision takes, but for one in a hundred.
+    pub(super) took_ns: i64,
+    /// For the log.
+    pub(super) policy: record::Policy,
+}
+
+/// What a policy is for a robot but for its model.
+pub(super) struct Frame {
+    pub(super) observation: Observation,
+    pub(super) action: Action,
+    pub(super) fixed: Fixed,
+}
+
+/// What follows from the file and does not change. Lists are in the policy's order.
+pub(super) struct Fixed {
+    /// The servo of each joint.
     pub(super) servos: Vec<usize>,
-    pub(super) every: u64,
+    /// What is given for each joint, and the shares of its servo's gains.
+    pub(super) kinds: Vec<Kind>,
+    pub(super) gains: Vec<[f64; 2]>,
+    pub(super) pace: Pace,
+    /// It sees the IMU.
+    pub(super) needs_imu: bool,
+}
+
+/// Checks the file against the robot, and not the model.
+///
+/// # Errors
+/// The first thing that does not fit.
+pub(super) fn frame(config: &PolicyConfig, robot: &RobotInfo) -> Result<Frame, ControlError> {
+    let pace = Pace::of(config.rate_hz, Some(config.delay_ticks), config.most_late(), robot.period_ns)?;
+    let servos = servos(config, robot)?;
+    lists(config)?;
+    let gains =
+        (0..servos.len()).map(|joint| gains(config, robot, &servos, joint)).collect::<Result<_, _>>()?;
+    let kinds = (0..servos.len()).map(|joint| *one_or_each(&config.action.kinds, joint)).collect();
+    let joints =
+        Joints { servos: servos.clone(), names: config.joints.clone(), default: config.default.clone() };
+    let observation = Observation::new(&config.observe, &config.history, joints, 1.0 / config.rate_hz)?;
+    if observation.needs_imu() && !robot.has_imu {
+        return Err(wrong(
+            "a term is of the IMU, and the robot file has no `[imu]`: add it with its `link`".into(),
+        ));
+    }
+    let needs_imu = observation.needs_imu();
+    let fixed = Fixed { servos, kinds, gains, pace, needs_imu };
+    Ok(Frame { observation, action: Action::new(config), fixed })
 }
 
 /// Reads the model and checks it against the robot and the file.
@@ -26,25 +73,48 @@ pub(super) struct Fitting {
 /// # Errors
 /// The first thing that does not fit.
 pub(super) fn fit(config: &PolicyConfig, robot: &RobotInfo) -> Result<Fitting, ControlError> {
-    let every = ticks(config, robot)?;
-    let servos = servos(config, robot)?;
-    lists(config)?;
-    let model = model(config)?;
-    let joints =
-        Joints { servos: servos.clone(), names: config.joints.clone(), default: config.default.clone() };
-    let observation = Observation::new(&config.observe, &config.history, joints, 1.0 / config.rate_hz)?;
-    if observation.needs_imu() && !robot.has_imu {
-        return Err(wrong("a term is of the IMU, and the robot file has no `[imu]`".into()));
-    }
+    let Frame { observation, action, fixed } = frame(config, robot)?;
+    let (model, bytes, sha256) = model(config)?;
     ports(&model, &observation, config.joints.len())?;
-    let action = Action::new(&config.action, config.joints.clone(), &config.default);
+    let policy = record::Policy {
+        bytes,
+        sha256,
+        kp_scale: fixed.gains.iter().map(|[kp, _]| *kp).collect(),
+        kd_scale: fixed.gains.iter().map(|[_, kd]| *kd).collect(),
+        every: fixed.pace.every,
+        delay: fixed.pace.delay,
+        max_late: fixed.pace.max_late,
+        ..told(config, &model, &observation, &action)
+    };
     let mut decider = Decider { model, observation, action };
-    probe(&mut decider)?;
-    posture(&mut decider, robot, &servos, config)?;
-    Ok(Fitting { decider, servos, every })
+    pairs(&mut decider, config)?;
+    let took_ns = probe(&mut decider)?;
+    posture(&mut decider, robot, &fixed.servos, config)?;
+    Ok(Fitting { decider, fixed, took_ns, policy })
 }
 
-/// A model's file: no more of it than [`Model::parse`] needs to refuse one that is too large.
+/// What the log records of it.
+fn told(
+    config: &PolicyConfig,
+    model: &Evaluator,
+    observation: &Observation,
+    action: &Action,
+) -> record::Policy {
+    let operators = model.operators().iter().map(|(name, count)| format!("{count} {name}"));
+    record::Policy {
+        model: config.model.clone(),
+        engine: model.engine(),
+        operators: operators.collect::<Vec<_>>().join(", "),
+        terms: observation.terms(),
+        joints: config.joints.clone(),
+        default: config.default.clone(),
+        scale: action.scale.clone(),
+        offset: action.offset.clone(),
+        ..record::Policy::default()
+    }
+}
+
+/// A model's file: no more of it than [`Evaluator::load`] needs to refuse one that is too large.
 ///
 /// # Errors
 /// It cannot be read.
@@ -54,7 +124,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn model(config: &PolicyConfig) -> Result<Model, ControlError> {
+/// The model, its size and its hash.
+fn model(config: &PolicyConfig) -> Result<(Evaluator, u64, String), ControlError> {
     let path = &config.model;
     let bytes = read(Path::new(path)).map_err(|error| {
         wrong(format!("`{path}` cannot be read: {error}; it counts from the folder of the robot file (of a log: `--robot FILE`)"))
@@ -66,24 +137,9 @@ fn model(config: &PolicyConfig) -> Result<Model, ControlError> {
             "`{path}` is another file than the one that was meant: its SHA-256 is {found}, and `sha256` is {wanted}"
         )));
     }
-    Model::parse(&bytes).map_err(|error| wrong(format!("`{path}`: {error}")))
-}
-
-/// Ticks from one decision to the next.
-fn ticks(config: &PolicyConfig, robot: &RobotInfo) -> Result<u64, ControlError> {
-    let loop_hz = 1e9 / robot.period_ns as f64;
-    let every = loop_hz / config.rate_hz;
-    if every < 1.0 || (every - every.round()).abs() > 1e-6 {
-        return Err(wrong(format!("`rate_hz = {}` does not divide the loop's {loop_hz} Hz", config.rate_hz)));
-    }
-    let every = every.round() as u64;
-    if u64::from(config.delay_ticks) > every {
-        let delay = config.delay_ticks;
-        return Err(wrong(format!(
-            "`delay_ticks = {delay}` is longer than the {every} ticks from one decision to the next"
-        )));
-    }
-    Ok(every)
+    let model =
+        Evaluator::load(&bytes, config.engine).map_err(|error| wrong(format!("`{path}`: {error}")))?;
+    Ok((model, bytes.len() as u64, found))
 }
 
 /// The servo of each joint.
@@ -109,12 +165,17 @@ fn lists(config: &PolicyConfig) -> Result<(), ControlError> {
     if config.default.len() != joints {
         return Err(wrong(format!("`default` has {} values for {joints} joints", config.default.len())));
     }
+    // One that is not there has another meaning.
+    let given = |list: &[f64]| if list.is_empty() { joints } else { list.len() };
     let lists = [
+        ("kinds", action.kinds.len()),
         ("clip", action.clip.len()),
         ("scale", action.scale.len()),
         ("kp_scale", action.kp_scale.len()),
         ("kd_scale", action.kd_scale.len()),
-        ("offset", if action.offset.is_empty() { joints } else { action.offset.len() }),
+        ("offset", given(&action.offset)),
+        ("kp", given(&action.kp)),
+        ("kd", given(&action.kd)),
     ];
     if let Some((name, count)) = lists.into_iter().find(|&(_, count)| count != 1 && count != joints) {
         return Err(wrong(format!(
@@ -127,8 +188,37 @@ fn lists(config: &PolicyConfig) -> Result<(), ControlError> {
     }
 }
 
+/// Shares of the gains of a joint's servo.
+fn gains(
+    config: &PolicyConfig,
+    robot: &RobotInfo,
+    servos: &[usize],
+    joint: usize,
+) -> Result<[f64; 2], ControlError> {
+    let action = &config.action;
+    let share = |which: usize, key: &str, wanted: &[f64], shares: &[f64]| {
+        if wanted.is_empty() {
+            return Ok(*one_or_each(shares, joint));
+        }
+        let (wanted, name) = (*one_or_each(wanted, joint), &config.joints[joint]);
+        let Some(gains) = robot.joints[servos[joint]].gains else {
+            return Err(wrong(format!(
+                "`action.{key}` is of servos whose gains the robot file has, and the servo `{name}` has its own: write `{key}_scale`"
+            )));
+        };
+        let most = gains[which];
+        if wanted > most {
+            return Err(wrong(format!(
+                "`action.{key}` is {wanted} for the joint `{name}`, whose servo has {most}: set the servo's `{key}` to that of the training"
+            )));
+        }
+        Ok(if most > 0.0 { wanted / most } else { 0.0 })
+    };
+    Ok([share(0, "kp", &action.kp, &action.kp_scale)?, share(1, "kd", &action.kd, &action.kd_scale)?])
+}
+
 /// The first input is the observation, the first output the action; the others are carried from one decision to the next.
-fn ports(model: &Model, observation: &Observation, joints: usize) -> Result<(), ControlError> {
+fn ports(model: &Evaluator, observation: &Observation, joints: usize) -> Result<(), ControlError> {
     let len = |port: &Port| port.shape.iter().product::<usize>();
     let (inputs, outputs) = (model.inputs(), model.outputs());
     let (found, wanted) = (len(&inputs[0]), observation.len());
@@ -144,6 +234,13 @@ fn ports(model: &Model, observation: &Observation, joints: usize) -> Result<(), 
             "the model's output `{name}` has {said} numbers, and there are {joints} joints"
         )));
     }
+    if let Some((input, output)) = crossed(inputs, outputs) {
+        return Err(wrong(format!(
+            "the model's input `{}` has the place {input}, and its output `{}` the place {output}: the first input is the observation, the first \
+             output the action, and what is carried has the same place in both; export it in this order",
+            inputs[input].name, outputs[output].name
+        )));
+    }
     for (number, input) in inputs.iter().enumerate().skip(1) {
         let output = outputs.get(number).filter(|output| len(output) == len(input));
         if output.is_none() {
@@ -156,8 +253,71 @@ fn ports(model: &Model, observation: &Observation, joints: usize) -> Result<(), 
     Ok(())
 }
 
-/// Whatever is within reach gives numbers.
-fn probe(decider: &mut Decider) -> Result<(), ControlError> {
+/// An input and an output that belong together by their names, `h_in` and `h_out`, and not by their places.
+fn crossed(inputs: &[Port], outputs: &[Port]) -> Option<(usize, usize)> {
+    let together = |input: &Port, output: &Port| {
+        let [input, output] = [input, output].map(|port| port.name.to_lowercase());
+        let ends = input.strip_suffix("_in").is_some_and(|name| output.strip_suffix("_out") == Some(name));
+        ends || input.strip_prefix("in_").is_some_and(|name| output.strip_prefix("out_") == Some(name))
+    };
+    let place = |input| outputs.iter().position(|output| together(input, output));
+    let pairs: Vec<_> =
+        inputs.iter().enumerate().filter_map(|(at, input)| Some((at, place(input)?))).collect();
+    // A model that carries nothing may name its input and output like that.
+    let is_wrong =
+        |&(input, output): &(usize, usize)| input != output || input == 0 && inputs.len() > pairs.len();
+    pairs.iter().copied().filter(|_| inputs.len() > 1).find(is_wrong)
+}
+
+/// Checks that the model has the outputs that its trainer recorded.
+fn pairs(decider: &mut Decider, config: &PolicyConfig) -> Result<(), ControlError> {
+    let Some(path) = &config.test else { return Ok(()) };
+    let bytes =
+        read(Path::new(path)).map_err(|error| wrong(format!("`test`: {path} cannot be read: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        wrong(format!(
+            "`test`: {path} is no text; write one in Python by `numpy.savetxt(\"pairs.csv\", numpy.hstack([observations, actions]))`"
+        ))
+    })?;
+    let (seen, said) = (decider.model.input_mut(0).len(), config.joints.len());
+    decider.begin();
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let mut number = 0;
+    for (line, pair) in lines.enumerate().filter(|(_, pair)| !pair.is_empty()) {
+        let line = line + 1;
+        let words = pair.split([',', ' ', '\t']).filter(|word| !word.is_empty());
+        let numbers = words.map(str::parse).collect::<Result<Vec<f32>, _>>();
+        let numbers =
+            numbers.map_err(|_| wrong(format!("`test`: line {line} of {path} has what is no number")))?;
+        if numbers.len() != seen + said {
+            let found = numbers.len();
+            return Err(wrong(format!(
+                "`test`: line {line} of {path} has {found} numbers; an observation has {seen}, and an action {said}"
+            )));
+        }
+        let (observation, action) = numbers.split_at(seen);
+        decider.model.input_mut(0).copy_from_slice(observation);
+        decider.evaluate().map_err(|error| wrong(format!("`test`: pair {number}: {error}")))?;
+        let largest = action.iter().fold(1.0_f32, |largest, value| largest.max(value.abs()));
+        let apart =
+            |(found, wanted): (&f32, &f32)| (found - wanted).abs() > 1e-4 * largest || !wanted.is_finite();
+        if let Some(joint) = decider.action.said().iter().zip(action).position(apart) {
+            let (found, wanted, name) = (decider.action.said()[joint], action[joint], &config.joints[joint]);
+            return Err(wrong(format!(
+                "`test`: pair {number} (line {line}) has {wanted} for the joint `{name}`, and the model says {found}"
+            )));
+        }
+        number += 1;
+    }
+    if number == 0 {
+        return Err(wrong(format!("`test`: {path} has no pair")));
+    }
+    Ok(())
+}
+
+/// Whatever is within reach gives numbers. Returns how long it takes, but for one in a hundred.
+fn probe(decider: &mut Decider) -> Result<i64, ControlError> {
+    let mut times_ns = Vec::new();
     let mut random = 42_u64;
     let probes = (PROBED_WORK / decider.model.work().max(1)).clamp(8, PROBES);
     for number in 0..probes {
@@ -170,7 +330,33 @@ fn probe(decider: &mut Decider) -> Result<(), ControlError> {
             *value = if number == 0 { 0.0 } else { (random >> 40) as f32 / (1 << 23) as f32 * 3.0 - 3.0 };
         }
         let tried = |error| wrong(format!("tried with observation {number} of {probes} within ±3, {error}"));
-        decider.evaluate().map_err(tried)?;
+        let mut evaluated = Ok(());
+        times_ns.push(cpu_time_ns(|| evaluated = decider.evaluate()));
+        evaluated.map_err(tried)?;
+    }
+    times_ns.sort_unstable();
+    Ok(times_ns[(times_ns.len() - 1) * 99 / 100])
+}
+
+/// A decision has its delay, and no more than a quarter of the time to the next.
+///
+/// # Errors
+/// It takes longer on this computer.
+pub(super) fn in_time(took_ns: i64, pace: Pace, period_ns: i64) -> Result<(), String> {
+    let Pace { every, delay, .. } = pace;
+    let (ms, ticks) = (took_ns as f64 * 1e-6, |ticks: u64| ticks as f64 * period_ns as f64 * 1e-6);
+    let needed = (took_ns / period_ns.max(1)) as u64 + 1;
+    if ms > ticks(every) / 4.0 {
+        return Err(format!(
+            "a decision takes {ms:.1} ms here, more than a quarter of the {} ms to the next: take a smaller model, a lower rate, or another computer",
+            ticks(every)
+        ));
+    }
+    if ms > ticks(delay) {
+        return Err(format!(
+            "a decision takes {ms:.1} ms here: write `delay_ticks = {}` or more",
+            needed.max(delay + 1)
+        ));
     }
     Ok(())
 }
@@ -191,26 +377,48 @@ fn posture(
         imu.sample.attitude = [1.0, 0.0, 0.0, 0.0];
         (imu.sample.rate, imu.sample.acceleration) = ([0.0; 3], [0.0; 3]);
     }
+    state.signals.fill(Signal { value: 0.0, tick: Some(state.tick) });
     let mut targets = vec![0.0; servos.len()];
     decider.begin();
     decider.decide(&state, &mut targets)?;
     for (joint, (&servo, target)) in servos.iter().zip(&targets).enumerate() {
-        let Some([least, most]) = robot.joints[servo].limits.position else { continue };
-        let default = config.default[joint];
-        for (what, value) in
-            [("the default posture", default), ("what the policy wants in the default posture", *target)]
-        {
-            if !(least..=most).contains(&value) {
-                let name = &config.joints[joint];
-                return Err(wrong(format!(
-                    "{what} is {value:.3} rad for the joint `{name}`, whose limits are {least} to {most} rad"
-                )));
-            }
-        }
+        let limits = &robot.joints[servo].limits;
+        let both = |most: Option<f64>| most.map(|most| [-most, most]);
+        let (allowed, unit) = match one_or_each(&config.action.kinds, joint) {
+            Kind::Position => (limits.position, "rad"),
+            Kind::Velocity => (both(limits.velocity), "rad/s"),
+            Kind::Torque => (both(limits.torque), "N·m"),
+        };
+        let within = |what: &str, value: f64, allowed: Option<[f64; 2]>, unit: &str| match allowed {
+            Some([least, most]) if !(least..=most).contains(&value) => Err(wrong(format!(
+                "{what} is {value:.3} {unit} for the joint `{}`, whose limits are {least} to {most} {unit}",
+                config.joints[joint]
+            ))),
+            _ => Ok(()),
+        };
+        within("the default posture", config.default[joint], limits.position, "rad")?;
+        within("what the policy wants in the default posture", *target, allowed, unit)?;
     }
     Ok(())
 }
 
 fn wrong(text: String) -> ControlError {
     ControlError(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_time;
+    use khz_loop::controller::Pace;
+
+    #[test]
+    fn a_decision_that_does_not_fit_in_its_time_is_refused() {
+        let pace = |delay| Pace { every: 20, delay, max_late: 2, waits_for_first: false };
+        let said =
+            |took_us: i64, delay| in_time(took_us * 1000, pace(delay), 1_000_000).err().unwrap_or_default();
+        assert_eq!([said(999, 1), said(4_900, 5)], ["", ""]);
+        assert_eq!(said(1_200, 1), "a decision takes 1.2 ms here: write `delay_ticks = 2` or more");
+        let too_slow = "a decision takes 30.0 ms here, more than a quarter of the 20 ms to the next: take a smaller model, a lower rate, or another computer";
+        assert_eq!(said(30_000, 20), too_slow);
+    }
 }

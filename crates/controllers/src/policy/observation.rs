@@ -1,7 +1,8 @@
 //! From states to observations: terms, clipped and scaled in float32 as trainers do it, and their history.
 
 use super::settings::{Advance, Fill, HistoryConfig, Layout, ObserveConfig, Order, Term};
-use khz_loop::controller::ControlError;
+use super::signals;
+use khz_loop::controller::{ControlError, record};
 use khz_loop::state::RobotState;
 
 /// What an observation is of, beside a state.
@@ -23,6 +24,8 @@ pub(super) struct Observation {
     period_s: f64,
     /// The newest first.
     actions: Vec<Vec<f32>>,
+    /// Where the last decision wants the joints, rad.
+    targets: Vec<f64>,
     decisions: u32,
 }
 
@@ -33,6 +36,8 @@ struct Kept {
     len: usize,
     clip: Vec<[f32; 2]>,
     scale: Vec<f32>,
+    /// Where its signals are in a state.
+    signals: Vec<usize>,
     values: Vec<f32>,
 }
 
@@ -46,7 +51,7 @@ impl Observation {
         period_s: f64,
     ) -> Result<Self, ControlError> {
         let count = joints.names.len();
-        let kept = terms.iter().map(|term| Kept::new(term, count)).collect::<Result<Vec<_>, _>>()?;
+        let kept = terms.iter().map(|term| Kept::new(term, terms, count)).collect::<Result<Vec<_>, _>>()?;
         if history.layout == Layout::Time
             && kept.iter().any(|term| term.config.history != kept[0].config.history)
         {
@@ -54,12 +59,41 @@ impl Observation {
         }
         let oldest = terms.iter().map(|term| term.age as usize).max().unwrap_or(0);
         let actions = vec![vec![0.0; count]; oldest + 1];
-        Ok(Self { joints, terms: kept, history: history.clone(), period_s, actions, decisions: 0 })
+        let targets = joints.default.clone();
+        Ok(Self { joints, terms: kept, history: history.clone(), period_s, actions, targets, decisions: 0 })
     }
 
     /// How many numbers it has.
     pub(super) fn len(&self) -> usize {
         self.terms.iter().map(|term| term.values.len()).sum()
+    }
+
+    /// The newest numbers of every term, as a model sees them.
+    pub(super) fn newest(&self, into: &mut Vec<f32>) {
+        into.clear();
+        self.terms.iter().for_each(|term| into.extend_from_slice(term.frame(term.frames() - 1)));
+    }
+
+    /// Its terms, as a log names them: one that is there several times has a number from the second on.
+    pub(super) fn terms(&self) -> Vec<record::Term> {
+        let mut offset = 0;
+        let one = |(place, term): (usize, &Kept)| {
+            let word = term.config.term.word();
+            let same =
+                self.terms[..place].iter().filter(|other| other.config.term == term.config.term).count();
+            let name = if same > 0 { format!("{word}_{}", same + 1) } else { word.to_owned() };
+            let from = offset;
+            offset += term.values.len() as u32;
+            record::Term {
+                name,
+                offset: from,
+                len: term.len as u32,
+                history: term.config.history,
+                clip: term.config.clip.iter().map(|pair| pair.map(|bound| bound as f32)).collect(),
+                scale: term.scale.clone(),
+            }
+        };
+        self.terms.iter().enumerate().map(one).collect()
     }
 
     /// Its terms with their places, as an error shows them.
@@ -80,15 +114,14 @@ impl Observation {
 
     /// Whether a term is of the IMU.
     pub(super) fn needs_imu(&self) -> bool {
-        use Term::{Attitude, BaseAcceleration, BaseAngVel, ProjectedGravity};
-        let of_imu = [BaseAngVel, ProjectedGravity, BaseAcceleration, Attitude];
-        self.terms.iter().any(|term| of_imu.contains(&term.config.term))
+        self.terms.iter().any(|term| term.config.term.is_of_imu())
     }
 
     /// The next observation is the first.
     pub(super) fn begin(&mut self) {
         self.decisions = 0;
         self.actions.iter_mut().for_each(|action| action.fill(0.0));
+        self.targets.copy_from_slice(&self.joints.default);
     }
 
     /// Takes a state, and writes the observation of it.
@@ -109,21 +142,23 @@ impl Observation {
         Ok(())
     }
 
-    /// What the policy has said.
-    pub(super) fn acted(&mut self, action: &[f32]) {
+    /// The policy's action, and where that wants the joints.
+    pub(super) fn acted(&mut self, action: &[f32], targets: &[f64]) {
+        self.targets.copy_from_slice(targets);
         self.actions.rotate_right(1);
         self.actions[0].copy_from_slice(action);
     }
 
     /// The newest value of a term.
     fn take(&mut self, number: usize, state: &RobotState) -> Result<(), ControlError> {
-        let (joints, actions) = (&self.joints, &self.actions);
+        let (joints, before) = (&self.joints, (&self.actions[..], &self.targets[..]));
         let turned = f64::from(self.decisions) * self.period_s;
         let term = &mut self.terms[number];
+        signals::fresh(&term.config, &term.signals, state)?;
         term.values.rotate_left(term.len);
         let start = term.values.len() - term.len;
         let newest = &mut term.values[start..];
-        fill(newest, &term.config, state, joints, actions, [turned, turned + self.period_s]);
+        fill(newest, (&term.config, &term.signals), state, joints, before, [turned, turned + self.period_s]);
         for (place, value) in newest.iter_mut().enumerate() {
             if !value.is_finite() {
                 return Err(not_a_number(&term.config, place, *value, joints));
@@ -159,13 +194,14 @@ impl Observation {
 }
 
 impl Kept {
-    fn new(config: &ObserveConfig, joints: usize) -> Result<Self, ControlError> {
+    fn new(config: &ObserveConfig, terms: &[ObserveConfig], joints: usize) -> Result<Self, ControlError> {
         let len = match config.term {
             Term::BaseAngVel | Term::ProjectedGravity | Term::BaseAcceleration | Term::Command => 3,
             Term::Attitude => 4,
-            Term::JointPos | Term::JointVel | Term::JointTorque | Term::LastAction => joints,
+            Term::JointPos | Term::JointVel | Term::JointTorque | Term::LastAction | Term::Target => joints,
             Term::Phase => 2 * config.offsets.len(),
             Term::Constant => config.values.len(),
+            Term::Signal | Term::Contact => config.signals.len(),
         };
         let fits = |name: &str, count: usize| match count {
             1 => Ok(()),
@@ -180,6 +216,9 @@ impl Kept {
         if len == 0 {
             return Err(wrong(format!("the term `{}` has no numbers", config.term)));
         }
+        if let Some(key) = of_another(config) {
+            return Err(wrong(format!("`{key}` is no key of the term `{}`", config.term)));
+        }
         let clip = if config.clip.is_empty() { vec![[-1e30, 1e30]] } else { config.clip.clone() };
         fits("clip", clip.len())?;
         fits("scale", config.scale.len())?;
@@ -189,6 +228,7 @@ impl Kept {
         Ok(Self {
             clip: clip.iter().map(|pair| pair.map(|bound| bound as f32)).collect(),
             scale: config.scale.iter().map(|&scale| scale as f32).collect(),
+            signals: signals::places(config, terms)?,
             values: vec![0.0; len * config.history as usize],
             config: config.clone(),
             len,
@@ -215,13 +255,29 @@ impl Kept {
     }
 }
 
+/// A key that belongs to other terms.
+fn of_another(config: &ObserveConfig) -> Option<&'static str> {
+    let (term, plain) = (config.term, ObserveConfig { term: config.term, ..ObserveConfig::default() });
+    let is_phase = term == Term::Phase;
+    let keys = [
+        ("relative", config.relative == plain.relative || matches!(term, Term::JointPos | Term::Target)),
+        ("age", config.age == plain.age || term == Term::LastAction),
+        ("period_s", config.period_s == plain.period_s || is_phase),
+        ("offsets", config.offsets == plain.offsets || is_phase),
+        ("advance", config.advance == plain.advance || is_phase),
+        ("values", config.values == plain.values || term == Term::Constant),
+        ("signals", config.signals == plain.signals || matches!(term, Term::Signal | Term::Contact)),
+    ];
+    keys.into_iter().find(|(_, is_right)| !is_right).map(|(key, _)| key)
+}
+
 /// A term of a state, as it is.
 fn fill(
     into: &mut [f32],
-    config: &ObserveConfig,
+    (config, signals): (&ObserveConfig, &[usize]),
     state: &RobotState,
     joints: &Joints,
-    actions: &[Vec<f32>],
+    (actions, targets): (&[Vec<f32>], &[f64]),
     clock: [f64; 2],
 ) {
     let imu = state.imu.map(|imu| imu.sample);
@@ -229,15 +285,13 @@ fn fill(
     match config.term {
         Term::BaseAngVel => put(into, of_imu(imu.map(|imu| imu.rate))),
         Term::BaseAcceleration => put(into, of_imu(imu.map(|imu| imu.acceleration))),
-        Term::ProjectedGravity => put(into, of_imu(imu.map(|imu| down(imu.attitude)))),
+        Term::ProjectedGravity => put(into, of_imu(imu.map(|imu| down(imu.attitude.map(logged))))),
         Term::Attitude => put(into, imu.map_or([f64::NAN; 4], |imu| imu.attitude)),
         Term::Command => put(into, [state.teleop.forward, state.teleop.left, state.teleop.turn]),
         Term::JointPos => {
-            let servos = joints.servos.iter().map(|&servo| state.servos[servo].position as f32);
-            for ((to, position), &default) in into.iter_mut().zip(servos).zip(&joints.default) {
-                *to = if config.relative { position - default as f32 } else { position };
-            }
+            positions(into, config, joints, joints.servos.iter().map(|&servo| state.servos[servo].position));
         }
+        Term::Target => positions(into, config, joints, targets.iter().copied()),
         Term::JointVel => put(into, joints.servos.iter().map(|&servo| state.servos[servo].velocity)),
         Term::JointTorque => put(into, joints.servos.iter().map(|&servo| state.servos[servo].torque)),
         Term::LastAction => into.copy_from_slice(&actions[config.age as usize]),
@@ -251,11 +305,32 @@ fn fill(
             }
         }
         Term::Constant => put(into, config.values.iter().copied()),
+        Term::Signal => put(into, signals.iter().map(|&place| state.signals[place].value)),
+        Term::Contact => {
+            let is_on = |&place: &usize| state.signals[place].value > config.threshold;
+            put(into, signals.iter().map(|place| f64::from(u8::from(is_on(place)))));
+        }
+    }
+}
+
+fn positions(
+    into: &mut [f32],
+    config: &ObserveConfig,
+    joints: &Joints,
+    positions: impl Iterator<Item = f64>,
+) {
+    for ((to, position), &default) in into.iter_mut().zip(positions).zip(&joints.default) {
+        *to = if config.relative { position as f32 - default as f32 } else { position as f32 };
     }
 }
 
 fn put(into: &mut [f32], values: impl IntoIterator<Item = f64>) {
     into.iter_mut().zip(values).for_each(|(to, value)| *to = value as f32);
+}
+
+/// As a log has it, so that a replay computes of the same number.
+fn logged(number: f64) -> f64 {
+    f64::from(number as f32)
 }
 
 /// Which way is down, in the frame of a body of this attitude.
@@ -270,7 +345,8 @@ pub(super) fn one_or_each<T>(list: &[T], place: usize) -> &T {
 
 fn not_a_number(config: &ObserveConfig, place: usize, value: f32, joints: &Joints) -> ControlError {
     let term = config.term;
-    let of_joint = matches!(term, Term::JointPos | Term::JointVel | Term::JointTorque | Term::LastAction);
+    let of_joint =
+        matches!(term, Term::JointPos | Term::JointVel | Term::JointTorque | Term::LastAction | Term::Target);
     let name =
         if of_joint { format!("of the joint `{}`", joints.names[place]) } else { format!("number {place}") };
     wrong(format!("its observation has {value}: term `{term}`, {name}"))

@@ -1,5 +1,6 @@
 //! `[controller]` with `name = "policy"`.
 
+use khz_onnxruntime::Engine;
 use khz_settings::{section, words};
 
 words! {
@@ -21,13 +22,27 @@ words! {
         JointVel = "joint_vel",
         /// Torques of the joints, N·m.
         JointTorque = "joint_torque",
-        /// What the policy said in the decision before, as it said it; 0 at the start.
+        /// The action of the decision before, as the model output it; 0 at the start.
         LastAction = "last_action",
+        /// Where the decision before wants the joints, rad, before the servos' limits; less `default` where `relative` is true. The default
+        /// posture at the start.
+        Target = "target",
         /// Sine and cosine of a clock that goes round once in `period_s`; a pair for each of `offsets`, sines first. It begins at 0 when
         /// the policy does, and `advance` says when it goes on.
         Phase = "phase",
         /// The numbers of `values`.
         Constant = "constant",
+        /// Numbers that a program outside the run sets: the live parameters of `signals`.
+        Signal = "signal",
+        /// The same as contacts: 1 for one that is greater than `threshold`, else 0.
+        Contact = "contact",
+    }
+}
+
+impl Term {
+    /// The IMU measures it.
+    pub fn is_of_imu(self) -> bool {
+        matches!(self, Self::BaseAngVel | Self::ProjectedGravity | Self::BaseAcceleration | Self::Attitude)
     }
 }
 
@@ -52,7 +67,7 @@ section! {
         scale: Vec<f64> = vec![1.0], "", -1e6 => 1e6;
         /// So many of its newest values, this one included.
         history: u32 = 1, "decisions", 1 => 1000;
-        /// Of `joint_pos`: less the default posture.
+        /// Of `joint_pos` and `target`: less the default posture.
         relative: bool = true, "";
         /// Of `last_action`: so many decisions older.
         age: u32 = 0, "decisions", 0 => 100;
@@ -64,6 +79,12 @@ section! {
         advance: Advance = Advance::Before, "";
         /// Of `constant`: its numbers.
         values: Vec<f64> = Vec::new(), "", -1e30 => 1e30;
+        /// Of `signal` and `contact`: the live parameters that a program sets again and again.
+        signals: Vec<String> = Vec::new(), "";
+        /// Of the same: one that was not set for longer is an error, and the robot is damped.
+        max_age_s: f64 = 0.1, "s", 0.001 => 1000.0;
+        /// Of `contact`: from where on there is one.
+        threshold: f64 = 0.5, "", -1e30 => 1e30;
     }
 }
 
@@ -119,22 +140,53 @@ words! {
     }
 }
 
+words! {
+    /// What a policy's action is, of a joint.
+    Kind {
+        /// Where it is to be, rad.
+        Position = "position",
+        /// How fast it is to turn, rad/s: without position gain.
+        Velocity = "velocity",
+        /// What it is to apply, N·m: without gains.
+        Torque = "torque",
+    }
+}
+
+words! {
+    /// What a decision does that is late.
+    Late {
+        /// The targets of before stay, until `max_late` in a row are late.
+        Hold = "hold",
+        /// The robot is damped at once.
+        Damp = "damp",
+    }
+}
+
 section! {
-    /// `[controller.action]`: from what a policy says to targets of joints: clipped, times `scale`, plus `offset`. The servos' limits
+    /// `[controller.action]`: from a policy's action to targets of joints: clipped, times `scale`, plus `offset`. The servos' limits
     /// hold beyond that.
     ActionConfig {
+        /// What the action of each joint is: one for all joints, or one each.
+        kinds: Vec<Kind> = vec![Kind::Position], "";
         /// Least and greatest value, before it is scaled: one pair for all joints, or one each.
         clip: Vec<[f64; 2]> = vec![[-100.0, 100.0]], "", -1e30 => 1e30;
         /// What it is multiplied by: one number for all joints, or one each.
         scale: Vec<f64> = vec![1.0], "rad", -1e6 => 1e6;
-        /// What is added; without it, the default posture.
+        /// What is added: one number for all joints, or one each. Without it the default posture, and 0 to velocities and torques.
         offset: Vec<f64> = Vec::new(), "rad", -1000.0 => 1000.0;
+        /// A first-order low pass of what is wanted, tick by tick; 0: none.
+        filter_hz: f64 = 0.0, "Hz", 0.0 => 10_000.0;
         /// What a joint does between two decisions.
         between: Between = Between::Hold, "";
         /// Share of the servos' position gain: one number for all joints, or one each. Set the servos' gains to those of the training.
         kp_scale: Vec<f64> = vec![1.0], "", 0.0 => 1.0;
         /// Share of the servos' velocity gain, the same way.
         kd_scale: Vec<f64> = vec![1.0], "", 0.0 => 1.0;
+        /// The training's position gains, in place of `kp_scale`, for servos whose gains the robot file has: one number for all joints, or one
+        /// each, up to the servos'.
+        kp: Vec<f64> = Vec::new(), "N·m/rad", 0.0 => 1e6;
+        /// Its velocity gains, in place of `kd_scale`.
+        kd: Vec<f64> = Vec::new(), "N·m·s/rad", 0.0 => 1e6;
     }
 }
 
@@ -146,12 +198,21 @@ section! {
         model: String, "";
         /// Its SHA-256 in hexadecimal digits; another file is refused.
         sha256: Option<String> = None, "";
+        /// Who evaluates it.
+        engine: Engine = Engine::Auto, "";
         /// How often it decides; the loop's rate is a multiple.
         rate_hz: f64 = 50.0, "Hz", 0.1 => 10_000.0;
         /// From the tick whose state it sees to the tick that follows its decision.
         delay_ticks: u32 = 1, "ticks", 1 => 100_000;
+        /// What a decision does that takes longer.
+        late: Late = Late::Hold, "";
         /// So many decisions in a row that take longer are an error, and the robot is damped; before that, the decision of before stays.
         max_late: u32 = 2, "decisions", 1 => 1000;
+        /// So many decisions in a row with an action beyond `action.clip` are an error, and the robot is damped; without it, none are.
+        max_clipped: Option<u32> = None, "decisions", 1 => 100_000;
+        /// Pairs of the trainer, that the model is tried with: a text file with a line for each, the numbers of an observation and then those
+        /// of its action, apart by commas or spaces; from the folder of the robot file. Those of a recurrent model follow each other.
+        test: Option<String> = None, "";
         /// The servos' names in the policy's order; every servo once.
         joints: Vec<String>, "";
         /// The default posture: what positions and actions are relative to, and where the policy begins.
@@ -162,7 +223,14 @@ section! {
         observe: Vec<ObserveConfig>, "";
         /// How the values of several decisions stand in an observation.
         history: HistoryConfig = HistoryConfig::default(), "";
-        /// From what it says to targets of joints.
+        /// From its action to targets of joints.
         action: ActionConfig = ActionConfig::default(), "";
+    }
+}
+
+impl PolicyConfig {
+    /// So many late decisions in a row are an error.
+    pub(super) fn most_late(&self) -> u32 {
+        if self.late == Late::Damp { 1 } else { self.max_late }
     }
 }

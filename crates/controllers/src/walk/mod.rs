@@ -64,7 +64,7 @@ section! {
     }
 }
 
-/// Stands up, then walks as [`RobotState::teleop`] says. Twelve servos, leg by leg (front left, front right, rear left, rear
+/// Stands up, then walks as [`RobotState::teleop`] commands. Twelve servos, leg by leg (front left, front right, rear left, rear
 /// right): hip, thigh, knee.
 #[derive(Clone, Debug)]
 pub struct Walk {

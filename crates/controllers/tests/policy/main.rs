@@ -1,12 +1,12 @@
 //! A policy as a controller: what it sees, what it wants, and what is refused.
 
-mod drafted;
 #[allow(dead_code)]
 #[path = "../../../policy/tests/all/onnx.rs"]
 mod onnx;
 mod refused;
 mod rig;
 mod sees;
+mod told;
 mod wants;
 
 #[global_allocator]

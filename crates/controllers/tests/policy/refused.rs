@@ -1,7 +1,8 @@
-//! Policies that do not fit, and what is said of them.
+//! Policies that do not fit, and their errors.
 
 use crate::onnx::Graph;
 use crate::rig::{config, echo, prepared, term};
+use khz_controllers::policy::Engine;
 use khz_controllers::policy::settings::{HistoryConfig, Layout, ObserveConfig, PolicyConfig, Term};
 
 #[track_caller]
@@ -22,7 +23,8 @@ fn the_file() {
         "is another file than the one that was meant: its SHA-256 is ",
     );
     let sin = Graph::default().input("x", &[1, 2]).output("y", &[]).node("Sin", &["x"], &["y"]);
-    refused(&sin.file(), |_| (), "node 0 (`Sin`, named ``): this operator is not evaluated here");
+    let own = |config: &mut PolicyConfig| config.engine = Engine::Own;
+    refused(&sin.file(), own, "node 0 (`Sin`, named ``): this operator is not evaluated here");
     let mut policy = khz_controllers::Policy::new(PolicyConfig {
         model: "none.onnx".into(),
         ..config(vec![term(Term::JointPos)])
@@ -67,6 +69,41 @@ fn inputs_and_outputs() {
     );
 }
 
+/// Of three inputs and outputs with these names.
+fn carrying(inputs: [&str; 3], outputs: [&str; 3]) -> Vec<u8> {
+    let graph = inputs.iter().fold(Graph::default(), |graph, name| graph.input(name, &[1, 2]));
+    let graph = outputs.iter().fold(graph, |graph, name| graph.output(name, &[1, 2]));
+    inputs
+        .iter()
+        .zip(outputs)
+        .fold(graph, |graph, (input, output)| graph.node("Neg", &[input], &[output]))
+        .file()
+}
+
+#[test]
+fn what_is_carried_and_has_another_place_than_its_name_says() {
+    refused(
+        &carrying(["obs", "h_in", "c_in"], ["actions", "c_out", "h_out"]),
+        |_| (),
+        "input `h_in` has the place 1, and its output `h_out` the place 2",
+    );
+    refused(
+        &carrying(["h_in", "obs", "x"], ["h_out", "actions", "y"]),
+        |_| (),
+        "input `h_in` has the place 0, and its output `h_out` the place 0: the first input is the observation",
+    );
+    for (inputs, outputs) in [
+        (["obs", "h_in", "c_in"], ["actions", "h_out", "c_out"]),
+        (["obs", "a", "b"], ["actions", "c", "d"]),
+        (["net_in", "h_in", "c_in"], ["net_out", "h_out", "c_out"]),
+    ] {
+        assert!(
+            prepared(&carrying(inputs, outputs), config(vec![term(Term::JointPos)])).is_ok(),
+            "{inputs:?}"
+        );
+    }
+}
+
 #[test]
 fn joints() {
     let model = echo(2, 0);
@@ -90,12 +127,20 @@ fn joints() {
 #[test]
 fn rates() {
     let model = echo(2, 0);
-    refused(&model, |config| config.rate_hz = 30.0, "`rate_hz = 30` does not divide the loop's 1000 Hz");
-    refused(&model, |config| config.rate_hz = 2000.0, "`rate_hz = 2000` does not divide the loop's 1000 Hz");
+    refused(
+        &model,
+        |config| config.rate_hz = 30.0,
+        "a decision rate of 30 Hz does not divide the loop's 1000 Hz",
+    );
+    refused(
+        &model,
+        |config| config.rate_hz = 2000.0,
+        "a decision rate of 2000 Hz does not divide the loop's 1000 Hz",
+    );
     refused(
         &model,
         |config| config.delay_ticks = 11,
-        "`delay_ticks = 11` is longer than the 10 ticks from one decision to the next",
+        "`delay_ticks = 11` is not from 1 to the 10 ticks from one decision to the next",
     );
 }
 
@@ -115,6 +160,14 @@ fn terms() {
         change(|term| term.clip = vec![[1.0, 0.0]]),
         "`clip` of the term `joint_pos` is from 1 to 0",
     );
+    refused(&model, change(|term| term.age = 3), "`age` is no key of the term `joint_pos`");
+    refused(
+        &model,
+        change(|term| term.signals = vec!["a".into()]),
+        "`signals` is no key of the term `joint_pos`",
+    );
+    refused(&model, change(|term| term.values = vec![1.0]), "`values` is no key of the term `joint_pos`");
+    refused(&model, change(|term| term.period_s = 2.0), "`period_s` is no key of the term `joint_pos`");
     refused(
         &model,
         change(|constant| *constant = term(Term::Constant)),
@@ -147,4 +200,54 @@ fn what_it_says_and_wants() {
         |_| (),
         "what the policy wants in the default posture is 4.700 rad for the joint `hip`, whose limits are -2 to 2 rad",
     );
+}
+
+#[test]
+fn gains_that_the_servos_do_not_have() {
+    let model = echo(2, 0);
+    refused(
+        &model,
+        |config| config.action.kp = vec![40.0, 41.0],
+        "`action.kp` is 41 for the joint `hip`, whose servo has 40: set the servo's `kp` to that of the training",
+    );
+    refused(
+        &model,
+        |config| config.action.kd = vec![1.0; 3],
+        "`action.kd` has 3 values for 2 joints: write 1 or 2",
+    );
+    let mut robot = crate::rig::robot();
+    robot.joints[1].gains = None;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("policy.onnx");
+    std::fs::write(&path, model).expect("a file");
+    let mut config = config(vec![term(Term::JointPos)]);
+    (config.model, config.action.kd) = (path.display().to_string(), vec![1.0]);
+    let error = khz_loop::Controller::prepare(&mut khz_controllers::Policy::new(config), &robot).unwrap_err();
+    assert!(error.to_string().contains("the servo `knee` has its own: write `kd_scale`"), "{error}");
+}
+
+#[test]
+fn what_the_trainer_said_otherwise() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pairs.csv").display().to_string();
+    let tried = |text: &[u8]| {
+        std::fs::write(&path, text).expect("a file");
+        let config = PolicyConfig { test: Some(path.clone()), ..config(vec![term(Term::JointPos)]) };
+        prepared(&echo(2, 0), config).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(tried(b"# as numpy writes it\n0.5, 0.25, 0.5, 0.25\n1e0 2.0  1.0 2.00005\n\n"), "");
+    let said = tried(b"0.5,0.25,0.5,0.25\n1,2,1,2.001\n");
+    assert!(
+        said.contains("`test`: pair 1 (line 2) has 2.001 for the joint `hip`, and the model says 2"),
+        "{said}"
+    );
+    assert!(tried(b"1,2,1,-inf\n").contains("pair 0 (line 1) has -inf for the joint `hip`"));
+    assert!(tried(b"1,2,1,nan\n").contains("pair 0 (line 1) has NaN for the joint `hip`"));
+    assert!(tried(b"1,2,1,inf\n").contains("has inf for the joint `hip`"));
+    assert!(tried(b"1,2,1\n").contains("has 3 numbers; an observation has 2, and an action 2"));
+    assert!(
+        tried(b"1,2,1,x\n").contains("line 1 of ") && tried(b"1,2,1,x\n").contains("has what is no number")
+    );
+    assert!(tried(b"#\n").contains("has no pair"));
+    assert!(tried(b"PK\x03\x04\xff\xfe").contains("is no text; write one in Python by `numpy.savetxt("));
 }

@@ -12,7 +12,12 @@ use tempfile::TempDir;
 /// The loop at 1 kHz; a policy's order of the joints is the other way round.
 pub(crate) fn robot() -> RobotInfo {
     let limits = Limits { position: Some([-2.0, 2.0]), ..Limits::default() };
-    let joint = |name: &str| JointInfo { name: name.into(), limits: limits.clone() };
+    let joint = |name: &str| JointInfo {
+        name: name.into(),
+        limits: limits.clone(),
+        gains: Some([40.0, 2.0]),
+        torque: limits.torque,
+    };
     RobotInfo {
         name: "two".into(),
         period_ns: 1_000_000,
@@ -39,7 +44,7 @@ pub(crate) fn config(observe: Vec<ObserveConfig>) -> PolicyConfig {
     }
 }
 
-/// Says the first two numbers of its observation, from `first` on.
+/// Outputs the first two numbers of its observation, from `first` on.
 pub(crate) fn echo(inputs: u64, first: i64) -> Vec<u8> {
     let graph = Graph::default().input("obs", &[1, inputs]).output("actions", &[1, 2]);
     let graph = graph.ints("places", &[first, first + 1]);
@@ -74,7 +79,7 @@ pub(crate) fn state() -> RobotState {
 pub(crate) struct Ticks {
     pub(crate) policy: Policy,
     pub(crate) state: RobotState,
-    commands: [ServoCommand; 2],
+    pub(crate) commands: [ServoCommand; 2],
 }
 
 impl Ticks {
@@ -91,6 +96,13 @@ impl Ticks {
             ServoCommand::Position(PositionCommand { position, .. }) => position,
             _ => f64::NAN,
         }))
+    }
+
+    /// A limit takes this off the command of a servo.
+    pub(crate) fn cut(&mut self, servo: usize, by: f64) {
+        if let ServoCommand::Position(command) = &mut self.commands[servo] {
+            command.position += by;
+        }
     }
 
     /// So many more; the last one's positions.

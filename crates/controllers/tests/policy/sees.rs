@@ -1,8 +1,9 @@
 //! Observations: what is in them, and in which order.
 
-use crate::rig::{Ticks, config, echo, prepared, seen, term};
+use crate::rig::{Ticks, config, echo, prepared, seen, state, term};
 use khz_controllers::policy::settings::{Advance, Fill, HistoryConfig, Layout, ObserveConfig, Order, Term};
-use khz_loop::state::RobotState;
+use khz_loop::controller::Controller;
+use khz_loop::state::{RobotState, Signal};
 
 fn nothing(_: &mut RobotState, _: u64) {}
 
@@ -98,7 +99,7 @@ fn a_phase_goes_on_before_or_after_it_is_looked_at() {
     assert_near(&seen(config(vec![after]), 4, nothing, 3), &at(0.08));
 }
 
-/// It says what it sees, and what it sees is what it said: a constant, then that again, two decisions later.
+/// It outputs what it sees, and it sees its own output: a constant, then that again, two decisions later.
 #[test]
 fn the_last_action_is_what_it_said_before_it_was_scaled() {
     let terms = vec![
@@ -108,10 +109,64 @@ fn the_last_action_is_what_it_said_before_it_was_scaled() {
     ];
     let mut config = config(terms);
     config.action.clip = vec![[-0.5, 0.5]];
-    // The model says the constant; what it sees of it is in places 2 to 5, which only an error would name.
+    // The model outputs the constant; what it sees of it is in places 2 to 5, which only an error would name.
     let (policy, _folder) = prepared(&echo(6, 0), config.clone()).unwrap_or_else(|error| panic!("{error}"));
     assert_near(&Ticks::of(policy).after(2), &[0.2 + 0.5 * 0.5, 0.1 + 0.5 * 0.4]);
     let (policy, _folder) = prepared(&echo(6, 2), config).unwrap_or_else(|error| panic!("{error}"));
-    // What it says is what it said: nothing, from the start on.
+    // Its output is its previous output: nothing, from the start on.
     assert_near(&Ticks::of(policy).after(42), &[0.2, 0.1]);
+}
+
+#[test]
+fn where_the_decision_before_wants_the_joints() {
+    let relative = |relative| ObserveConfig { relative, ..term(Term::Target) };
+    let terms = vec![relative(true), relative(false), term(Term::JointPos)];
+    // The output is the first two numbers, times 1, and no posture is added.
+    let numbers = seen(config(terms), 6, |_, _| (), 1);
+    for (found, expected) in numbers.iter().zip([0.0, 0.0, 0.1, 0.2, 0.2, 0.3]) {
+        assert!((found - expected).abs() < 1e-6, "{numbers:?}");
+    }
+}
+
+fn told(names: &[&str], of: Term) -> ObserveConfig {
+    ObserveConfig { signals: names.iter().map(|&name| name.to_owned()).collect(), ..term(of) }
+}
+
+/// Its own are in the order in which they are first named.
+#[test]
+fn a_program_tells_signals_and_contacts() {
+    let terms = vec![told(&["speed", "left"], Term::Signal), told(&["left", "right"], Term::Contact)];
+    let tells = |state: &mut RobotState, _| {
+        for (signal, value) in state.signals.iter_mut().zip([0.25, 0.75, 0.5]) {
+            *signal = Signal { value, tick: Some(state.tick) };
+        }
+    };
+    let (policy, _folder) =
+        prepared(&echo(4, 0), config(terms.clone())).unwrap_or_else(|error| panic!("{error}"));
+    let names: Vec<String> = policy.parameters().into_iter().map(|parameter| parameter.name).collect();
+    assert_eq!(names, ["speed", "left", "right"]);
+    assert!(policy.parameters().iter().all(|parameter| parameter.is_signal));
+    // 0.5 is not greater than the threshold.
+    assert_near(&seen(config(terms), 4, tells, 1), &[0.25, 0.75, 1.0, 0.0]);
+}
+
+#[test]
+fn a_signal_that_is_silent_is_an_error_that_names_it() {
+    let terms = vec![ObserveConfig { max_age_s: 0.05, ..told(&["speed", "left"], Term::Signal) }];
+    let (policy, _folder) = prepared(&echo(2, 0), config(terms)).unwrap_or_else(|error| panic!("{error}"));
+    let mut ticks = Ticks::of(policy);
+    ticks.state.signals[0] = Signal { value: 0.1, tick: Some(0) };
+    let error = (0..2).find_map(|_| ticks.next().err()).expect("an error").to_string();
+    assert_eq!(error, "its signal `left` was never set: start the program that sends it first");
+    ticks.state.signals[1] = Signal { value: 0.1, tick: Some(1) };
+    ticks.policy.start(&state()).expect("a start");
+    let error = (0..80).find_map(|_| ticks.next().err()).expect("an error").to_string();
+    assert_eq!(
+        error,
+        "its signal `speed` is 0.051 s old, and may be 0.05 s (`max_age_s`): who sends it is silent"
+    );
+    let many: Vec<String> = (0..17).map(|number| format!("s{number}")).collect();
+    let terms = vec![ObserveConfig { signals: many, ..term(Term::Signal) }];
+    let error = prepared(&echo(17, 0), config(terms)).err().expect("an error").to_string();
+    assert_eq!(error, "its terms have 17 signals; there is room for 16");
 }
