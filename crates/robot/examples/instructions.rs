@@ -118,7 +118,7 @@ impl Row {
     }
 }
 
-/// A machine, and what is told of its ticks.
+/// A machine, and what observes its ticks.
 struct Bench {
     machine: Machine,
     time: VirtualTime,
@@ -245,7 +245,7 @@ fn controller<T>(call: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Keeps what is called from taking the place of its caller, which callgrind could not tell from a return.
+/// Prevents a tail call, in which the callee replaces its caller: callgrind could not distinguish that from a return.
 fn returned() {
     std::hint::black_box(0_u8);
 }

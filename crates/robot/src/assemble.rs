@@ -1,18 +1,19 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
-use khz_controllers::{Hold, Policy, Sine, StandAndSquat, Walk};
+use khz_controllers::{Excite, Hold, Policy, Sine, StandAndSquat, Walk};
 use khz_emu::{EmulatedLink, WireKind, World};
-use khz_file::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig, TargetsConfig};
+use khz_file::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig, TargetsConfig, TeleopConfig};
 use khz_file::links::{Around, LinkConfig, LinkKind};
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, Replier, Role};
-use khz_loop::controller::{Controller, JointInfo, RobotInfo};
+use khz_loop::controller::{ControlError, Controller, JointInfo, Paced, RobotInfo};
 use khz_loop::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
+use khz_loop::parameters::Parameter;
 use khz_loop::state::RobotState;
 use khz_loop::supervisor::{Cause, Joint, Supervisor};
 use khz_loop::tick::Machine;
 use khz_servo::{Family, Identifiers, family};
-use khz_targets::{Desk, Targets};
+use khz_targets::{Desk, Follow, Targets};
 
 /// Why the machine could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +23,7 @@ pub enum AssembleError {
     Open {
         /// Its name, or the kind of the link it shares with others.
         bus: String,
-        /// What the link says, and what to do.
+        /// The link's error, and what to do.
         why: String,
     },
     /// The IMU is on a link no bus of the robot uses.
@@ -79,9 +80,17 @@ pub fn supervisor(config: &RobotConfig) -> Supervisor {
     Supervisor::of(config.supervisor_settings(), config.servos.iter().map(joint).collect(), bearable_ns)
 }
 
-/// What a controller is told of the robot of a file.
+/// What a controller gets to know about the robot of a file.
 pub fn info(config: &RobotConfig) -> RobotInfo {
-    let joint = |servo: &ServoConfig| JointInfo { name: servo.name.clone(), limits: servo.limits.clone() };
+    let joint = |servo: &ServoConfig| JointInfo {
+        name: servo.name.clone(),
+        limits: servo.limits.clone(),
+        gains: servo.in_file().facts().sends_gains.then(|| servo.gains()),
+        torque: servo.limits.torque.or_else(|| {
+            let carried = servo.carries().torque;
+            (!servo.in_file().facts().limits_torque && carried.is_finite()).then_some(carried)
+        }),
+    };
     RobotInfo {
         name: config.name.clone(),
         period_ns: config.timing.period_ns(),
@@ -96,21 +105,43 @@ pub fn state(config: &RobotConfig) -> RobotState {
     RobotState::unknown(config.servos.len(), config.imu.is_some(), config.timing.period_ns())
 }
 
-/// The controller a robot file names. That of `targets` has nobody who sends any; see [`targets`].
+/// The controller a robot file names. That of `targets` receives none; see [`targets`].
 pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
     match config {
         ControllerConfig::Hold(parameters) => Box::new(Hold::new(*parameters)),
         ControllerConfig::Sine(parameters) => Box::new(Sine::new(*parameters)),
+        ControllerConfig::Excite(parameters) => Box::new(Excite::new(*parameters)),
         ControllerConfig::StandAndSquat(parameters) => Box::new(StandAndSquat::new(*parameters)),
         ControllerConfig::Walk(parameters) => Box::new(Walk::new(*parameters)),
         ControllerConfig::Policy(config) => Box::new(Policy::new((**config).clone())),
-        ControllerConfig::Targets => Box::new(Targets::new(&TargetsConfig::default()).0),
+        ControllerConfig::Follow(config) => Box::new(Follow::new(config).0),
+        ControllerConfig::Targets => {
+            Box::new(Targets::new(&TargetsConfig::default(), &TeleopConfig::default()).0)
+        }
     }
+}
+
+/// A controller, and its parameters as the loop sees them.
+pub type Ready = (Box<dyn Controller>, Vec<Parameter>);
+
+/// A controller that is prepared, made to decide as often as it wants to.
+///
+/// # Errors
+/// It wants to decide at a rate that does not fit the loop's.
+pub fn paced(
+    config: &RobotConfig,
+    controller: Box<dyn Controller>,
+    list: Vec<Parameter>,
+) -> Result<Ready, ControlError> {
+    let Some(pace) = controller.pace()? else { return Ok((controller, list)) };
+    let paced = Paced::new(controller, pace, list, &state(config));
+    let list = paced.parameters();
+    Ok((Box::new(paced), list))
 }
 
 /// The controller of a robot that follows targets, and the end of those who send them.
 pub fn targets(config: &RobotConfig) -> (Targets, Desk) {
-    Targets::new(&config.targets)
+    Targets::new(&config.targets, &config.teleop)
 }
 
 /// A bus's place: its link and its channel there.
@@ -138,12 +169,12 @@ pub fn open_links(
     open_links_as(Role::Host, Whom::Servos, config, make_emulated)
 }
 
-/// Whom the links of a robot file reach, where they have to be told.
+/// Which devices the links of a robot file reach, for links that must know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom {
     /// The servos of the file.
     Servos,
-    /// Everybody on its buses, known or not.
+    /// All devices on its buses, known or not.
     Everybody,
 }
 
@@ -242,7 +273,7 @@ impl Group {
         })
     }
 
-    /// Tells the link of which servo a frame is a reply.
+    /// For the link: of which servo a frame is a reply.
     fn replier(&self, config: &RobotConfig) -> Replier {
         replier(config, self.buses.iter().map(|&bus| (self.channel(config, bus), bus)))
     }
@@ -260,7 +291,7 @@ impl Group {
     }
 }
 
-/// Tells a link with these channels, each with its bus, of which servo a frame is a reply: the families on the bus know.
+/// For a link with these channels, each with its bus: of which servo a frame is a reply, by the families on the bus.
 pub fn replier(config: &RobotConfig, channels: impl IntoIterator<Item = (u8, usize)>) -> Replier {
     let buses: Vec<_> =
         channels.into_iter().map(|(channel, bus)| (channel, families_on(config, bus))).collect();
@@ -277,7 +308,8 @@ pub fn replier(config: &RobotConfig, channels: impl IntoIterator<Item = (u8, usi
     })
 }
 
-/// What the servos of a bus say of their replies, each with the frames that it is asked about: beside other families its own.
+/// The families on a bus, which recognize replies. Each is asked only about the frames of its identifiers: beside other families those of
+/// its own servos.
 fn families_on(config: &RobotConfig, bus: usize) -> Vec<(Family, Vec<Identifiers>)> {
     let is_shared = config
         .servos_on(bus)
@@ -335,23 +367,38 @@ pub fn narrowed(cause: Cause, links: &[Box<dyn Link>], places: &[BusPlace]) -> C
     }
 }
 
+/// How many servos are on a bus.
+fn on_bus(config: &RobotConfig, bus: usize) -> usize {
+    config.servos.iter().filter(|servo| servo.bus == bus).count()
+}
+
 fn device(config: &RobotConfig, number: usize, (link, channel): BusPlace) -> DevicePlan {
     let servo = &config.servos[number];
+    let timeout_ns = reply_timeout_ns(&config.buses[servo.bus].link, on_bus(config, servo.bus));
+    // One that is silent is not to hold up the next cycle's question to all.
+    let timeout_ns = match servo.family().settings().group() {
+        Some(_) => timeout_ns.min(config.timing.period_ns() * 3 / 4),
+        None => timeout_ns,
+    };
     DevicePlan {
         name: servo.name.clone(),
         link,
         channel,
         servo: servo.plan(number),
-        reply_timeout_ns: reply_timeout_ns(&config.buses[servo.bus].link),
+        reply_timeout_ns: timeout_ns,
     }
 }
 
 /// After which time without its reply the next query of a half-duplex bus is sent, ns: the longest query and reply on the wire, and then
-/// some for the servo and the kernel.
+/// some for the servo and the kernel; of `servos` that are asked together, for all their answers.
 #[must_use]
-pub fn reply_timeout_ns(link: &LinkConfig) -> i64 {
+pub fn reply_timeout_ns(link: &LinkConfig, servos: usize) -> i64 {
     const SLACK_NS: i64 = 300_000;
     const LONGEST_EXCHANGE_BITS: i64 = 2 * (64 + 8) * 10;
-    let WireKind::Rs485 { baud } = link.bus().emulated().wire else { return SLACK_NS };
-    LONGEST_EXCHANGE_BITS * 1_000_000_000 / i64::from(baud) + SLACK_NS
+    // A servo's share of what is asked together, and its answer.
+    const LONGEST_SHARED_BITS: i64 = 32 * 10;
+    let WireKind::Rs485 { baud, packets } = link.bus().emulated().wire else { return SLACK_NS };
+    let bits =
+        if packets.answers_in_order() { LONGEST_SHARED_BITS * servos as i64 } else { LONGEST_EXCHANGE_BITS };
+    bits * 1_000_000_000 / i64::from(baud) + SLACK_NS
 }

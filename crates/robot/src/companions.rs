@@ -1,15 +1,17 @@
-//! What runs beside a loop, from before its first tick until after its last: whoever hears, steers, looks, records, or watches.
+//! What runs beside a loop, from before its first tick until after its last: heartbeats, steering, live view, recorder, watchdogs.
 
 use crate::live::Channel;
 use crate::recorder::Recorder;
 use crate::records::RunLog;
 use crate::session::{Outcome, SessionError};
 use khz_file::RobotConfig;
+use khz_file::config::ControllerKind;
 use khz_loop::console::Console;
 use khz_loop::feed::Feed;
 use khz_loop::operator::{Heartbeat, Listener};
 use khz_loop::run::Observer;
 use khz_loop::steer::{Receiver, Steering, SteeringReceiver};
+use khz_loop::supervisor::{Cause, Phase, Transition};
 use khz_loop::tick::Machine;
 use khz_loop::timing::Clock;
 use khz_loop::watchdogs::Watchdogs;
@@ -17,7 +19,7 @@ use khz_targets::Desk;
 use khz_targets::socket::SocketError;
 use std::sync::Arc;
 
-/// Those who are told of every tick.
+/// They are notified of every tick.
 pub(crate) type Observers = Vec<Box<dyn Observer + Send>>;
 
 /// How the loop ended, or that it never began.
@@ -28,7 +30,7 @@ pub(crate) trait Companion: Send {
     /// Gives the loop its end of it. Called once, before the first tick.
     fn attach(&mut self, _machine: &mut Machine, _observers: &mut Observers) {}
 
-    /// The loop is over. Ends, and adds to the outcome what there is to tell. May block.
+    /// The loop is over. Ends, and adds its results to the outcome. May block.
     fn finish(self: Box<Self>, _end: &mut End) {}
 
     /// What has gone wrong since it was asked last.
@@ -41,7 +43,7 @@ pub(crate) trait Companion: Send {
 pub(crate) struct Companions(Vec<Box<dyn Companion>>);
 
 impl Companions {
-    /// Attaches all of them, in this order. Returns those who are to be told of every tick, too.
+    /// Attaches all of them, in this order. Also returns those that are to be notified of every tick.
     pub fn attach(mut list: Vec<Box<dyn Companion>>, machine: &mut Machine) -> (Self, Observers) {
         let mut observers = Observers::new();
         list.iter_mut().for_each(|one| one.attach(machine, &mut observers));
@@ -113,17 +115,46 @@ pub(crate) struct Aimed {
     pub feed: Feed,
     /// Of other programs; held for its thread.
     pub receiver: Option<khz_targets::socket::Receiver>,
+    /// The names of the links and the servos, for the reason why the robot came down.
+    pub links: Vec<String>,
+    pub servos: Vec<String>,
 }
 
 impl Aimed {
-    /// Takes targets while the robot of `console` is active, also from where its file says.
+    /// Takes targets while the robot of `console` is active, also over the socket that its file names.
     pub fn listen(mut self, config: &RobotConfig, console: &Arc<Console>) -> Result<Self, SocketError> {
         self.desk.attend(Arc::clone(console), config.timing.clock);
-        let from = config.targets.from.as_ref().filter(|_| config.timing.clock == Clock::Real);
+        let takes = config.timing.clock == Clock::Real && config.controller.kind() == ControllerKind::Targets;
+        let from = config.targets.from.as_ref().filter(|_| takes);
         let start = |from: &String| khz_targets::socket::Receiver::start(from, self.desk.clone());
         self.receiver = from.map(start).transpose()?;
         Ok(self)
     }
+
+    /// What brought the robot down, or why it never began.
+    fn reason(&self, end: &End) -> String {
+        let outcome = match end {
+            Ok(outcome) => outcome,
+            Err(error) => return error.to_string(),
+        };
+        let Some(cause) = end_of(&outcome.stats.transitions) else {
+            return "it ended before it was under control".to_owned();
+        };
+        let servo = cause.servo().and_then(|servo| self.servos.get(usize::from(servo)));
+        let told = outcome.machine.told(cause, None, &self.links);
+        servo.map_or_else(|| told.to_string(), |servo| format!("{servo}: {told}"))
+    }
+}
+
+/// Why the robot came down the last time; what was only warned of, or was got over, is no reason.
+fn end_of(transitions: &[Transition]) -> Option<Cause> {
+    let since = transitions.iter().rposition(|change| change.cause == Cause::Rearmed).unwrap_or(0);
+    let goes_down = |change: &&Transition| {
+        change.from != change.to && matches!(change.to, Phase::Damping | Phase::Stopped | Phase::Fault)
+    };
+    let mut down = transitions[since..].iter().filter(goes_down).map(|change| change.cause);
+    let trouble = down.clone().find(|cause| cause.is_trouble());
+    trouble.or_else(|| down.next())
 }
 
 impl Companion for Aimed {
@@ -131,8 +162,10 @@ impl Companion for Aimed {
         machine.watch_feed(self.feed.clone());
     }
 
-    fn finish(self: Box<Self>, end: &mut End) {
-        drop(self.receiver);
+    fn finish(mut self: Box<Self>, end: &mut End) {
+        if let Some(receiver) = self.receiver.take() {
+            receiver.finish(&self.reason(end));
+        }
         if let Ok(outcome) = end {
             outcome.live.targets = Some(self.desk.standing());
         }
@@ -169,7 +202,7 @@ impl Companion for Recording {
     fn finish(mut self: Box<Self>, end: &mut End) {
         match end {
             Ok(outcome) => outcome.recording = self.recorder.take().map(Recorder::finish),
-            // It ran, and what there is of the log may say why.
+            // It ran, and the log so far may show the reason.
             Err(SessionError::Panicked(_)) => drop(self.recorder.take()),
             Err(_) => {}
         }
@@ -198,5 +231,47 @@ impl Companion for Watchdogs {
         if matches!(end, Err(SessionError::Panicked(_))) {
             self.leave();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Phase::{Active, Damping, Fault, Idle, Init, Stopped};
+
+    /// The end of a robot that went through these.
+    fn end(changes: &[(Phase, Phase, Cause)]) -> Option<Cause> {
+        let transition = |&(from, to, cause): &(Phase, Phase, Cause)| Transition {
+            tick: 0,
+            at_ns: 0,
+            from,
+            to,
+            cause,
+            deadline_ns: None,
+            last_good_ns: 0,
+        };
+        end_of(&changes.iter().map(transition).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn programs_are_told_what_brought_the_robot_down_and_not_what_was_warned_of_before() {
+        let silent = Cause::TargetsSilent { age_ns: 1_000_100_000 };
+        let lost = Cause::ServoTimedOut { servo: 1 };
+        let begun = (Idle, Active, Cause::ControllerStarted);
+        let warned = (Active, Active, silent);
+        let finished = (Active, Damping, Cause::TimeOver);
+        let failed = [(Active, Damping, lost), (Damping, Fault, Cause::DampingOver)];
+        let again = (Fault, Init, Cause::Rearmed);
+        assert_eq!(end(&[begun, warned, finished]), Some(Cause::TimeOver));
+        assert_eq!(end(&[begun, warned, (Active, Damping, Cause::OperatorStop)]), Some(Cause::OperatorStop));
+        assert_eq!(end(&[begun, (Active, Damping, silent)]), Some(silent));
+        assert_eq!(end(&[begun, warned, failed[0], failed[1]]), Some(lost));
+        assert_eq!(end(&[begun, finished, (Damping, Fault, lost)]), Some(lost), "graver than the end");
+        assert_eq!(
+            end(&[begun, failed[0], failed[1], again, begun, warned, finished]),
+            Some(Cause::TimeOver)
+        );
+        assert_eq!(end(&[(Idle, Stopped, Cause::OperatorStop)]), Some(Cause::OperatorStop));
+        assert_eq!(end(&[begun, warned]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A robot file run as it says: machine, recorder and loop together.
+//! Runs a robot file: machine, recorder and loop together.
 
 use crate::assemble::{self, AssembleError, Links};
 use crate::companions::{Aimed, Companion, Companions, Recording, Steered};
@@ -6,7 +6,7 @@ use crate::live::{Channel, Wiring};
 use crate::recorder::{RecorderBuilder, RecorderError};
 use crate::records::{RunLog, parameters_record, parameters_schema, robot_record, robot_schema};
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
-use khz_file::config::{self, ControllerKind, RobotConfig};
+use khz_file::config::{self, ControllerConfig, ControllerKind, RobotConfig};
 use khz_file::draft;
 use khz_loop::console::Console;
 use khz_loop::controller::{ControlError, Controller, Pipelined};
@@ -18,8 +18,10 @@ use khz_loop::tick::Machine;
 use khz_loop::timing::{Clock, LoopConfig};
 use khz_loop::watchdogs::{WatchdogError, Watchdogs};
 use khz_rt::{Passport, Setup};
-use khz_targets::Desk;
+use khz_run::record::Policy;
 use khz_targets::socket::SocketError;
+use khz_targets::{Desk, Follow};
+use khz_tlog::Record;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,13 +45,13 @@ pub enum LaunchError {
     /// Targets cannot be received.
     #[error(transparent)]
     Targets(#[from] SocketError),
-    /// The operator cannot be heard.
+    /// The operator's heartbeats cannot be received.
     #[error(transparent)]
     Operator(#[from] OperatorError),
     /// The loop could not be started, or was not granted what it insists on.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// A parameter cannot be declared, or the file says something wrong of it.
+    /// A parameter cannot be declared, or the file has a wrong value for it.
     #[error("[parameters] {0}")]
     Parameter(ParameterError),
     /// The live channel has no thread.
@@ -94,7 +96,7 @@ pub struct LaunchOptions {
     /// Records and sinks of the program's own; the run's are added to it, and its log is the robot file's. If the file wants
     /// no log (`log.enabled`), nothing of it is recorded either.
     pub recorder: RecorderBuilder,
-    /// Told of every tick, on the loop's thread.
+    /// Notified of every tick, on the loop's thread.
     pub observers: Vec<Box<dyn Observer + Send>>,
     /// After this long the robot is brought down; `None`: only by `stop`.
     pub duration_ns: Option<i64>,
@@ -121,8 +123,8 @@ impl Launch {
     /// Runs a robot. `text` is its file's text, kept in the log.
     ///
     /// # Errors
-    /// Whatever keeps it from starting. What the loop's thread insists on and is not granted (`strict`) is told
-    /// by [`Launch::wait`].
+    /// Whatever keeps it from starting. If the loop's thread is not granted what it insists on (`strict`), [`Launch::wait`]
+    /// returns that.
     pub fn start(config: &RobotConfig, text: &str, options: LaunchOptions) -> Result<Self, LaunchError> {
         // Before a device is touched.
         check(config)?;
@@ -140,7 +142,7 @@ impl Launch {
             None => assemble::open_links(config, |world| Box::new(world)),
         }?;
         let (controller, aimed) = aimed(config, controller);
-        let (mut machine, list) = machine(config, controller, links)?;
+        let (mut machine, list, policy) = machine(config, controller, links)?;
         let operator = Listener::start(&config.supervisor)?;
         let steered = steered(config)?;
         let steering = steered.steering.clone();
@@ -159,8 +161,14 @@ impl Launch {
         };
         let channel = live.map(|socket| Channel::start(socket, wiring)).transpose();
         let channel = channel.map_err(LaunchError::Live)?;
-        let (recording, not_drawn) =
-            record(builder, config, text, parameters.list(), view, (&console, desk.as_ref()))?;
+        let (recording, not_drawn) = record(
+            builder,
+            config,
+            text,
+            parameters.list(),
+            view,
+            Besides { console: &console, targets: desk.as_ref(), policy },
+        )?;
         // The last to begin and the first to end: it is fed only while the loop ticks.
         let watchdogs = watchdogs(config)?;
         let beside: [Box<dyn Companion>; 6] = [
@@ -173,6 +181,8 @@ impl Launch {
         ];
         let (companions, mut observers) = Companions::attach(beside.into(), &mut machine);
         observers.extend(others);
+        // A leader's robot takes no program's targets.
+        let desk = desk.filter(|_| config.controller.kind() == ControllerKind::Targets);
         let session = Session::start(machine, observers, settings(config, duration_ns), stop)?;
         Ok(Self { session, companions, parameters, console, steering, desk, not_drawn })
     }
@@ -249,26 +259,29 @@ fn check(config: &RobotConfig) -> Result<(), LaunchError> {
     }
 }
 
-/// The machine at rest, and the controller's parameters.
+/// The machine at rest, the controller's parameters, and what it is if it is a policy.
 fn machine(
     config: &RobotConfig,
     controller: Option<Box<dyn Controller>>,
     links: Links,
-) -> Result<(Machine, Vec<Parameter>), LaunchError> {
+) -> Result<(Machine, Vec<Parameter>, Option<Policy>), LaunchError> {
     let mut controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
     let info = assemble::info(config);
     controller.prepare(&info).map_err(LaunchError::Prepare)?;
     let list = parameters::settle(controller.parameters(), info.parameters, &config.parameters)?;
-    let (controller, list) = threaded(config, controller, list)?;
+    let is_paced = controller.pace().map_err(LaunchError::Prepare)?.is_some();
+    let (controller, list) = assemble::paced(config, controller, list).map_err(LaunchError::Prepare)?;
+    let policy = controller.policy();
+    let (controller, list) = threaded(config, controller, list, is_paced)?;
     let mut machine = assemble::put_together(config, controller, links);
     // Servos emulated in this process stand still while it is kept from its CPU, and are not to be blamed for that.
     if machine.links().iter().all(|link| link.capabilities().emulated) {
         machine.forgive_hold_ups();
     }
-    Ok((machine, list))
+    Ok((machine, list, policy))
 }
 
-/// What a person steers by: the live view, programs, and whoever the file lets in.
+/// What a person steers by: the live view, programs, and senders that the file allows.
 fn steered(config: &RobotConfig) -> Result<Steered, LaunchError> {
     let heartbeat = Heartbeat::new();
     let is_expected = config.supervisor.heartbeat_from.as_deref() == Some(operator::TELEOP);
@@ -279,17 +292,28 @@ fn steered(config: &RobotConfig) -> Result<Steered, LaunchError> {
     Ok(Steered { loop_end: Some(loop_end), steering, expected, receiver })
 }
 
-/// The controller, and what its targets need if it follows those of `[targets]`.
+/// The controller, and what its targets need if it follows those of `[targets]`, or of a leader.
 fn aimed(
     config: &RobotConfig,
     controller: Option<Box<dyn Controller>>,
 ) -> (Option<Box<dyn Controller>>, Option<Aimed>) {
-    if controller.is_some() || config.controller.kind() != ControllerKind::Targets {
-        return (controller, None);
+    let links = assemble::link_names(config);
+    let servos = config.servos.iter().map(|servo| servo.name.clone()).collect();
+    let aimed = |desk, feed| Some(Aimed { desk, feed, receiver: None, links, servos });
+    match &config.controller {
+        _ if controller.is_some() => (controller, None),
+        ControllerConfig::Targets => {
+            let (targets, desk) = assemble::targets(config);
+            let feed = targets.feed();
+            (Some(Box::new(targets)), aimed(desk, feed))
+        }
+        ControllerConfig::Follow(follow) => {
+            let (follow, desk) = Follow::new(follow);
+            let feed = follow.feed();
+            (Some(Box::new(follow)), aimed(desk, feed))
+        }
+        _ => (None, None),
     }
-    let (targets, desk) = assemble::targets(config);
-    let aimed = Aimed { desk, feed: targets.feed(), receiver: None };
-    (Some(Box::new(targets)), Some(aimed))
 }
 
 fn watchdogs(config: &RobotConfig) -> Result<Option<Watchdogs>, WatchdogError> {
@@ -300,13 +324,14 @@ fn watchdogs(config: &RobotConfig) -> Result<Option<Watchdogs>, WatchdogError> {
 }
 
 /// The controller as the file wants it, and its parameters as the loop sees them: in the tick, but for what takes longer, or on its own
-/// thread.
+/// thread. One that decides less often has a thread for that, whatever the mode is.
 fn threaded(
     config: &RobotConfig,
     mut controller: Box<dyn Controller>,
     list: Vec<Parameter>,
-) -> Result<(Box<dyn Controller>, Vec<Parameter>), LaunchError> {
-    if config.timing.mode == config::Mode::Inline {
+    is_paced: bool,
+) -> Result<assemble::Ready, LaunchError> {
+    if is_paced || config.timing.mode == config::Mode::Inline {
         if config.timing.clock == Clock::Real {
             controller.to_thread(Box::new(below(config))).map_err(LaunchError::Controller)?;
         }
@@ -339,6 +364,13 @@ fn patience(config: &RobotConfig) -> u32 {
     settings.controller_late(period_ns).saturating_add(grace)
 }
 
+/// Who has something to record besides the loop.
+struct Besides<'a> {
+    console: &'a Arc<Console>,
+    targets: Option<&'a Desk>,
+    policy: Option<Policy>,
+}
+
 /// What records, and why pages do not draw the robot. `view` is the viewer's socket.
 fn record(
     builder: RecorderBuilder,
@@ -346,7 +378,7 @@ fn record(
     text: &str,
     list: &[Parameter],
     view: Option<OwnedFd>,
-    (console, targets): (&Arc<Console>, Option<&Desk>),
+    besides: Besides<'_>,
 ) -> Result<(Option<Recording>, Option<String>), LaunchError> {
     if !config.log.enabled && view.is_none() {
         return Ok((None, None));
@@ -367,10 +399,17 @@ fn record(
         }
     };
     let mut log = RunLog::declare(&mut builder, config)?.with_parameters(list);
-    if let Some(desk) = targets {
+    if let Some(desk) = besides.targets {
         log = log.with_targets(&mut builder, desk)?;
     }
-    log.report_errors(&mut builder, console);
+    let mut told = None;
+    if let Some(policy) = besides.policy {
+        log = log.with_decisions(&mut builder, &policy)?;
+        let record = builder.record("policy", &Policy::schema())?;
+        builder.in_every_file(record);
+        told = Some((record, policy.to_bytes()));
+    }
+    log.report_errors(&mut builder, besides.console);
     let robot = builder.record("robot", &robot_schema())?;
     builder.in_every_file(robot);
     let parameters = builder.record("parameters", &parameters_schema())?;
@@ -383,6 +422,9 @@ fn record(
     };
     side.push(robot, now_ns, &robot_record(config, text, &passport, &shape));
     side.push(parameters, now_ns, &parameters_record(list));
+    if let Some((record, bytes)) = told {
+        side.push(record, now_ns, &bytes);
+    }
     Ok((Some(Recording::new(recorder, log)), not_drawn))
 }
 

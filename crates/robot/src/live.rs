@@ -1,7 +1,7 @@
 //! The live channel: what a viewer, a process of its own, asks of a running robot, over one socket pair (`SOCK_SEQPACKET`).
 //!
 //! To the viewer go the recorder's datagrams, as by `log.stream`, and replies; from it come requests ([`khz_run::channel`]). A thread at normal priority serves it; a viewer that is stuck or dead
-//! delays nobody, and the robot goes on.
+//! delays nothing, and the robot goes on.
 
 use khz_loop::console::Console;
 use khz_loop::door::{self, Made};
@@ -212,7 +212,7 @@ impl Desk {
         steering.steer_as_read(input, self.decided_ns(request, now_ns), now_ns, source(request.by()));
     }
 
-    /// When a request was decided, at the latest. One that does not say how old it is may be of any age.
+    /// When a request was decided, at the latest. One without its age may be of any age.
     fn decided_ns(&self, request: &Request, now_ns: i64) -> i64 {
         now_ns.saturating_sub(request.age_ns().saturating_add(self.waited.at_most_ns(now_ns)))
     }
@@ -347,7 +347,7 @@ mod tests {
         std::iter::from_fn(|| next().map(|reply| String::from_utf8(reply).unwrap())).collect()
     }
 
-    /// It was dropped without a word, and the viewer said that the robot does not answer.
+    /// It was dropped without a reply, and the viewer reported that the robot does not answer.
     #[test]
     fn a_request_beyond_the_rate_is_refused() {
         let (mut desk, _intake, viewer) = desk();

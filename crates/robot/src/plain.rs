@@ -26,7 +26,7 @@ pub struct Wrong {
     pub want: &'static str,
 }
 
-/// The command that mode and values say.
+/// The command of a mode and its values.
 ///
 /// # Errors
 /// The first value that no servo can follow.

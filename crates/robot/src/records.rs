@@ -13,9 +13,9 @@ use khz_loop::supervisor::Transition;
 use khz_rt::Reader;
 use khz_run::record;
 use khz_servo::{Doing, Family, PositionCommand, ServoCommand, ServoState};
-use khz_targets::{Desk, Heard, Status};
+use khz_targets::{Desk, Status};
 use khz_tlog::{Record, Sink, Type};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::sync::Arc;
 
 /// Room for messages of programs that send targets, some seconds of a flood.
@@ -32,6 +32,7 @@ pub struct RunLog {
     parameter: RecordId,
     teleop: RecordId,
     follows: Option<Follows>,
+    decision: Option<RecordId>,
     parameters: Vec<String>,
     names: Vec<String>,
     links: Vec<String>,
@@ -60,6 +61,7 @@ impl RunLog {
             parameter: builder.record("parameter", &record::Parameter::schema())?,
             teleop: builder.record("teleop", &record::Teleop::schema())?,
             follows: None,
+            decision: None,
             parameters: Vec::new(),
             tap: builder.tap(config.log.ring_mib as usize * 1024 * 1024),
             names,
@@ -88,8 +90,21 @@ impl RunLog {
         let aims = self.names.iter().map(|name| (name.as_str(), record::Aim::schema()));
         let aim = builder.record("aim", &record::per_servo(aims))?;
         let mut tap = builder.tap(MESSAGES_RING_BYTES);
-        desk.listen(move |heard| _ = tap.push_value(record, heard.now_ns, &message(heard)));
+        desk.listen(move |now_ns, message| _ = tap.push_value(record, now_ns, message));
         self.follows = desk.watch().map(|status| Follows { status, tick: None, stage, aim });
+        Ok(self)
+    }
+
+    /// Also each decision of a policy.
+    ///
+    /// # Errors
+    /// If the builder has a record of this name already.
+    pub fn with_decisions(
+        mut self,
+        builder: &mut RecorderBuilder,
+        policy: &record::Policy,
+    ) -> Result<Self, RecorderError> {
+        self.decision = Some(builder.record("decision", &record::Decision::schema_of(policy))?);
         Ok(self)
     }
 
@@ -127,6 +142,9 @@ impl Observer for RunLog {
         if let Some(follows) = &mut self.follows {
             follows.record(&mut self.tap, at_ns);
         }
+        if let (Some(record), Some(decided)) = (self.decision, machine.decided()) {
+            self.tap.push_value(record, at_ns, decided);
+        }
         for change in machine.changes() {
             let name = self.parameters.get(usize::from(change.parameter)).map_or("", String::as_str);
             self.tap.push_value(self.parameter, at_ns, &changed(number, name, change));
@@ -140,7 +158,8 @@ impl Observer for RunLog {
             let mut out = khz_tlog::Slice::new(&mut event);
             let cause = narrowed(transition.cause, machine.links(), &self.places);
             let transition = &Transition { cause, ..*transition };
-            write_event(transition, &self.links, self.name(transition.cause.servo()), &mut out);
+            let why = machine.told(cause, Some(transition.tick), &self.links);
+            write_event(transition, &why, self.name(transition.cause.servo()), &mut out);
             if let Some(bytes) = out.written() {
                 self.tap.push(self.event, transition.at_ns, bytes);
             }
@@ -151,7 +170,7 @@ impl Observer for RunLog {
 /// What of targets goes into a log in each tick.
 struct Follows {
     status: Reader<Status>,
-    /// The last tick of which it was told.
+    /// The last tick that it got.
     tick: Option<u64>,
     stage: RecordId,
     aim: RecordId,
@@ -164,7 +183,7 @@ impl Follows {
             return;
         }
         self.tick = Some(status.tick);
-        tap.push_value(self.stage, at_ns, &following(status));
+        tap.push_value(self.stage, at_ns, &status.following);
         tap.push_with(self.aim, at_ns, |out| {
             for (target, offset) in status.target.iter().zip(&status.offset) {
                 let [target, offset, reference] =
@@ -172,34 +191,6 @@ impl Follows {
                 record::Aim { target, offset, reference }.encode(out);
             }
         });
-    }
-}
-
-fn following(status: &Status) -> record::Following {
-    use khz_targets::Stage;
-    let stage = match status.stage {
-        Stage::Idle => record::Stage::Idle,
-        Stage::OnTime => record::Stage::OnTime,
-        Stage::HeldOver => record::Stage::HeldOver,
-        Stage::Waiting => record::Stage::Waiting,
-        Stage::Silent => record::Stage::Silent,
-    };
-    record::Following { tick: status.tick, stage, age_us: status.age_ns / 1000, meant: status.is_meant }
-}
-
-fn message<'a>(heard: &Heard<'a>) -> record::Targets<'a> {
-    let points = heard.points;
-    let [first_ns, last_ns] = points.map_or([0; 2], |points| [points.first_ns(), points.last_ns()]);
-    record::Targets {
-        by: heard.sender.name.as_str().into(),
-        seq: points.and_then(|points| points.seq).map_or(0, |seq| seq.saturating_add(1)),
-        points: points.map_or(0, |points| points.at_ns.len() as u32),
-        first_ns,
-        last_ns,
-        late_ns: points.map_or(0, |_| heard.now_ns.saturating_sub(first_ns)),
-        clock_ns: heard.sender.clock_ns,
-        clamped: u32::try_from(heard.clamped).unwrap_or(u32::MAX),
-        refused: heard.refused.map_or("", |why| why.word()).into(),
     }
 }
 
@@ -292,10 +283,10 @@ fn sensed(imu: &ImuState, now_ns: i64) -> record::Imu {
 
 /// Writes an `event` record; `servo` is the name of the servo it is about, or empty. The only record that
 /// is formatted as text; written once per change of phase.
-fn write_event(transition: &Transition, links: &[String], servo: &str, out: &mut impl Sink) {
-    let mut cause = CutOff(ArrayString::<300>::new());
-    // It is reported in full elsewhere.
-    let _ = write!(cause, "{}", transition.cause.told(links));
+fn write_event(transition: &Transition, why: &impl Display, servo: &str, out: &mut impl Sink) {
+    // A controller may say more than a panic may; its beginning has the reason.
+    let mut cause = CutOff(ArrayString::<600>::new());
+    let _ = write!(cause, "{why}");
     let event = record::Event {
         tick: transition.tick,
         from: transition.from.name().into(),
@@ -356,9 +347,9 @@ mod tests {
             deadline_ns: None,
             last_good_ns: 0,
         };
-        let links = [format!("the link of buses {}", "ä".repeat(200))];
+        let links = [format!("the link of buses {}", "ä".repeat(400))];
         let mut out = Vec::new();
-        write_event(&transition, &links, "", &mut out);
+        write_event(&transition, &transition.cause.told(&links), "", &mut out);
         let text = String::from_utf8_lossy(&out);
         assert!(text.contains("the link of buses ääää") && !text.contains("is down"), "{text}");
     }

@@ -6,12 +6,14 @@ use khz_file::config::RobotConfig;
 use khz_loop::controller::{ControlError, Controller, hold_still};
 use khz_loop::parameters::{self, Parameter, ParameterError};
 use khz_loop::ready::NotReady;
-use khz_loop::state::RobotState;
+use khz_loop::state::{MOST_SIGNALS, RobotState, Signal};
 use khz_loop::supervisor::{Phase, Supervisor};
 use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
 use khz_loop::timing::Mode;
+use khz_run::record::{Decision, Policy};
 use khz_servo::ServoCommand;
+use std::collections::VecDeque;
 
 /// Why a recorded run cannot be repeated.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +21,7 @@ pub enum ReplayError {
     /// The controller is not for this robot.
     #[error("the controller: {0}")]
     Prepare(ControlError),
-    /// What the robot file says of parameters does not fit the controller.
+    /// The robot file's parameters do not fit the controller.
     #[error("[parameters] {0}")]
     Parameter(ParameterError),
     /// The robot cannot be simulated here.
@@ -35,6 +37,8 @@ pub enum ReplayError {
 pub struct Rerun {
     controller: Box<dyn Controller>,
     parameters: Vec<Parameter>,
+    /// Those of them that are signals.
+    signals: [Signal; MOST_SIGNALS],
     supervisor: Supervisor,
     commands: Vec<ServoCommand>,
     /// What the controller asked for in the tick before, if it runs beside the loop: that is sent one tick later.
@@ -52,31 +56,62 @@ impl Rerun {
         controller.prepare(&info).map_err(ReplayError::Prepare)?;
         let parameters = parameters::settle(controller.parameters(), info.parameters, &config.parameters)
             .map_err(ReplayError::Parameter)?;
+        let is_paced = controller.pace().map_err(ReplayError::Prepare)?.is_some();
+        let (controller, parameters) =
+            assemble::paced(config, controller, parameters).map_err(ReplayError::Prepare)?;
+        let is_beside = config.timing.mode == Mode::Pipelined && !is_paced;
         let stop = vec![ServoCommand::Stop; config.servos.len()];
         Ok(Self {
             controller,
             parameters,
+            signals: [Signal::NONE; MOST_SIGNALS],
             supervisor: assemble::supervisor(config),
-            beside: (config.timing.mode == Mode::Pipelined).then(|| stop.clone()),
+            beside: is_beside.then(|| stop.clone()),
             commands: stop,
             is_first: true,
         })
     }
 
-    /// Puts a recorded change of a parameter in force. One that the controller does not have is ignored.
-    pub fn set(&mut self, name: &str, value: f64) {
-        let mut list = self.parameters.iter();
-        if let Some(parameter) =
-            list.find(|parameter| parameter.name == name && parameter.check(value).is_ok())
-        {
-            parameter.put(value);
+    /// Decisions are made of the first, and followed in the second of each pair of ticks, as in the log. Nothing changes for a controller
+    /// that decides in every tick.
+    pub fn decide_again(&mut self, mut plan: VecDeque<[u64; 2]>) {
+        if self.beside.is_some() {
+            plan.iter_mut().for_each(|[_, followed]| *followed = followed.saturating_sub(1));
         }
+        self.controller.decide_again(plan);
+    }
+
+    /// The decision made of a recorded state and followed from the tick of the last update on.
+    pub fn decided(&self, tick: u64) -> Option<&Decision> {
+        self.controller.decided().filter(|decided| decided.begins_in(tick))
+    }
+
+    /// What it is, if it is a policy.
+    pub fn policy(&self) -> Option<Policy> {
+        self.controller.policy()
+    }
+
+    /// Puts a recorded change of a parameter in force, as of this tick. One that the controller does not have is ignored.
+    pub fn set(&mut self, name: &str, value: f64, tick: u64) {
+        let is_it = |parameter: &Parameter| parameter.name == name && parameter.check(value).is_ok();
+        let Some(at) = self.parameters.iter().position(is_it) else { return };
+        self.parameters[at].put(value);
+        if let Some(signal) =
+            parameters::signal_of(&self.parameters, at).and_then(|at| self.signals.get_mut(at))
+        {
+            *signal = Signal { value, tick: Some(tick) };
+        }
+    }
+
+    /// The signals as they were recorded.
+    pub const fn signals(&self) -> [Signal; MOST_SIGNALS] {
+        self.signals
     }
 
     /// The controller starts from this state.
     ///
     /// # Errors
-    /// What it says.
+    /// Those of the controller.
     pub fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.supervisor.follow(Phase::Armed);
         self.is_first = true;
@@ -85,11 +120,12 @@ impl Rerun {
         self.controller.start(state)
     }
 
-    /// What would have been sent after this state.
+    /// What would have been sent after this state. Where the supervisor led the joints is in no log, so it is computed here.
     ///
     /// # Errors
-    /// What the controller says.
-    pub fn update(&mut self, state: &RobotState) -> Result<&[ServoCommand], ControlError> {
+    /// Those of the controller.
+    pub fn update(&mut self, state: &mut RobotState) -> Result<&[ServoCommand], ControlError> {
+        self.supervisor.tell_led_to(&mut state.led_to);
         match &mut self.beside {
             None => self.controller.update(state, &mut self.commands)?,
             Some(asked) => {
@@ -118,7 +154,7 @@ pub struct Playback {
 
 impl Playback {
     /// The robot of a file, whatever its buses are. Its joints start at these angles, rad, if the body's start is not given
-    /// by a MuJoCo model; NaN leaves one where the file says.
+    /// by a MuJoCo model; NaN leaves one where the file has it.
     ///
     /// # Errors
     /// It cannot be simulated on this computer.
@@ -160,7 +196,9 @@ impl Playback {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_loop::controller::Pace;
     use khz_loop::run::{Observer, RunOptions, Tick, run};
+    use khz_servo::PositionCommand;
 
     const PENDULUM: &str = r#"
         [bus.main]
@@ -189,7 +227,10 @@ mod tests {
     }
 
     fn recorded(config: &RobotConfig) -> Log {
-        let controller = assemble::controller(&config.controller);
+        recorded_of(config, assemble::controller(&config.controller))
+    }
+
+    fn recorded_of(config: &RobotConfig, controller: Box<dyn Controller>) -> Log {
         let mut machine = assemble::machine(config, controller).unwrap();
         let (mut time, mut log) = (VirtualTime::new(0), Log::default());
         machine.make_ready(&mut time).unwrap();
@@ -212,7 +253,7 @@ mod tests {
         let mut compared = 0;
         for (state, commands, ran, phase) in &log.0 {
             if *ran {
-                let replayed = rerun.update(state).unwrap();
+                let replayed = rerun.update(&mut state.clone()).unwrap();
                 // As text, where NaN is NaN.
                 assert_eq!(format!("{replayed:?}"), format!("{commands:?}"), "tick {}", state.tick);
                 compared += 1;
@@ -221,6 +262,53 @@ mod tests {
             }
         }
         assert!(compared > 900 && rerun.supervisor.clamped() > 100, "{compared}");
+    }
+
+    /// Goes on from where it was, a hundred times a second, and takes 7 ticks for it.
+    struct Slow(f64);
+
+    impl Controller for Slow {
+        fn pace(&self) -> Result<Option<Pace>, ControlError> {
+            Pace::of(100.0, Some(7), 2, 1_000_000).map(Some)
+        }
+
+        fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+            self.0 = state.servos[0].position;
+            Ok(())
+        }
+
+        fn update(&mut self, _: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+            self.0 += 0.002;
+            commands[0] = ServoCommand::Position(PositionCommand::hold(self.0));
+            Ok(())
+        }
+    }
+
+    /// In both modes: it has a thread for its decisions, or none of its own where time stands still.
+    #[test]
+    fn one_that_decides_less_often_commands_again_what_it_commanded() {
+        for mode in ["inline", "pipelined"] {
+            let config = PENDULUM.replace("[loop]", &format!("[loop]\nmode = \"{mode}\""));
+            let config = RobotConfig::parse(&config, "pendulum.toml").unwrap();
+            let (controller, _) = assemble::paced(&config, Box::new(Slow(0.0)), Vec::new()).unwrap();
+            let log = recorded_of(&config, controller);
+            let mut rerun = Rerun::new(&config, Box::new(Slow(0.0))).unwrap();
+            let mut changes = 0;
+            let mut before = None;
+            for (state, commands, ran, phase) in &log.0 {
+                if *ran {
+                    assert_eq!(
+                        format!("{:?}", rerun.update(&mut state.clone()).unwrap()),
+                        format!("{commands:?}")
+                    );
+                    changes += u32::from(before.replace(commands[0]) != Some(commands[0]));
+                } else if *phase == Phase::Active {
+                    rerun.start(state).unwrap();
+                }
+            }
+            // A limit moves some of them on in further ticks.
+            assert!((95..=120).contains(&changes), "{changes}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A whole run: opens the links, starts the recorder and the loop's thread, and tells how it went.
+//! A whole run: opens the links, starts the recorder and the loop's thread, and returns the outcome.
 
 use crate::live::LiveSummary;
 use crate::recorder::Summary;
@@ -110,7 +110,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Of a loop alone, on a computer that nobody looked at.
+    /// Of a loop alone, without figures of the computer.
     pub fn of(mut machine: Machine, stats: RunStats, grants: Report) -> Self {
         Self {
             modules: machine.controller_profile(),

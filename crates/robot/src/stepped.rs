@@ -14,8 +14,8 @@ use khz_loop::time::VirtualTime;
 use khz_servo::ServoCommand;
 use std::sync::Arc;
 
-/// An emulated robot, tick by tick on the caller's thread. Between calls it stands within a tick, just before the controller: the
-/// commands of [`Stepped::advance`] leave when those of a controller would that saw the same state.
+/// An emulated robot, tick by tick on the caller's thread. Between calls it stands within a tick, just before the controller: what
+/// [`Commands`] are set then leave when those of a controller would that saw the same state.
 pub struct Stepped {
     machine: Machine,
     time: VirtualTime,
@@ -23,22 +23,41 @@ pub struct Stepped {
     options: RunOptions,
     /// The tick whose controller is outside; `None` once the robot is down.
     begun: Option<Begun>,
-    commands: khz_rt::Writer<Vec<ServoCommand>>,
+}
+
+/// What each servo is to do, from outside.
+pub struct Commands(khz_rt::Writer<Vec<ServoCommand>>);
+
+impl Commands {
+    /// Those of a robot with so many servos, and the controller that commands them.
+    pub fn outside(servos: usize) -> (Self, Box<dyn Controller>) {
+        let (commands, outside) = khz_rt::newest(&vec![ServoCommand::Stop; servos]);
+        (Self(commands), Box::new(Outside(outside)))
+    }
+
+    /// From the next tick on, one command for each servo.
+    pub fn set(&mut self, commands: &[ServoCommand]) {
+        self.0.value().copy_from_slice(commands);
+        self.0.publish();
+    }
 }
 
 impl Stepped {
-    /// Starts a robot on links that are open, and runs it until its controller is to decide for the first time. Nothing is
-    /// recorded. A robot that waits for an operator is armed.
+    /// Starts a robot on links that are open, and runs it until its controller is to decide for the first time. The controller is
+    /// prepared. Nothing is recorded. A robot that waits for an operator is armed.
     ///
     /// # Errors
     /// It cannot run in virtual time, or a servo must not be driven. A robot that does not come under control is none:
     /// [`Stepped::is_active`].
-    pub fn start(config: &RobotConfig, links: Links) -> Result<Self, LaunchError> {
+    pub fn start(
+        config: &RobotConfig,
+        controller: Box<dyn Controller>,
+        links: Links,
+    ) -> Result<Self, LaunchError> {
         if let Some(why) = config.why_not_virtual() {
             return Err(LaunchError::VirtualTime(why));
         }
-        let (commands, outside) = khz_rt::newest(&vec![ServoCommand::Stop; config.servos.len()]);
-        let mut machine = assemble::put_together(config, Box::new(Outside(outside)), links);
+        let mut machine = assemble::put_together(config, controller, links);
         machine.forgive_hold_ups();
         let mut time = VirtualTime::new(0);
         machine.make_ready(&mut time).map_err(SessionError::from)?;
@@ -50,16 +69,14 @@ impl Stepped {
             stop: Arc::default(),
         };
         let ticks = Ticks::new(&options, &mut time);
-        let mut stepped = Self { machine, time, ticks, options, begun: None, commands };
+        let mut stepped = Self { machine, time, ticks, options, begun: None };
         stepped.come_under_control();
         Ok(stepped)
     }
 
-    /// Commands the servos for so many ticks, and stops where the controller is to decide again. Calls `each` in every tick, when
-    /// its replies are in. Ends earlier if the supervisor takes over; returns the number of ticks.
-    pub fn advance(&mut self, commands: &[ServoCommand], ticks: u32, mut each: impl FnMut(&Machine)) -> u32 {
-        self.commands.value().copy_from_slice(commands);
-        self.commands.publish();
+    /// Runs so many ticks, and stops where the controller is to decide again. Calls `each` in every tick, when its replies are in.
+    /// Ends earlier if the supervisor takes over; returns the number of ticks.
+    pub fn advance(&mut self, ticks: u32, mut each: impl FnMut(&Machine)) -> u32 {
         for done in 0..ticks {
             if !self.is_active() {
                 return done;
@@ -73,6 +90,11 @@ impl Stepped {
     /// The controller is asked: what is commanded reaches the servos, within the limits.
     pub fn is_active(&self) -> bool {
         self.machine.phase() == Phase::Active
+    }
+
+    /// A signal of its controller, as of the present tick.
+    pub fn signal(&mut self, place: usize, value: f64) {
+        self.machine.signal(place, value);
     }
 
     /// The machine, in its present tick.
@@ -163,7 +185,8 @@ mod tests {
     fn a_decision_from_outside_is_as_good_as_one_of_a_controller() {
         let config = RobotConfig::parse(ROBOT, "stepped.toml").unwrap();
         let links = open_links(&config, |world| Box::new(world)).unwrap();
-        let mut stepped = Stepped::start(&config, links).unwrap();
+        let (mut wanted, controller) = Commands::outside(2);
+        let mut stepped = Stepped::start(&config, controller, links).unwrap();
         let mut outside = Vec::new();
         let mut commands = vec![ServoCommand::Stop; 2];
         for _ in 0..50 {
@@ -171,7 +194,8 @@ mod tests {
             let state = stepped.machine().state().clone();
             decide(&state, &mut commands);
             outside.push(state);
-            assert_eq!(stepped.advance(&commands, TICKS, |_| {}), TICKS);
+            wanted.set(&commands);
+            assert_eq!(stepped.advance(TICKS, |_| {}), TICKS);
         }
         let within = Arc::default();
         let controller: Option<Box<dyn Controller>> = Some(Box::new(Within(0, Arc::clone(&within))));
@@ -187,11 +211,12 @@ mod tests {
         let text = text.replace("jitter_us = 30", "events = [{ at_s = 0.2, kind = \"silence\", id = 2 }]");
         let config = RobotConfig::parse(&text, "stepped.toml").unwrap();
         let links = open_links(&config, |world| Box::new(world)).unwrap();
-        let mut stepped = Stepped::start(&config, links).unwrap();
-        let commands = vec![ServoCommand::Position(PositionCommand::hold(0.0)); 2];
+        let (mut commands, controller) = Commands::outside(2);
+        let mut stepped = Stepped::start(&config, controller, links).unwrap();
+        commands.set(&[ServoCommand::Position(PositionCommand::hold(0.0)); 2]);
         let mut missed = 0;
-        let done = stepped.advance(&commands, 1000, |machine| missed += u32::from(machine.result().missed));
+        let done = stepped.advance(1000, |machine| missed += u32::from(machine.result().missed));
         assert!(done < 1000 && missed >= 3 && !stepped.is_active(), "{done} {missed}");
-        assert_eq!(stepped.advance(&commands, 1000, |_| {}), 0);
+        assert_eq!(stepped.advance(1000, |_| {}), 0);
     }
 }

@@ -20,17 +20,17 @@ use std::time::Duration;
 /// The program that serves the view, and the variable that names it where it is not found.
 const PROGRAM: &str = "khz";
 const VARIABLE: &str = "KHZ";
-/// What the view says when the run is over and a page is still open.
+/// What the view prints when the run is over and a page is still open.
 pub const STAYS: &str = "stays";
 
-/// The variable that has the view's token: arguments can be read by everybody at the computer (`ps`).
+/// The variable that has the view's token: every user of the computer can read arguments (`ps`).
 pub const TOKEN: &str = "KHZ_VIEW_TOKEN";
 
 /// So long a view may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So long it may take to show the rest of a run. One that takes longer may be frozen, and does not delay the end.
 const ENDING: Duration = Duration::from_secs(1);
-/// More than a view says, bytes.
+/// More than a view prints, bytes.
 const LONGEST: u64 = 4096;
 
 /// Why there is no live view.
@@ -66,7 +66,8 @@ pub struct Options {
     pub at: SocketAddr,
     /// Open the page in the browser.
     pub open: bool,
-    /// What everybody needs to connect: 8 or more letters, digits, `-` and `_`. `None`: a random one if other computers can reach the address, else none.
+    /// What every client needs to connect: 8 or more letters, digits, `-` and `_`. `None`: a random one if other computers can reach the
+    /// address, else none.
     pub token: Option<String>,
     /// Pages of these origins may connect, too, such as `http://localhost:8080`.
     pub origins: Vec<String>,
@@ -169,7 +170,7 @@ pub fn find(beside: &[PathBuf]) -> Result<PathBuf, ViewerError> {
     folders.map(|folder| folder.join(PROGRAM)).find(is_program).ok_or(ViewerError::NoProgram)
 }
 
-/// What a program says, line by line. A thread reads it, so waiting for a line can time out.
+/// What a program prints, line by line. A thread reads it, so waiting for a line can time out.
 fn lines_of(said: ChildStdout) -> Receiver<String> {
     let (lines, read) = sync_channel(1);
     std::thread::spawn(move || {
@@ -198,7 +199,7 @@ impl Viewer {
         &self.link
     }
 
-    /// Waits until the view has shown the run to its end, 1 s at the most. Tells whether it stays, because somebody looks.
+    /// Waits until the view has shown the run to its end, 1 s at the most. Returns whether it stays, because a page is open.
     pub fn stays(self) -> bool {
         self.said.recv_timeout(ENDING).is_ok_and(|word| word == STAYS)
     }

@@ -119,13 +119,13 @@ fn a_robot_that_is_dropped_comes_down_and_its_log_is_whole() {
     .unwrap();
     wait_until_driven(&updates);
     drop(launch);
-    // The controller is gone with the loop: nobody drives the robot any more.
+    // The controller is gone with the loop: nothing drives the robot any more.
     assert_eq!(Arc::strong_count(&updates), 1);
     let log = std::fs::read(&config.log.path).unwrap();
     assert!(log.windows(7).any(|word| word == b"damping") && log.windows(7).any(|word| word == b"stopped"));
 }
 
-/// Live view and log said nothing of it; only the terminal did.
+/// Live view and log did not show it; only the terminal did.
 #[test]
 fn a_log_that_is_removed_is_an_event_of_the_run() {
     let folder = tempfile::tempdir().unwrap();

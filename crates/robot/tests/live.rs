@@ -148,7 +148,7 @@ fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
     assert!(outcome.recording.unwrap().paths.is_empty(), "no log was wanted");
 }
 
-/// The viewer of a busy computer was never told that its stop was done.
+/// The viewer of a busy computer never got the reply that its stop was done.
 #[test]
 fn a_reply_waits_for_room_between_the_samples() {
     let (viewer, live) = Viewer::pair();
@@ -221,8 +221,8 @@ fn a_robot_that_an_operator_arms_waits_in_idle() {
     assert!(!armed.is_empty() && armed.iter().all(|change| change.cause == Cause::ArmRequested), "{armed:?}");
 }
 
-/// A connection that was held up for 7 s, or a process that was frozen: told "unreachable" after 2 s, the operator saw the robot
-/// armed and active 7.8 s after he had asked.
+/// A connection that was held up for 7 s, or a process that was frozen: after a message "unreachable" at 2 s, the operator saw the
+/// robot armed and active 7.8 s after the request.
 #[test]
 fn an_old_request_to_arm_or_to_change_does_nothing_and_an_old_stop_stops() {
     let (viewer, live) = Viewer::pair();
@@ -261,7 +261,7 @@ fn nobody_armed_it_is_what_a_run_says_that_nobody_armed() {
     assert_eq!(outcome.machine.supervisor().lack(), Some(Cause::NotArmed));
 }
 
-/// Keeps what it sees of whoever steers.
+/// Keeps the steering input that it sees.
 struct Seen(Arc<Mutex<Vec<Teleop>>>);
 
 impl Controller for Seen {
@@ -289,7 +289,7 @@ fn a_controller_sees_who_steers_and_silence_is_a_missing_heartbeat() {
         std::thread::sleep(Duration::from_millis(20));
         seen.lock().unwrap().iter().any(|teleop| teleop.forward == 0.2)
     });
-    // Nobody steers any more.
+    // No steering input comes any more.
     let outcome = launch.wait().unwrap();
     let lost =
         |change: &khz_loop::supervisor::Transition| matches!(change.cause, Cause::HeartbeatLost { .. });

@@ -75,7 +75,7 @@ fn panics_within_a_tick_are_reported_and_never_printed() {
     assert!(said.starts_with("a bug in the loop, at "), "{said}");
 
     assert_eq!(printed.load(Ordering::Relaxed), 0);
-    // Everybody else's panics go where they went.
+    // Panics of other threads go where they went before.
     let other = std::thread::spawn(|| panic!("somebody else's"));
     assert!(other.join().is_err());
     assert_eq!(printed.load(Ordering::Relaxed), 1);

@@ -108,7 +108,7 @@ fn robot(name: &str) -> (String, Vec<i64>) {
     (file, [&ALWAYS[..], &calls.concat()].concat())
 }
 
-/// Serves the devices of a robot that is not emulated within the loop, and says how its file reads then.
+/// Serves the devices of a robot that is not emulated within the loop, and returns its file with the device's path.
 fn serve(name: &str, file: String) -> String {
     let placeholder = RobotConfig::parse(&file, "test").unwrap();
     let endpoint = match name {

@@ -164,7 +164,7 @@ fn each_late_tick_is_blamed_on_the_part_that_was_late() {
     // A period was skipped after the overrun, so from 702 on a tick is one behind its millisecond.
     assert_eq!(late, [(500, "control"), (701, "record"), (898, "wake"), (1098, "bus")]);
     let causes: Vec<_> = tally.worst().iter().map(|tick| tick.cause()).collect();
-    // In virtual time nobody else has the CPU while the loop wakes late.
+    // In virtual time no other thread has the CPU while the loop wakes late.
     let expected = [
         khz_rt::Cause::Controller,
         khz_rt::Cause::PreviousTick,

@@ -27,13 +27,13 @@ use std::time::Duration;
 
 /// Below this distance sleeping is coarser than waiting.
 const SLEEP_NS: i64 = 100_000;
-/// So often a servo is told to switch off.
+/// How many times a servo is sent the command to switch off.
 const OFFS: usize = 3;
-/// How long a second servo with the id of one that answered may take longer to say who it is, ns.
+/// How much longer a second servo with the same id may take to identify itself, ns.
 const TWIN_NS: i64 = 3_000_000;
-/// Whoever says by itself who it is does so within this, ns: an ODrive's heartbeats, every 100 ms as it leaves the factory.
+/// Servos that identify themselves unasked do so within this, ns: an ODrive's heartbeats come every 100 ms by default.
 const LISTEN_NS: i64 = 150_000_000;
-/// So many frames are enough to hear who is there.
+/// So many frames are enough to know which servos are there.
 const MOST_HEARD: usize = 10_000;
 /// Requests under way at once where a bus takes several; every adapter takes as many.
 const BURST: usize = 16;
@@ -46,10 +46,10 @@ pub enum DeskError {
     Bus {
         /// Its name.
         bus: String,
-        /// What the link says.
+        /// The link's error.
         why: LinkError,
     },
-    /// Nobody knows what is on the bus, and it cannot carry the question to the servos that are asked first.
+    /// What is on the bus is not known, and it cannot carry the queries of the family that is asked first.
     #[error(
         "bus {bus}: this link carries classic CAN only, and queries of {family} servos are CAN-FD: nothing was sent. Give the family \
          of its servos: `--family robstride`, `--family damiao`, `--family rmd`, `--family odrive` or `--family cubemars` (which switches each CubeMars off), \
@@ -78,7 +78,7 @@ pub enum DeskError {
         /// How it is damaged.
         why: String,
     },
-    /// The servo is not set as its robot file says: what it was told would mean something else to it.
+    /// The servo's settings are not those of its robot file: it would understand commands differently.
     #[error("{servo}: {why}")]
     Wrong {
         /// Which servo.
@@ -108,7 +108,10 @@ pub struct Desk {
     servos: Vec<Seat>,
 }
 
-/// The bit rates that are tried on a bus without a reply, bit/s: those that the families' servos can be set to, and the adapters.
+/// The bit rates that are tried on a serial line without a reply, bit/s: first that of servos from their maker.
+const BAUDS: [u32; 7] = [57_600, 1_000_000, 4_000_000, 3_000_000, 2_000_000, 115_200, 9_600];
+
+/// The same on CAN: those that the families' servos can be set to, and the adapters.
 const BIT_RATES: [u32; 6] = [1_000_000, 500_000, 250_000, 125_000, 100_000, 50_000];
 
 /// What was found at other bit rates.
@@ -149,12 +152,12 @@ pub struct Scan {
     pub last: u8,
     /// How long to wait for the answers to what was sent together, ns.
     pub timeout_ns: i64,
-    /// Asks everybody at once, where family and bus allow it. Round trips then tell little.
+    /// Asks all ids at once, where family and bus allow it. Round trips then mean little.
     pub together: bool,
 }
 
 impl Seat {
-    /// The servo, with the file that says which number each of its settings has (`flat_endpoints.json` of an ODrive).
+    /// The servo, with the file of the numbers of its settings (`flat_endpoints.json` of an ODrive).
     ///
     /// # Errors
     /// Servos of its family have no such numbers.
@@ -214,7 +217,7 @@ impl Desk {
         }
     }
 
-    /// A link of which no robot file says what is on it: each of its channels is a bus. `families`: those it carries, if not all.
+    /// A link without a robot file, so what is on it is not known: each of its channels is a bus. `families`: those it carries, if not all.
     fn add_link(&mut self, name: &str, link: Box<dyn Link>, families: &[Family]) {
         for channel in 0..link.capabilities().channels {
             let place = (self.links.len(), channel);
@@ -333,8 +336,8 @@ impl Desk {
         })
     }
 
-    /// Collects what comes until `take` says that it is enough, or the time is over. What has come by then counts, however
-    /// late one looks. True if it was enough.
+    /// Collects frames until `take` returns true, or the time is over. Those that have come by then count, however late they are
+    /// read. True if `take` returned true.
     pub fn collect(&mut self, timeout_ns: i64, mut take: impl FnMut(usize, Received) -> bool) -> bool {
         let until_ns = now_ns().saturating_add(timeout_ns);
         loop {
@@ -352,7 +355,7 @@ impl Desk {
         if let [link] = self.links.as_slice()
             && let Some(fd) = link.fd()
         {
-            // Whatever it says, the link is asked next.
+            // Whatever the result, the link is asked next.
             let _ = wait_readable(fd, until_ns);
             return;
         }
@@ -367,7 +370,7 @@ impl Desk {
         }
     }
 
-    /// On buses of which nobody knows what is there, scans ask for this family only.
+    /// On buses without known servos, scans ask for this family only.
     pub fn expect(&mut self, family: FamilyName) {
         let families = Family::named(family);
         for bus in self.buses.iter_mut().filter(|bus| bus.families.is_empty()) {
@@ -385,8 +388,8 @@ impl Desk {
         families.filter_map(line).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The servos that answer on a bus, whether a robot file has them or not, by their ids. Where nobody knows what is there,
-    /// one family after another is asked for, until somebody answers; a family is asked for only if those before it could be.
+    /// The servos that answer on a bus, whether a robot file has them or not, by their ids. Without known servos, one family
+    /// after another is asked for until a servo answers; a family is asked for only if those before it could be.
     ///
     /// # Errors
     /// The bus cannot be used, or does not carry the requests.
@@ -408,10 +411,11 @@ impl Desk {
             return Ok(found.into_values().collect());
         }
         let possible = Family::possible();
-        // Servos that were not asked for are as if nobody had answered; the next family's requests must not reach them.
+        // Where not all ids of the first family are scanned, one of its servos may be there unasked: the next family's requests must not
+        // reach it.
         let certain = if scan.last < *Family::default().by_hand().ids().end() { 1 } else { possible.len() };
         for family in possible.into_iter().take(certain) {
-            // Who could not be asked is as if nobody had answered, too: an error ends the scan.
+            // The same holds where the bus cannot carry the requests: the error ends the scan.
             self.look_for(&family, bus, scan, None, &mut found)?;
             if !found.is_empty() {
                 break;
@@ -420,7 +424,7 @@ impl Desk {
         Ok(found.into_values().collect())
     }
 
-    /// Listens for servos that say by themselves who they are, and asks those alone: no other frame is sent to a bus of such. True if any
+    /// Listens for servos that identify themselves unasked, and asks those alone: no other frame is sent to their bus. True if any
     /// answered.
     fn look_for_heard(
         &mut self,
@@ -441,7 +445,7 @@ impl Desk {
                 continue;
             }
             match self.look_for(&family, bus, scan, Some(&heard), found) {
-                // What a bus cannot carry is as if nobody had answered.
+                // What a bus cannot carry counts as no answer.
                 Err(error) if error.is_unsupported() => {}
                 asked => asked?,
             }
@@ -449,14 +453,16 @@ impl Desk {
         Ok(!found.is_empty())
     }
 
-    /// Who answers at another bit rate on a bus from which nothing has come; each rate is scanned for. Devices at yet another rate see
+    /// Which servos answer at another bit rate on a bus from which nothing has come; each rate is scanned for. Devices at yet another rate see
     /// errors on the bus meanwhile. Afterwards the link has its own bit rate again.
     ///
     /// # Errors
     /// The adapter is lost.
     pub fn elsewhere(&mut self, bus: usize, scan: &Scan) -> Result<Elsewhere, DeskError> {
         let mut elsewhere = Elsewhere::NotTried;
-        for rate in BIT_RATES {
+        let (link, channel) = self.buses[bus].place;
+        let is_line = self.links[link].half_duplex(channel);
+        for &rate in if is_line { &BAUDS[..] } else { &BIT_RATES } {
             match self.set_bit_rate(bus, Some(rate)) {
                 Err(LinkError::Unsupported) => continue,
                 set => set.map_err(|why| self.refused(bus, why))?,
@@ -529,8 +535,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Sends these together and waits for whoever is asked by id, or to the end of the time if nothing is sent. Answers to what was
-    /// asked before count, too.
+    /// Sends these together and waits for all servos that are asked by id, or to the end of the time if nothing is sent. Answers to
+    /// earlier requests count, too.
     fn ask_all(
         &mut self,
         bus: usize,
@@ -558,7 +564,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Asks a servo for its state and for further registers, after telling it the order, if there is one.
+    /// Sends a servo the order, if there is one, and then asks it for its state and for further registers.
     ///
     /// # Errors
     /// It does not answer, its answer is damaged, or that cannot be sent.
@@ -574,20 +580,20 @@ impl Desk {
         let asks = asks.map_err(DeskError::Impossible)?;
         let has_steps = asks.len() > 1;
         let answer = self.ask(servo, asks, timeout_ns);
-        // Whoever is told of an error believes that nothing was done. What takes several steps may have been done in part.
+        // After an error the caller assumes that nothing was done, but an order of several steps may have been done in part.
         if answer.is_err() && order.is_some() && has_steps {
             self.switch_off(servo, timeout_ns);
         }
         answer
     }
 
-    /// Tells a servo to switch off, and waits for no answer.
+    /// Sends a servo the command to switch off, without waiting for an answer.
     fn switch_off(&mut self, servo: &Seat, timeout_ns: i64) {
         let ServoPlan { id, family, .. } = &servo.servo;
         let frame = family.by_hand().off(*id);
         let request = Request { frame: &frame, to: Some(*id), replies: 0 };
         for _ in 0..OFFS {
-            // The error that led here tells more.
+            // The error that led here is the better report.
             let _ = self.request_by(servo.bus, &request, now_ns().saturating_add(timeout_ns));
         }
     }
@@ -638,7 +644,7 @@ impl Desk {
         };
         let timeout_ns = timeout_ns.max(ask.quiet_ns);
         self.collect(timeout_ns, &mut look);
-        // One that sends back what it was told, and that is no answer, has not carried it out.
+        // A servo that sends back the command itself, which is no answer, has not carried it out.
         if answer.is_none() && came_back {
             self.request_by(servo.bus, &ask.request(), now_ns().saturating_add(timeout_ns))?;
             self.collect(timeout_ns, |from, received| {
@@ -657,12 +663,12 @@ impl Desk {
 struct Asked<'a> {
     family: &'a Family,
     requests: Vec<(Ask, i64)>,
-    /// Each servo was asked one thing: whoever answers it again is another servo.
+    /// Each servo was asked one thing: a second answer with the same id is from another servo.
     once: bool,
 }
 
 impl Asked<'_> {
-    /// Enters whoever answers with this frame; its id.
+    /// Enters the servo of which this frame is an answer; its id.
     fn enter(&self, bus: usize, received: &Received, found: &mut BTreeMap<u8, Found>) -> Option<u8> {
         let heard = |(ask, sent_ns): &(Ask, i64)| Some(((ask.read)(&received.frame)?, *sent_ns));
         // The newest first: a servo asked again answers that.

@@ -3,13 +3,14 @@
 use super::Desk;
 use crate::assemble::{Whom, open_links_as};
 use khz_emu::hat::Hat;
-use khz_emu::{BusConfig, World};
+use khz_emu::{BusConfig, WireKind, World};
 use khz_file::RobotConfig;
 use khz_file::links::{Around, LinkConfig, LinkKind};
 use khz_link::pi3hat::{Options, Pi3hat, Pi3hatConfig, Spi, Spidev};
 use khz_link::{Link, Role};
 use khz_servo::{Family, FamilyName, family};
 use khz_wire::Frame;
+use khz_wire::serial::Packets;
 
 /// A pi3hat that is emulated in this process.
 const EMULATED_HAT: &str = "emulated:pi3hat";
@@ -42,7 +43,7 @@ impl Desk {
         Ok(desk)
     }
 
-    /// As [`Desk::open`], and scans ask for servos of these families only, on buses of which nobody knows what is there: of one family on
+    /// As [`Desk::open`], and scans ask for servos of these families only, on buses without known servos: of one family on
     /// all, or of one for each word.
     ///
     /// # Errors
@@ -85,12 +86,16 @@ impl Desk {
 
 /// The families a link carries; none: all of them.
 fn carried(word: &str) -> Vec<Family> {
-    let link = LinkConfig::by_hand(word);
-    let all = link.is_some_and(|link| link.bus().moteus_only().is_none());
-    if all { Vec::new() } else { vec![Family::default()] }
+    let Some(link) = LinkConfig::by_hand(word) else { return vec![Family::default()] };
+    match link.bus().emulated().wire {
+        WireKind::Rs485 { packets: Packets::Dynamixel, .. } => Family::named(FamilyName::Dynamixel),
+        WireKind::Rs485 { packets: Packets::Feetech, .. } => Family::named(FamilyName::Feetech),
+        _ if link.bus().moteus_only().is_none() => Vec::new(),
+        _ => vec![Family::default()],
+    }
 }
 
-/// The link that somebody may have meant who has left out its kind.
+/// The link that a user may have meant who left out its kind.
 fn meant(word: &str) -> Option<String> {
     let is_numbered = |prefix: &&str| {
         let number = word.strip_prefix(*prefix);
@@ -171,14 +176,14 @@ pub fn hat_spi(word: &str) -> Result<Box<dyn Spi>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desk::{DeskError, Elsewhere, Found, Scan};
+    use crate::desk::{DeskError, Elsewhere, Found, Scan, Setting};
     use khz_file::draft;
     use khz_link::LinkError;
     use khz_link::slcan::Slcan;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
-    /// A link with the devices of a robot file, of which nobody knows.
+    /// A link with the devices of a robot file, which the desk does not know.
     fn unknown(text: &str) -> Desk {
         let robot = RobotConfig::parse(text, "devices.toml").unwrap();
         let mut desk = Desk { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
@@ -236,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Nothing but questions for those that were heard is sent to their bus.
+    /// Only queries to those from which heartbeats came are sent to their bus.
     #[test]
     fn odrives_are_found_by_what_they_say_and_tell_their_errors() {
         for (firmware, told) in [("0.6", "0.6.11 (board 5.2.0)"), ("0.5", "0.5")] {
@@ -255,7 +260,7 @@ mod tests {
                 text.contains(&format!("firmware = \"{firmware}\"")) && text.contains("id = 0"),
                 "{text}"
             );
-            // Stopped by hand, it says why; cleared, 0.6 still tells what it was. Its watchdog is late.
+            // Stopped by hand, it reports why; cleared, 0.6 still reports what it was. Its watchdog is late.
             let mut desk = unknown(&text_of(firmware));
             desk.send(0, &khz_wire::Frame::classic(0x022, &[]).unwrap()).unwrap();
             desk.flush().unwrap();
@@ -286,12 +291,12 @@ mod tests {
     /// Devices at one bit rate behind an adapter that has another.
     struct AtRate {
         world: World,
-        devices: u32,
+        devices: Box<dyn Fn(&World) -> u32 + Send>,
         adapter: u32,
     }
 
     impl Link for AtRate {
-        khz_link::forward_link!(it => it.world; capabilities, begin_cycle, receive, next_event_ns, counters);
+        khz_link::forward_link!(it => it.world; capabilities, half_duplex, begin_cycle, receive, next_event_ns, counters);
 
         fn send(
             &mut self,
@@ -299,7 +304,7 @@ mod tests {
             request: &khz_wire::Request<'_>,
             now_ns: i64,
         ) -> Result<(), LinkError> {
-            if self.adapter == self.devices {
+            if self.adapter == (self.devices)(&self.world) {
                 self.world.send(channel, request.frame, now_ns)
             } else {
                 Ok(())
@@ -312,13 +317,17 @@ mod tests {
         }
     }
 
-    /// It was only said that the bit rate may be wrong.
+    /// It was only reported that the bit rate may be wrong.
     #[test]
     fn a_wrong_bit_rate_is_found_and_the_links_own_set_again() {
         let few = Scan { last: 3, ..EVERYBODY };
         let at = |devices| {
             let robot = RobotConfig::parse(include_str!("../../../../robots/leg3.toml"), "leg.toml").unwrap();
-            let link = AtRate { world: world(&robot.world()).unwrap(), devices, adapter: 1_000_000 };
+            let link = AtRate {
+                world: world(&robot.world()).unwrap(),
+                devices: Box::new(move |_| devices),
+                adapter: 1_000_000,
+            };
             let mut desk = Desk { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
             desk.add_link("slcan:/dev/ttyACM0", Box::new(link), &[]);
             assert_eq!(desk.scan(0, &few).unwrap(), []);
@@ -335,7 +344,33 @@ mod tests {
         assert_eq!(fixed.elsewhere(0, &few).unwrap(), Elsewhere::NotTried);
     }
 
-    /// A bus behind an adapter for classic CAN, of which nobody knows what is there, and the adapter's end of the line.
+    /// It was reported that the servo did not reply, without the rate at which it then was.
+    #[test]
+    fn the_baud_rate_of_a_dynamixel_is_read_back_at_the_new_one_and_a_scan_finds_it_there() {
+        let text = "[bus.main]\nlink = \"emulated\"\nwire = \"dynamixel\"\nbaud = 1000000\n[emulation]\nsupply_v = 5\n[[servo]]\nbus = \"main\"\n\
+                    name = \"a\"\nid = 1\nfamily = \"dynamixel\"\ndynamixel = { model = \"XL330-M288\", torque_constant = 1 }";
+        let robot = RobotConfig::parse(text, "line.toml").unwrap();
+        let rate = |world: &World| {
+            let servo = world.servos()[0].as_any().downcast_ref::<khz_emu::dynamixel::Servo>().unwrap();
+            khz_wire::dynamixel::BAUDS[servo.register(khz_wire::dynamixel::address::BAUD_RATE) as usize]
+        };
+        let link = AtRate { world: robot.emulate().unwrap(), devices: Box::new(rate), adapter: 1_000_000 };
+        let mut desk = Desk { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
+        let word = "rs485:/dev/ttyUSB0,baud=1000000,protocol=dynamixel";
+        desk.add_link(word, Box::new(link), &Family::named(FamilyName::Dynamixel));
+        let servo = desk.named("1", None, 20_000_000).unwrap();
+        let register = servo.servo.family.by_hand().register("baud_rate").unwrap();
+        let answer = desk.set(&servo, Setting::Register(register, 6.0), false, 20_000_000).unwrap();
+        assert_eq!(answer.registers[&register], 6.0);
+        assert_eq!(desk.scan(0, &EVERYBODY).unwrap(), [], "the link has its own rate");
+        let Elsewhere::At(4_000_000, found) = desk.elsewhere(0, &EVERYBODY).unwrap() else {
+            panic!("not found")
+        };
+        assert_eq!(found[0].answer.id, 1);
+        assert!(desk.rate_advice(0, Some(4_000_000)).contains("baud=4000000"));
+    }
+
+    /// A bus without known servos behind an adapter for classic CAN, and the adapter's end of the line.
     fn classic() -> (Desk, UnixStream) {
         let (ours, adapter) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -369,7 +404,7 @@ mod tests {
         desk.expect(FamilyName::Moteus);
         assert!(matches!(desk.scan(0, &quick), Err(DeskError::NotCarried { .. })));
         assert_eq!(sent(adapter), "");
-        // Of CubeMars servos nobody else is asked: to them a request of another family may be a command.
+        // On a bus of CubeMars servos no other family is asked for: to them a request of another family may be a command.
         let (mut desk, adapter) = classic();
         desk.expect(FamilyName::Cubemars);
         assert_eq!(desk.scan(0, &quick).unwrap(), []);

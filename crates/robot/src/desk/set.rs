@@ -1,11 +1,12 @@
 //! Settings of a servo, changed by hand: its zero, its id, its watchdog, its registers.
 //!
 //! What is changed here outlives the program, and other programs find it changed. So the servo's state is read first, and nothing
-//! is written while its output is on; and what counts as done is what the servo says afterwards.
+//! is written while its output is on; and what counts as done is what the servo reports afterwards.
 
-use super::{Desk, DeskError, Scan, Seat, Wanted};
+use super::{BURST, Desk, DeskError, Found, Scan, Seat, Wanted};
 use khz_servo::by_hand::{Answer, Ask};
-use khz_servo::{Mounting, ServoPlan};
+use khz_servo::{Family, Mounting, ServoPlan};
+use std::collections::BTreeMap;
 
 /// What is to be set.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,6 +45,15 @@ impl Desk {
         }
     }
 
+    /// How long it takes to ask for every id on a bus where no servo replies, s: on a line one after the other.
+    pub fn longest_search_s(&self, bus: usize, timeout_ns: i64) -> f64 {
+        let known = &self.buses[bus].families;
+        let families = if known.is_empty() { Family::possible() } else { known.clone() };
+        let at_once = if self.is_half_duplex(bus) { 1 } else { BURST };
+        let bursts = |family: &Family| family.by_hand().ids().count().div_ceil(at_once);
+        families.iter().map(bursts).sum::<usize>() as f64 * timeout_ns as f64 * 1e-9
+    }
+
     fn with_id(&mut self, id: u8, bus: Option<usize>, timeout_ns: i64) -> Result<Seat, DeskError> {
         let buses = self.buses();
         let bus = match bus {
@@ -54,7 +64,10 @@ impl Desk {
         if let Some(seat) = self.servos.iter().find(|seat| (seat.bus, seat.servo.id) == (bus, id)) {
             return Ok(seat.clone());
         }
-        let found = self.scan(bus, &everybody(timeout_ns))?;
+        let mut found = self.those(bus, &[id], timeout_ns)?;
+        if !found.iter().any(|found| found.answer.id == id) {
+            found = self.scan(bus, &everybody(timeout_ns))?;
+        }
         let ids: Vec<_> = found.iter().map(|found| found.answer.id.to_string()).collect();
         match found.into_iter().find(|found| found.answer.id == id) {
             Some(found) => {
@@ -105,7 +118,7 @@ impl Desk {
         Ok(answer)
     }
 
-    /// Where it is, in its own coordinates, if it has not said so yet: nobody sets a zero without knowing by how much all angles change.
+    /// Adds its position, in its own coordinates, if it has not reported it yet: a new zero changes all angles by that much.
     fn add_position(&mut self, servo: &Seat, answer: &mut Answer, timeout_ns: i64) -> Result<(), DeskError> {
         if answer.position.is_none() {
             let plan = ServoPlan { mounting: Mounting::default(), ..servo.servo.clone() };
@@ -119,8 +132,8 @@ impl Desk {
         Err(wrong(servo, why.to_owned()))
     }
 
-    /// Sets it, reads it back, and, with `store`, makes the servo keep its settings without power. What it says afterwards; positions
-    /// are the joint's.
+    /// Sets it, reads it back, and, with `store`, makes the servo keep its settings without power. Returns what it reports afterwards;
+    /// positions are the joint's.
     ///
     /// # Errors
     /// As [`Desk::may_set`]; or the servo did not take it, or it is not known whether it did.
@@ -132,13 +145,36 @@ impl Desk {
         timeout_ns: i64,
     ) -> Result<Answer, DeskError> {
         self.may_set(servo, setting, store, timeout_ns)?;
-        let Steps { write, read_back, keep, .. } = steps(servo, setting, store)?;
-        let mut answer = self.ask(servo, write, timeout_ns).map_err(unsure)?;
+        let mut steps = steps(servo, setting, store)?;
+        let rate = setting.rate_after(servo);
+        let answer = match self.ask(servo, std::mem::take(&mut steps.write), timeout_ns) {
+            // It may have answered at its new rate.
+            Err(DeskError::NoReply { .. }) if rate.is_some() => Answer::default(),
+            message => message.map_err(unsure)?,
+        };
         if setting == Setting::Zero {
             let takes_s = servo.servo.family.by_hand().zero_takes_s();
             self.collect((takes_s * 1e9) as i64, |_, _| false);
         }
-        let seat = setting.applied(servo);
+        // A link that has no rates, as an emulated one, reaches it as before.
+        let is_other = rate.is_some() && self.set_bit_rate(servo.bus, rate).is_ok();
+        let afterwards = self.look_again(servo, setting, steps, answer, timeout_ns);
+        if is_other {
+            self.set_bit_rate(servo.bus, None).map_err(|why| self.refused(servo.bus, why))?;
+        }
+        afterwards
+    }
+
+    /// Reads back a setting that was written, and stores it.
+    fn look_again(
+        &mut self,
+        servo: &Seat,
+        setting: Setting,
+        steps: Steps,
+        mut answer: Answer,
+        timeout_ns: i64,
+    ) -> Result<Answer, DeskError> {
+        let (seat, Steps { read_back, keep, .. }) = (setting.applied(servo), steps);
         match self.ask(&seat, read_back, timeout_ns) {
             Err(DeskError::NoReply { .. }) if seat.servo.id != servo.servo.id => {
                 return Err(self.not_found_again(servo, seat.servo.id, timeout_ns));
@@ -154,10 +190,24 @@ impl Desk {
         Ok(Answer { id: seat.servo.id, ..answer })
     }
 
+    /// The servos that answer, at least those of them with these ids: a line on which every id has to be asked for alone is asked for these.
+    fn those(&mut self, bus: usize, ids: &[u8], timeout_ns: i64) -> Result<Vec<Found>, DeskError> {
+        let families = self.buses[bus].families.clone();
+        if !self.is_half_duplex(bus) || families.is_empty() {
+            return self.scan(bus, &everybody(timeout_ns));
+        }
+        let (ids, mut found) = (ids.iter().copied().collect(), BTreeMap::new());
+        for family in families {
+            self.look_for(&family, bus, &everybody(timeout_ns), Some(&ids), &mut found)?;
+        }
+        Ok(found.into_values().collect())
+    }
+
     fn is_free(&mut self, servo: &Seat, new: u8, timeout_ns: i64) -> Result<(), DeskError> {
         let (id, family) = (servo.servo.id, servo.servo.family.by_hand());
-        let found = self.scan(servo.bus, &everybody(timeout_ns))?;
+        let found = self.those(servo.bus, &[id, new], timeout_ns)?;
         let Some(own) = found.iter().find(|found| found.answer.id == id) else {
+            let found = self.scan(servo.bus, &everybody(timeout_ns))?;
             let ids: Vec<_> = found.iter().map(|found| found.answer.id.to_string()).collect();
             let who = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
             let bus = self.name(servo.bus);
@@ -227,6 +277,14 @@ fn steps(servo: &Seat, setting: Setting, store: bool) -> Result<Steps, DeskError
 }
 
 impl Setting {
+    /// The bit rate at which the servo answers afterwards, if it is another.
+    fn rate_after(self, servo: &Seat) -> Option<u32> {
+        match self {
+            Self::Register(number, value) => servo.servo.family.by_hand().rate_after(number, value),
+            _ => None,
+        }
+    }
+
     /// The servo as it is afterwards.
     fn applied(self, servo: &Seat) -> Seat {
         let mut servo = servo.clone();

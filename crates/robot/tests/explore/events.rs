@@ -5,7 +5,7 @@ use khz_loop::state::{ImuState, RobotState};
 use khz_loop::supervisor::{Cause, Observation, Phase, Recover, SupervisorSettings};
 use khz_loop::{Doing, Fault, Mode, PositionCommand, Refused, ServoCommand, ServoState};
 
-/// Something that is not as it should be, or that somebody asks for, in one tick.
+/// Something that is not as it should be, or a request, in one tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     Servo(usize, ServoEvent),
@@ -184,7 +184,7 @@ impl Tick {
         }
     }
 
-    /// All is well but for the events. `phase` is the one before this tick: it says what the servos do.
+    /// All is well but for the events. `phase` is the one before this tick: it determines what the servos do.
     pub fn set(&mut self, phase: Phase, now_ns: i64, events: &[Event], settings: &SupervisorSettings) {
         let mode = match phase {
             Phase::Active => Doing::Following,
@@ -270,7 +270,7 @@ impl Tick {
 
 /// What a servo may refuse.
 const REFUSED: Refused = Refused { register: 1, name: "position", write: false };
-/// What a Damiao says once its watchdog has expired; a moteus, the servo explored otherwise, is not switched on again.
+/// What a Damiao reports once its watchdog has expired; a moteus, the servo explored otherwise, is not switched on again.
 const LOST_COMMUNICATION: Fault = Fault { code: 13, text: "communication lost" };
 const HOT: Fault = Fault { code: 38, text: "over temperature" };
 

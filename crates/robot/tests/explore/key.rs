@@ -10,7 +10,7 @@ use std::fmt::{self, Write as _};
 pub const EPOCH_NS: i64 = 1 << 60;
 
 /// Fields that decide nothing: settings and joints never change, transitions are taken in every tick, of the blame only matters
-/// whether it is trouble (the search adds that), and the others only say something about a transition.
+/// whether it is trouble (the search adds that), and the others only describe a transition.
 fn is_ignored(field: &str) -> bool {
     matches!(
         field,
@@ -26,8 +26,9 @@ fn is_ignored(field: &str) -> bool {
         // Ticks are so far apart that no position can have jumped, and every reading of the IMU differs.
         | "track"
         | "imu"
-        // Made anew in every tick, and said by others.
+        // Made anew in every tick, from other fields.
         | "is_following"
+        | "leads"
         | "refusing"
         // How a joint was held decides where it is held again, within its limits.
         | "preload"

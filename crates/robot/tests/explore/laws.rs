@@ -19,7 +19,7 @@ const STOPPED_REPLIES: u32 = 10;
 /// reply counts, and where it is too much. One that fits takes one away.
 const STRAYED: u32 = 2;
 const ASTRAY: u32 = 10;
-/// Replies at rest after which a servo is off: in all of them it says so.
+/// Replies at rest after which a servo counts as off: all of them must report it.
 const OFF_REPLIES: u32 = 3;
 
 /// One tick, and what came of it.
@@ -47,7 +47,7 @@ impl Step<'_> {
 /// What the laws remember of the ticks before.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Somebody, or the settings, asked to arm where that counts, and it has not been done yet.
+    /// The operator or the settings asked to arm where that counts, and it has not been done yet.
     arm: bool,
     /// Ticks in this phase, after the one that led into it.
     ticks: u32,
@@ -60,7 +60,7 @@ pub struct Memory {
     down: u32,
     /// It was commanded to move or damp.
     driven: [bool; MOST_SERVOS],
-    /// It ran in the tick before, under such a command, and nobody told it to stop.
+    /// It ran in the tick before, under such a command, and was not commanded to stop.
     ran: [bool; MOST_SERVOS],
     /// Replies in a row in which it was off although it was so commanded.
     off: [u32; MOST_SERVOS],
@@ -70,7 +70,7 @@ pub struct Memory {
     told_before: [u8; MOST_SERVOS],
     astray: [u32; MOST_SERVOS],
     is_astray: [bool; MOST_SERVOS],
-    /// It was commanded to be on, or said so, and so many replies are lacking that say that it is off.
+    /// It was commanded to be on, or reported it, and so many more replies must report that it is off.
     may_be_on: [u32; MOST_SERVOS],
     /// Control ended because of trouble.
     trouble: bool,
@@ -84,7 +84,7 @@ pub struct Memory {
     was_recovering: bool,
     /// … and so often they have been.
     recovered: u32,
-    /// It said meanwhile that it had timed out.
+    /// It reported meanwhile that it had timed out.
     timed_out: [bool; MOST_SERVOS],
     /// Replies in a row in which it followed and had been commanded to, up to two.
     followed: [u32; MOST_SERVOS],
@@ -153,7 +153,7 @@ pub fn caps(settings: &SupervisorSettings, period_ns: i64) -> Caps {
     }
 }
 
-/// From a tick in which somebody asks to stop: damping, and its end seen by the tick after; then the time of settling, and a tick for
+/// From a tick with a request to stop: damping, and its end seen by the tick after; then the time of settling, and a tick for
 /// each servo that is named because it may still be on.
 pub fn ticks_to_settle(settings: &SupervisorSettings, period_ns: i64, servos: usize) -> usize {
     let up = |ns: i64| (ns + period_ns - 1) / period_ns;
@@ -257,7 +257,7 @@ fn commands_fit_the_phase(memory: &Memory, step: &Step<'_>) -> Result<(), String
     })
 }
 
-/// Asking counts in idle and at rest; whoever asks to stop takes it back.
+/// Asking counts in idle and at rest; a request to stop takes it back.
 fn remember_arming(memory: &mut Memory, step: &Step<'_>) {
     memory.arm |= step.tick.arm && (step.before == Phase::Idle || step.before.is_over());
 }
@@ -272,8 +272,8 @@ fn armed_only_when_asked(memory: &mut Memory, step: &Step<'_>) -> Result<(), Str
     Ok(())
 }
 
-/// Control begins in a tick in which every servo has replied, is healthy and knows where it is, and the operator is
-/// heard; and never but by arming.
+/// Control begins in a tick in which every servo has replied, is healthy and knows where it is, and the operator's
+/// heartbeats arrive; and never but by arming.
 fn armed_only_in_health(step: &Step<'_>) -> Result<(), String> {
     if !step.transitions.iter().any(|transition| transition.to == Phase::Armed) {
         return Ok(());
@@ -338,7 +338,7 @@ fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
     memory.overruns = count(step.has(Event::Overrun), memory.overruns, settings.overruns);
     let (slow, preempted) = (step.has(Event::SlowController), step.has(Event::PreemptedController));
     let late = settings.controller_late(step.tick.state.period_ns);
-    // A tick in which it had no CPU says nothing of the controller.
+    // A tick in which it had no CPU is no evidence of a slow controller.
     if slow || !preempted || !controlled {
         memory.slow = count(slow, memory.slow, settings.controller_slow);
     }
@@ -346,7 +346,7 @@ fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
     memory.down = count(step.has(Event::LinkDown), memory.down, settings.missed_replies);
 }
 
-/// A recovery begins when a servo says that it has timed out, right after a stall, not while another goes on, and not too often;
+/// A recovery begins when a servo reports that it has timed out, right after a stall, not while another goes on, and not too often;
 /// never where it is off.
 fn only_a_stall_is_recovered_from(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
     // In a reply of after the stall, which the one before a missed reply may be, or that in the tick of the next.
@@ -530,8 +530,8 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
     found.max_by_key(|(reaction, _)| *reaction)
 }
 
-/// In this tick the loop is back, and what is too old is so because nobody looked. In the explored robot every device answers in the
-/// tick before, as far as the loop knows, so this is the tick in which they have time.
+/// In this tick the loop is back, and what is too old is so because the loop did not read it. In the explored robot every device answers
+/// in the tick before, as far as the loop knows, so this is the tick in which they have time.
 fn explained(step: &Step<'_>) -> bool {
     step.has(Event::HeldUp)
 }
@@ -557,7 +557,7 @@ fn triggers_end_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> 
 /// A robot with which nothing is wrong stays under control, without a warning.
 fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     if memory.was_recovering {
-        // It has ended, if it failed, and said so if it has not.
+        // A recovery that failed has ended control; one that succeeded has left a warning.
         return Ok(());
     }
     let harmless = |event: &Event| match *event {

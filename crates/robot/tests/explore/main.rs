@@ -3,7 +3,7 @@
 //! Ticks of 50 ms and thresholds of a few ticks keep the number of states small; nothing in the supervisor knows how long
 //! a tick is. In every tick of every state any event may happen ([`events`]), up to a number of them at once, whatever
 //! happened before: servos that reply, fault and move as no real one would are more than what can happen, so what holds
-//! here holds for them all. After each tick every law ([`laws`]) is checked. [`search`] says how many states there are.
+//! here holds for them all. After each tick every law ([`laws`]) is checked. [`search`] finds the states.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 mod door;

@@ -95,7 +95,7 @@ struct Search<'a> {
     known: HashMap<Key, Vec<(usize, u64)>>,
     tick: Tick,
     ticks: usize,
-    /// From state to state by ticks in which somebody asks to stop.
+    /// From state to state by ticks with a request to stop.
     stopping: Vec<(usize, usize)>,
     /// From each state by the tick in which all is well.
     undisturbed: Vec<usize>,
@@ -238,7 +238,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The longest way to a settled robot, of all ways on which somebody asks to stop in every tick.
+    /// The longest way to a settled robot, of all ways with a request to stop in every tick.
     fn settles_within(&self) -> Result<usize, String> {
         let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns, self.scope.servos);
         let settled = |at: usize| self.nodes[at].supervisor.is_settled();

@@ -212,7 +212,7 @@ fn a_reply_after_the_deadline_is_late_and_never_the_next_ticks() {
     rig.bus.set(1, Behaviour::Answer { after_ns: 1_200_000 });
     assert_eq!(rig.run(0), (result(0, 1, 0), DEADLINE_NS));
     // The answer to tick 0 arrives 200 µs into tick 1, when an answer to tick 1 could: only the order of its
-    // reads tells that it is not.
+    // reads shows that it is not.
     assert_eq!(rig.run(1), (result(0, 1, 1), DEADLINE_NS));
     assert_eq!(rig.cycle.stats(0).late, 1);
     rig.bus.set(1, PROMPT);
@@ -228,7 +228,7 @@ fn a_reply_that_came_between_ticks_is_late() {
     assert_eq!(rig.run(1).0, result(1, 0, 1));
 }
 
-/// Of 40 replies that were lost, 56 were missed, and 16 of them told as late.
+/// When 40 replies were lost, 56 were reported as missed, and 16 of them as late.
 #[test]
 fn after_a_silence_nothing_more_is_missed_and_no_reply_is_late() {
     let bus = Bus::new(1, false);

@@ -1,4 +1,4 @@
-//! A robot of Damiao servos, in virtual time: it comes up only if its motors are as its file says, and comes down as it has to.
+//! A robot of Damiao servos, in virtual time: it comes up only if its motors are as in its file, and comes down as it has to.
 
 use khz_controllers::Hold;
 use khz_emu::{FamilyConfig, Injection, World};
@@ -162,7 +162,7 @@ fn once_at(at_ms: i64, act: impl Fn(&mut World, i64) + Send + 'static) -> impl F
     }
 }
 
-/// Another program says something to a servo.
+/// Another program sends a servo something.
 fn say(world: &mut World, to: u32, payload: [u8; 8], at_ns: i64) {
     world.begin_cycle(at_ns);
     world.send(0, &frame(to, false, payload), at_ns).unwrap();
@@ -275,7 +275,7 @@ fn a_classic_bus_takes_its_own_time() {
     assert!((4.0 * 111.0..4.0 * 135.0 + 75.0).contains(&last_us), "{last_us} µs");
 }
 
-/// Somebody has left the knee driving and gone, without a watchdog.
+/// Another program has left the knee driving and ended, without a watchdog.
 fn left_driving(world: &mut World) {
     say(world, 2, Special::Enable.to_bytes(), 0);
     let old = Codes { position: 0x8831, velocity: 0x7ff, kp: 200, kd: 800, torque: 0x7ff };
@@ -298,7 +298,7 @@ fn a_start_that_fails_leaves_no_motor_driving() {
     );
     assert!(not_ready.contains("Every servo was commanded to switch off"), "{not_ready}");
     assert_eq!(seen.lock().unwrap().doing, [Doing::Off; 2]);
-    // Before anybody's answer was awaited, and after the error.
+    // Before the loop waited for any answer, and after the error.
     let codes = &seen.lock().unwrap().codes;
     let to_knee: Vec<i64> = codes.iter().filter(|(id, ..)| *id == 2).map(|(.., at_ns)| *at_ns).collect();
     assert!(to_knee[0] < 6 * MS && *to_knee.last().unwrap() > 100 * MS, "{to_knee:?}");

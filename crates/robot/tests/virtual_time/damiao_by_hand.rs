@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex};
 
 const PATIENCE_NS: i64 = 20_000_000;
 
-/// What the motor does, and what it was told by special codes.
+/// What the motor does, and the special codes it was sent.
 #[derive(Default)]
 struct Seen {
     codes: Vec<Special>,
     doing: Option<Doing>,
 }
 
-/// An emulated bus on which no reply arrives any more once the motor was told to switch on.
+/// An emulated bus on which no reply arrives any more once the motor was sent the command to switch on.
 struct Cut {
     world: World,
     cuts: bool,

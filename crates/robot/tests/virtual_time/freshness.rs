@@ -1,5 +1,5 @@
-//! No reply is taken for this tick's that is not, and no value is older than its age says: in virtual time, with a
-//! servo whose replies say which query they answer.
+//! Only a reply to this tick's query counts as fresh, and no value is older than its stated age: in virtual time, with a
+//! servo whose replies carry the number of their query.
 
 use khz_file::RobotConfig;
 use khz_file::config::{Format, QUADRUPED, QueryFormat};

@@ -8,7 +8,7 @@ use khz_loop::time::{Time, VirtualTime};
 use khz_robot::assemble;
 use std::sync::Arc;
 
-/// Time of which somebody takes `for_ns` before the loop looks at the clock for the `at`-th time.
+/// Time that jumps by `for_ns` before the loop looks at the clock for the `at`-th time.
 struct Stolen {
     time: VirtualTime,
     looks: u64,
@@ -68,7 +68,7 @@ fn shipped(file: &str) -> Option<RobotConfig> {
     (config.is_emulated() && config.emulate().is_ok()).then_some(config)
 }
 
-/// What ended control of a shipped robot that was frozen once, 0.7 s after its start, and whether it said so. As on a real machine:
+/// What ended control of a shipped robot that was frozen once, 0.7 s after its start, and whether the stall was reported. As on a real machine:
 /// nothing is forgiven because the devices are emulated.
 fn frozen(file: &str, offset_ns: i64, for_ms: i64) -> Option<(Cause, bool)> {
     frozen_in_a_run_of(file, offset_ns, for_ms, 900 + for_ms)
@@ -283,7 +283,7 @@ fn a_device_that_is_silent_is_blamed_although_the_loop_is_held_up_too() {
 
 #[test]
 fn a_device_that_stays_silent_after_a_stall_brings_the_robot_down() {
-    // It falls silent while nobody looks.
+    // It falls silent during the stall.
     let silent = "[bus.main.faults]\nevents = [{ at_s = 0.51, kind = \"silence\", id = 1 }]";
     let config = RobotConfig::parse(&format!("{ROBOT}{silent}"), "test").unwrap();
     for at in looks().step_by(3) {

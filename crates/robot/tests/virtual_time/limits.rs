@@ -31,7 +31,7 @@ fn robot(servo: &str, tables: &str) -> RobotConfig {
     RobotConfig::parse(&text, "test").unwrap()
 }
 
-/// Commands what a function of the state says.
+/// Commands what a function of the state returns.
 struct Doing<F>(F);
 
 impl<F: FnMut(&RobotState) -> ServoCommand + Send> Controller for Doing<F> {
@@ -241,7 +241,7 @@ fn a_joint_carried_out_of_its_limits_brings_the_robot_down() {
 
 #[test]
 fn a_joint_that_runs_away_brings_the_robot_down() {
-    // Nothing limits its position, and a load drives it faster than anybody commanded.
+    // Nothing limits its position, and a load drives it faster than commanded.
     let config = robot(
         "limits = { velocity = 1.0 }\njoint = { gravity = 5.0, gravity_at = 3.0 }\ndevice = { kd = 0.05 }",
         "",
@@ -326,7 +326,7 @@ fn a_servo_silent_after_arming_is_not_waited_for_until_the_grace_is_over() {
     assert!((30..100).contains(&down.tick), "tick {}: {}", down.tick, down.cause);
 }
 
-/// An emulated machine behind somebody who changes frames.
+/// An emulated machine behind an adapter that changes frames.
 struct Meddler {
     world: khz_emu::World,
     to_servo: fn(&mut Vec<u8>),
@@ -390,7 +390,7 @@ fn a_refused_register_keeps_the_robot_at_rest() {
 
 #[test]
 fn a_servo_that_stays_stopped_is_noticed() {
-    // Whoever changes the mode to "stopped" on the way.
+    // The mode of the command is changed to "stopped" on its way.
     let outcome = meddled(&joint(""), |payload| payload[2] = 0, |_| {});
     let down = outcome.stats.transitions.iter().find(|transition| transition.from == Phase::Active).unwrap();
     assert!(down.tick < 100 && down.to == Phase::Damping, "tick {}: {}", down.tick, down.cause);

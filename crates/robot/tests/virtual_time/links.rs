@@ -1,4 +1,4 @@
-//! What a robot file says of a bus reaches its link.
+//! The settings of a bus in a robot file reach its link.
 
 use khz_file::RobotConfig;
 use khz_link::Link;
@@ -81,7 +81,7 @@ fn checksums_are_the_files_and_on_where_it_says_nothing() {
 
 #[test]
 fn a_device_whose_address_ends_in_255_is_asked_alone() {
-    // The loopback network is 127.0.0.0/8: this is nobody's broadcast address.
+    // The loopback network is 127.0.0.0/8: this is no broadcast address.
     let device = UdpSocket::bind("127.0.0.255:0").unwrap();
     let address = device.local_addr().unwrap();
     let mut link = open(&format!("link = \"udp\"\naddress = \"{address}\"")).unwrap();

@@ -310,9 +310,9 @@ fn a_process_frozen_between_a_request_to_arm_and_its_tick_does_not_arm() {
     }
 }
 
-/// An emulated robot that outlives whoever drives it.
+/// An emulated robot that outlives the machine that drives it.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<World>>);
+pub struct Shared(pub Arc<Mutex<World>>);
 
 impl Link for Shared {
     fn capabilities(&self) -> Capabilities {
@@ -340,7 +340,7 @@ impl Link for Shared {
     }
 }
 
-/// A robot whose servo says that it is off in the replies of these numbers, and in others what is true.
+/// A robot whose servo reports falsely, in the replies of these numbers, that it is off.
 struct Lying {
     robot: Shared,
     lies: fn(u32) -> bool,
@@ -384,7 +384,7 @@ fn ticks(machine: &mut Machine, time: &mut VirtualTime) -> Phase {
     machine.phase()
 }
 
-/// One that said so once was believed: it was stopped, and what it held fell.
+/// One such reply was believed: the servo was stopped, and what it held fell.
 #[test]
 fn a_run_that_begins_believes_no_servo_that_says_once_that_it_is_off() {
     let lies: [fn(u32) -> bool; 4] =
@@ -516,7 +516,7 @@ fn a_controller_that_fails_or_panics_ends_in_damping() {
     }
 }
 
-/// Holds, and takes as long as `took_ns` says for the number of a tick.
+/// Holds, and takes as long as `took_ns` returns for the number of a tick.
 struct Slow {
     inner: Hold,
     time: VirtualTime,
@@ -556,7 +556,7 @@ fn a_controller_that_is_slow_now_and_then_goes_on() {
 fn a_controller_that_is_slow_for_good_or_hangs_is_caught() {
     let slow = end_of_slow(|tick| if tick > 1000 { 600_000 } else { 0 });
     assert_eq!(slow, Cause::ControllerSlow { count: 10, took_ns: 600_000 });
-    // Nothing can be sent while it hangs: the servos' own watchdogs run out, and tell so afterwards.
+    // Nothing can be sent while it hangs: the servos' own watchdogs expire, which they report afterwards.
     let hung = end_of_slow(|tick| if tick == 1000 { 300_000_000 } else { 0 });
     assert!(matches!(hung, Cause::ServoTimedOut { .. }), "{hung:?}");
 }

@@ -5,9 +5,14 @@ mod cycle;
 mod damiao;
 mod damiao_by_hand;
 mod desk;
+mod dynamixel;
+mod feedback;
+mod feetech;
+mod follow;
 mod freshness;
 mod held_up;
 mod limits;
+mod line;
 mod links;
 mod machine;
 mod mit;
@@ -25,6 +30,7 @@ mod shared_bus;
 mod statistics;
 mod targets;
 mod walk;
+mod walks_by_policy;
 
 /// Some count what they allocate, on their own threads.
 #[global_allocator]

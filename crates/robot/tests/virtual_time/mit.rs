@@ -1,15 +1,15 @@
-//! Robots of RobStride, CubeMars and RMD servos, in virtual time: they come up only if their motors can be what the file says, and come
+//! Robots of RobStride, CubeMars and RMD servos, in virtual time: they come up only if their motors can be those of the file, and come
 //! down as they have to.
 
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_file::RobotConfig;
 use khz_link::{Link, LinkError, Received};
-use khz_loop::Doing;
 use khz_loop::ready::NotReady;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::supervisor::Phase;
 use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
+use khz_loop::{Controller, Doing};
 use khz_robot::assemble;
 use khz_wire::Request;
 use khz_wire::mit::Codes;
@@ -106,13 +106,23 @@ pub fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outc
     run_link(config, Box::new(Scripted { world, script, doing: Arc::clone(&doing) }), &doing)
 }
 
-/// The same on a link of which `doing` tells what its servos do.
+/// The same on a link; `doing` has what its servos do.
 pub fn run_link(
     config: &RobotConfig,
     link: Box<dyn Link>,
     doing: &Mutex<Vec<Doing>>,
 ) -> Result<Outcome, NotReady> {
-    let mut machine = assemble::machine_on(config, assemble::controller(&config.controller), link);
+    run_controller(config, link, doing, assemble::controller(&config.controller))
+}
+
+/// The same with a controller that no file has.
+pub fn run_controller(
+    config: &RobotConfig,
+    link: Box<dyn Link>,
+    doing: &Mutex<Vec<Doing>>,
+    controller: Box<dyn Controller>,
+) -> Result<Outcome, NotReady> {
+    let mut machine = assemble::machine_on(config, controller, link);
     let mut time = VirtualTime::new(0);
     machine.make_ready(&mut time)?;
     let options = RunOptions {
@@ -132,7 +142,7 @@ pub fn run_robot(config: &RobotConfig, script: impl FnMut(&mut World, i64) + Sen
     run_on(config, config.emulate().unwrap(), Box::new(script)).unwrap()
 }
 
-/// The robot with other servos than its file says.
+/// The robot with other servos than in its file.
 pub fn run_with(config: &RobotConfig, change: impl Fn(&mut FamilyConfig)) -> Result<Outcome, NotReady> {
     let mut world = config.world();
     world.servos.iter_mut().for_each(|servo| change(&mut servo.family));
@@ -214,7 +224,7 @@ fn a_cybergear_comes_up_with_its_watchdog_in_its_own_table() {
 
 #[test]
 fn a_motor_whose_velocities_have_another_range_is_damped_once_it_moves() {
-    // Its maker's Python package says 50, the motor has 20.
+    // Its maker's Python package has 50, the motor 20.
     let config = robstride("model = \"RS03\", velocity_range = 50");
     let mut world = config.world();
     for servo in &mut world.servos {
@@ -253,7 +263,7 @@ fn a_motor_that_an_old_host_left_reporting_is_told_to_stop_that() {
     assert_eq!(outcome.machine.cycle().stats(0).missed, 0);
 }
 
-/// Another program says something to a servo.
+/// Another program sends a servo something.
 fn say(world: &mut World, id: u8, request: robstride::Request, at_ns: i64) {
     world.begin_cycle(at_ns);
     world.send(0, &request.to_frame(id, 253), at_ns).unwrap();
@@ -269,7 +279,7 @@ fn intrude(request: robstride::Request) -> impl FnMut(&mut World, i64) + Send {
 fn a_start_that_fails_leaves_no_motor_driving() {
     let config = robstride("model = \"RS02\"");
     let mut world = config.emulate().unwrap();
-    // Somebody has left the knee driving and gone, without a watchdog.
+    // Another program has left the knee driving and ended, without a watchdog.
     say(&mut world, 2, robstride::Request::Enable, 0);
     let old = Codes { position: 0x8831, velocity: 0x7fff, kp: 3000, kd: 8000, torque: 0x7fff };
     say(&mut world, 2, robstride::Request::Command(old), 4 * MS);

@@ -32,7 +32,7 @@ fn robot(servos: usize, firmware: &str, keys: &str) -> RobotConfig {
     RobotConfig::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The robot with another drive than its file says.
+/// The robot with another drive than in its file.
 fn run_with(config: &RobotConfig, change: impl Fn(&mut Setup)) -> Result<Outcome, NotReady> {
     mit::run_with(config, |family| {
         if let FamilyConfig::Odrive(drive) = family {
@@ -59,7 +59,7 @@ fn three_of_them_run_at_500_hz_with_either_firmware_and_none_misses_a_reply() {
     }
 }
 
-/// All that the first drive is told in a run, with its time.
+/// All that is sent to the first drive in a run, but for queries, with the times.
 fn told(config: &RobotConfig) -> Vec<(i64, u8, Vec<u8>)> {
     let heard = Arc::<Mutex<Vec<_>>>::default();
     let mut world = config.emulate().unwrap();
@@ -108,7 +108,7 @@ fn gains_are_the_cascade_and_written_when_they_change() {
     assert!(pos.iter().all(|gain| [0.0, 30.0].contains(gain)));
     let vel = (TAU / (REDUCTION * REDUCTION)) as f32;
     assert!(written(command::VEL_GAINS).iter().all(|gain| (gain - vel).abs() < 1e-6));
-    // Never what no run may say.
+    // Commands that no run may send.
     for never in
         [command::REBOOT, command::DFU, command::ADDRESS, command::ABSOLUTE_POSITION, command::RX_SDO]
     {
@@ -139,7 +139,7 @@ fn one_without_a_watchdog_is_refused_unless_that_is_accepted() {
     for firmware in ["0.5", "0.6"] {
         let why = refusal(&robot(1, firmware, ""), |drive| drive.watchdog_s = 0.0);
         assert!(why.contains("its watchdog did not act") && why.contains("watchdog_timeout = 0.1"), "{why}");
-        // One that acts much later than the file says is none.
+        // One that acts much later than the file's `watchdog_s` does not count.
         let why = refusal(&robot(1, firmware, ""), |drive| drive.watchdog_s = 0.25);
         assert!(why.contains("its watchdog did not act"), "{why}");
         let outcome =
@@ -174,7 +174,7 @@ fn an_error_brings_the_robot_down_and_its_name_is_told() {
     }
 }
 
-/// Another program says something to the first drive, in the middle of a run.
+/// Another program sends the first drive something, in the middle of a run.
 fn intruded(frame: Frame) -> Outcome {
     run_robot(
         &robot(2, "0.6", ""),

@@ -52,7 +52,7 @@ struct Watched {
     sent: Arc<Mutex<Vec<(i64, Frame)>>>,
     /// From when to when it loses all that is sent, ns.
     loses: [i64; 2],
-    /// When somebody asks to stop, ns.
+    /// When a stop is requested, ns.
     asks: Option<(i64, Arc<AtomicBool>)>,
 }
 
@@ -272,7 +272,7 @@ fn a_damiao_is_damped_before_it_is_cleared_and_before_it_is_enabled_once() {
         );
         assert_eq!(what.iter().filter(|code| **code == Some(Special::Enable)).count(), 1);
         for [before, code] in codes {
-            // It is cleared until it says so.
+            // It is cleared until it reports that.
             let again = special(&before) == Some(Special::Clear) && special(&code) == special(&before);
             assert!(is_damp(&before) || again, "before {:?}", special(&code));
         }
@@ -392,7 +392,7 @@ fn a_stall_within_a_recovery_ends_it() {
                     assert!(outcome.end().is_trouble(), "{family} {at_ms}: {}", outcome.end());
                     failed += 1;
                 }
-                // It came before the servos had told.
+                // The second stall came before the servos had reported their timeout.
                 [(_, [told_ms, _])] => {
                     assert!((76.0..82.0).contains(&told_ms), "{family} {at_ms}: {told_ms}")
                 }
@@ -449,7 +449,7 @@ fn an_arm_recovers_from_a_stall_of_60_ms_and_comes_down_after_150() {
     assert_eq!(outcome.recoveries(), []);
 }
 
-/// In a slow loop a watchdog is as long as two periods: that its servo timed out says nothing of the loop.
+/// In a slow loop a watchdog is as long as two periods: that its servo timed out is no evidence of a stall.
 #[test]
 fn a_servo_that_timed_out_because_its_frames_were_lost_stays_down() {
     for rate_hz in [20.0, 100.0, 1000.0] {

@@ -27,7 +27,7 @@ fn robot(servos: usize, keys: &str) -> RobotConfig {
     RobotConfig::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The robot with another motor than its file says.
+/// The robot with another motor than in its file.
 fn run_with(config: &RobotConfig, change: impl Fn(&mut Setup)) -> Result<Outcome, NotReady> {
     mit::run_with(config, |family| {
         if let FamilyConfig::Rmd(motor) = family {
@@ -89,7 +89,7 @@ fn a_motor_with_other_ranges_or_of_another_model_is_not_driven() {
 fn one_without_a_watchdog_is_refused_unless_that_is_accepted() {
     let why = refusal(&robot(1, ""), |motor| motor.watchdog_ms = 0);
     assert!(why.contains("its watchdog did not act") && why.contains("set-watchdog LINK 1 0.05"), "{why}");
-    // One that acts later than the file says is none.
+    // One that acts later than the file's `watchdog_s` does not count.
     let why = refusal(&robot(1, ""), |motor| motor.watchdog_ms = 100);
     assert!(why.contains("its watchdog did not act"), "{why}");
     let outcome = run_with(&robot(1, ", unwatched = true"), |motor| motor.watchdog_ms = 0).unwrap();
@@ -112,7 +112,7 @@ fn a_brake_that_takes_a_tenth_of_a_second_is_waited_for() {
 
 #[test]
 fn a_fault_that_vanishes_by_itself_is_kept() {
-    // No motion's reply tells it.
+    // The reply to a motion does not carry it.
     let script = once_at(1000, |world, now_ns| world.inject(0, Injection::Fault(0x0004), now_ns));
     let outcome = run_robot(&robot(2, ""), script);
     assert_eq!(outcome.machine.phase(), Phase::Fault);
@@ -129,7 +129,7 @@ fn one_that_has_faulted_before_is_named_and_not_driven() {
     assert!(why.contains("\"stall, over-current\""), "{why}");
 }
 
-/// Another program says something to the first motor, in the middle of a run.
+/// Another program sends the first motor something, in the middle of a run.
 fn intruded(frame: khz_wire::Frame) -> Outcome {
     run_robot(&robot(2, ""), once_at(1000, move |world, now_ns| world.send(0, &frame, now_ns).unwrap()))
 }

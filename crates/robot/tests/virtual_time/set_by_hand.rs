@@ -1,4 +1,4 @@
-//! Zero, id and watchdog of emulated servos, set by hand: what counts is what the servo says afterwards.
+//! Zero, id and watchdog of emulated servos, set by hand: what counts is what the servo reports afterwards.
 
 use khz_emu::{Injection, World};
 use khz_file::RobotConfig;
@@ -206,7 +206,7 @@ fn an_id_that_is_not_taken_is_an_error_that_names_the_old_one() {
 fn a_motor_that_is_gone_with_its_new_id_is_an_error_that_names_both() {
     let mut bench = Bench::new(DAMIAO, DAMIAO, |frame| {
         match Access::parse(frame.payload()).filter(|_| frame.id == REGISTERS) {
-            // It takes an id that nobody asked for.
+            // It takes an id that was not requested.
             Some((id, Access::Write(register::ID, _))) => {
                 Frame::classic(REGISTERS, &Access::Write(register::ID, [9, 0, 0, 0]).to_bytes(id as u8))
                     .unwrap()

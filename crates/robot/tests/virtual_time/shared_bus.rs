@@ -1,4 +1,4 @@
-//! Several families on one bus, in virtual time: each hears its own frames alone, whatever the others send.
+//! Several families on one bus, in virtual time: each takes its own frames alone, whatever the others send.
 
 use crate::mit::{Outcome, Scripted, run_link, run_robot};
 use khz_emu::World;
@@ -73,7 +73,7 @@ fn heartbeat(node: u8, errors: u32) -> Frame {
     odrive::frame(node, command::HEARTBEAT, &beat.to_bytes())
 }
 
-/// Its heartbeats are at the identifiers of replies of the first RMD motor, and its error is that motor's id: what it says is a state of
+/// Its heartbeats are at the identifiers of replies of the first RMD motor, and its error is that motor's id: read as a state, it is
 /// an angle of -12.5 rad.
 #[test]
 fn a_heartbeat_that_looks_like_a_state_of_another_family_is_not_believed() {
@@ -87,7 +87,7 @@ fn a_heartbeat_that_looks_like_a_state_of_another_family_is_not_believed() {
     assert_ne!(outcome.cause(), "finished");
 }
 
-/// Those of other nodes, and everything that no servo of the arm says, are nothing to it.
+/// Frames of other nodes, which no servo of the arm sends, are ignored.
 #[test]
 fn what_is_of_no_servo_of_the_file_does_no_harm() {
     let own: Vec<Identifiers> =

@@ -3,8 +3,11 @@
 use crate::rig::{MS, Rig};
 use khz_file::RobotConfig;
 use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::tick::Machine;
 use khz_robot::assemble;
+use khz_servo::ServoCommand;
 use khz_targets::{Desk, Points, Sender};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 struct Arm {
     rig: Rig,
@@ -12,11 +15,15 @@ struct Arm {
     joints: usize,
 }
 
-/// Under control. `reaction` is what `[supervisor.reactions]` says.
+/// Under control. `reaction` is the content of `[supervisor.reactions]`.
 fn arm(reaction: &str) -> Arm {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/arm_targets.toml");
     let text = std::fs::read_to_string(file).unwrap();
-    let config = RobotConfig::parse(&text.replace("targets = \"warn\"", reaction), "arm").unwrap();
+    arm_of(&text.replace("targets = \"warn\"", reaction))
+}
+
+fn arm_of(text: &str) -> Arm {
+    let config = RobotConfig::parse(text, "arm").unwrap();
     let (mut targets, desk) = assemble::targets(&config);
     khz_loop::Controller::prepare(&mut targets, &assemble::info(&config)).unwrap();
     let feed = targets.feed();
@@ -80,44 +87,170 @@ fn silence_brings_the_arm_down_or_it_holds() {
     }
 }
 
-/// Chunks and targets at random: not one command is beyond what the guard lets through.
+/// Programs at random: not one command is beyond what the guard lets through.
 #[test]
 fn random_programs_give_the_guard_nothing_to_do() {
-    random_programs(60_000);
+    random_programs(41, 60_000);
 }
 
-/// `cargo xtask nightly targets`.
+/// `cargo xtask nightly targets`: 24 hours, each of a seed of its own. `KHZ_HOURS=7..9` is some of them.
 #[test]
 #[ignore = "a day takes some twenty minutes"]
 fn a_day_of_random_programs_gives_the_guard_nothing_to_do() {
-    random_programs(24 * 3600 * 1000);
+    let hours = std::env::var("KHZ_HOURS").unwrap_or_else(|_| "0..24".to_owned());
+    let (first, end) = hours.split_once("..").expect("KHZ_HOURS=FIRST..END");
+    let (next, end) = (AtomicU64::new(first.parse().unwrap()), end.parse().unwrap());
+    let hour = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|hour| *hour < end);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                std::iter::from_fn(hour).for_each(|hour| {
+                    random_programs(hour, 3_600_000);
+                    println!("hour {hour} passed");
+                });
+            });
+        }
+    });
 }
 
-/// In a day they are silent for more than a second now and then.
-fn random_programs(ticks: u64) {
-    let mut arm = arm("targets = \"warn\"");
-    let mut seed = 41_u64;
-    let mut random = |most: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % most
+/// The farthest position that is commanded, rad.
+fn commanded(machine: &Machine) -> f64 {
+    let position = |command: &ServoCommand| match command {
+        ServoCommand::Position(command) => command.position.abs(),
+        _ => 0.0,
     };
+    machine.commands().iter().map(position).fold(0.0, f64::max)
+}
+
+/// A moteus goes on at the velocity of its last command while the loop is held up, so that it can pass its limit; what is commanded
+/// does not, before and after.
+#[test]
+fn a_loop_that_is_held_up_commands_nothing_beyond_a_limit() {
+    let text = "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\nwatchdog_s = 0.1\n\
+                limits = { position = [-1, 1], velocity = 3, acceleration = 30, jerk = 3000 }\n\
+                [[servo]]\nname = \"elbow\"\nid = 1\n[controller]\nname = \"targets\"\n\
+                [supervisor.reactions]\ntargets = \"warn\"\n";
+    let mut farthest = 0.0_f64;
+    for seed in 0..40 {
+        let (mut arm, mut random) = (arm_of(text), Random(seed));
+        let mut tick = 0;
+        while tick < 4000 && arm.rig.machine.phase() == Phase::Active {
+            let sender = Sender { takes: true, ..Sender::new(["one", "two"][tick % 2]) };
+            let at_ns = vec![arm.now_ns() + random.below(600) as i64 * MS - 300 * MS];
+            let mut points = Points::new(at_ns, vec![vec![random.up_to(3.0)]]);
+            points.velocity = vec![vec![random.up_to(99.0)]];
+            let _ = arm.desk.send(&sender, &points, arm.now_ns());
+            if random.below(100) == 0 {
+                arm.rig.number += random.below(60) as i64;
+            }
+            arm.rig.tick();
+            let machine = &arm.rig.machine;
+            assert!(commanded(machine) <= 1.0, "seed {seed}, tick {tick}: {:?}", machine.commands());
+            farthest = farthest.max(machine.state().servos[0].position.abs());
+            tick += 1;
+        }
+    }
+    assert!(farthest > 0.9, "it was tried: {farthest} rad");
+    println!("farthest {farthest} rad");
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+
+    /// Up to so much, either way.
+    fn up_to(&mut self, most: f64) -> f64 {
+        (self.below(8001) as f64 / 4000.0 - 1.0) * most
+    }
+}
+
+/// Three programs that take the robot from each other, let go of it and announce silences; now and then the loop loses ticks.
+fn random_programs(seed: u64, ticks: u64) {
+    let (mut arm, mut random) = (arm("targets = \"warn\""), Random(seed));
+    let mut taken = 0;
     for tick in 0..ticks {
-        if random(60) == 0 {
-            let (count, apart_ms) = ([1, 2, 10][random(3) as usize], 10 + random(60) as i64);
-            let begins_ms = random(200) as i64 - 100;
-            let positions = (0..count).map(|_| random(4000) as f64 * 1e-3 - 2.0).collect::<Vec<_>>();
-            let points: Vec<(i64, f64)> =
-                (0..count).map(|point| (begins_ms + point as i64 * apart_ms, positions[point])).collect();
-            let at_ns = points.iter().map(|(ms, _)| arm.now_ns() + ms * MS).collect();
-            let rows = points.iter().map(|&(_, position)| vec![position; arm.joints]).collect();
-            // Refused or not.
-            let _ = arm.desk.send(&Sender::new("policy"), &Points::new(at_ns, rows), arm.now_ns());
+        if random.below(60) == 0 {
+            taken += u64::from(arm.random_message(&mut random));
+        }
+        if random.below(5000) == 0 {
+            arm.rig.number += random.below(20) as i64;
         }
         arm.rig.tick();
-        assert_eq!(arm.rig.machine.supervisor().clamped(), 0, "tick {tick}");
-        assert_eq!(arm.rig.machine.phase(), Phase::Active, "tick {tick}: {:?}", arm.rig.causes);
+        let machine = &arm.rig.machine;
+        assert_eq!(machine.supervisor().clamped(), 0, "seed {seed}, tick {tick}");
+        assert_eq!(machine.phase(), Phase::Active, "seed {seed}, tick {tick}: {:?}", arm.rig.causes);
+        assert!(commanded(machine) <= 1.5, "seed {seed}, tick {tick}: {:?}", machine.commands());
     }
-    assert_eq!(arm.rig.machine.phase(), Phase::Active, "{:?}", arm.rig.causes);
-    let standing = arm.desk.standing();
-    assert!(standing.accounts[0].counts.taken > 500 && standing.status.anchored > 1000, "{standing:?}");
+    let anchored = arm.desk.standing().fared.anchored;
+    assert!(taken > ticks / 300 && anchored > ticks / 100, "{taken} taken, {anchored} times anew");
+}
+
+impl Arm {
+    /// Whether it was taken.
+    fn random_message(&self, random: &mut Random) -> bool {
+        let name = ["policy", "leader", "view"][random.below(3) as usize];
+        match random.below(40) {
+            0 => self.desk.hold(name, random.below(3000) as i64 * MS, self.now_ns()),
+            1 => self.desk.release(name),
+            2 => self.desk.gone(name),
+            _ => {
+                let priority = 4 + random.below(3) as u8;
+                let sender = Sender { takes: random.below(2) == 0, priority, ..Sender::new(name) };
+                return self.desk.send(&sender, &self.random_points(random), self.now_ns()).is_ok();
+            }
+        }
+        false
+    }
+
+    /// 1, 2 or 10 of them, from 100 ms ago to 700 ms ahead, also beyond the limits, of all joints or one, some with velocities.
+    fn random_points(&self, random: &mut Random) -> Points {
+        let (count, apart_ms) = ([1, 2, 10][random.below(3) as usize], 10 + random.below(60) as i64);
+        let begins_ms = random.below(200) as i64 - 100;
+        let joints = if random.below(4) == 0 { vec!["elbow".to_owned()] } else { Vec::new() };
+        let columns = if joints.is_empty() { self.joints } else { 1 };
+        let mut rows = |most: f64| -> Vec<Vec<f64>> {
+            (0..count).map(|_| (0..columns).map(|_| random.up_to(most)).collect()).collect()
+        };
+        let (position, velocity) = (rows(2.0), rows(5.0));
+        let at_ns = (0..count).map(|point| self.now_ns() + (begins_ms + point * apart_ms) * MS).collect();
+        let velocity = if random.below(4) == 0 { velocity } else { Vec::new() };
+        Points { joints, velocity, ..Points::new(at_ns, position) }
+    }
+}
+
+/// A joint that a hand carries out of its limits is led near it by the guard, so that it does not snap back. When the hand brought it back,
+/// its command went home at `limits.velocity` from one tick to the next.
+#[test]
+fn a_joint_that_was_carried_out_of_its_limits_goes_back_as_smoothly_as_it_moves() {
+    let text = "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\nwatchdog_s = 0.1\n\
+                limits = { position = [-0.5, 0.5], velocity = 3, acceleration = 30, jerk = 3000, torque = 1 }\n\
+                [[servo]]\nname = \"elbow\"\nid = 1\njoint = { hand_rad = 0.9, hand_hz = 0.4 }\n[controller]\n\
+                name = \"targets\"\n[supervisor]\nout_of_limits = \"trip\"\n\
+                [supervisor.reactions]\ntargets = \"warn\"\nposition = \"warn\"\n";
+    let mut arm = arm_of(text);
+    let (mut sent, mut untouched, mut carried) = ([0.0; 3], 0, 0);
+    for tick in 0..6000 {
+        if tick % 30 == 0 {
+            arm.send(&[(40, -0.3)]);
+        }
+        let before = arm.rig.machine.supervisor().clamped();
+        arm.rig.tick();
+        let machine = &arm.rig.machine;
+        let ServoCommand::Position(command) = machine.commands()[0] else {
+            panic!("tick {tick}: {:?}", arm.rig.causes)
+        };
+        sent = [sent[1], sent[2], command.position];
+        let is_touched = machine.supervisor().clamped() > before;
+        untouched = if is_touched { 0 } else { untouched + 1 };
+        carried += u32::from(is_touched);
+        let measured = machine.state().servos[0].position;
+        assert!(!is_touched || measured.abs() > 0.5, "tick {tick}: at {measured}");
+        let acceleration = (sent[2] - 2.0 * sent[1] + sent[0]) * 1e6;
+        assert!(untouched < 3 || acceleration.abs() < 30.001, "tick {tick}: {acceleration} rad/s²");
+    }
+    assert!(carried > 1000, "a hand has carried it: {carried}");
 }

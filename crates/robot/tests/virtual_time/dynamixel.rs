@@ -1,0 +1,168 @@
+//! Robots of Dynamixel servos, in virtual time: what is set and compared before anything moves, one question with many answers, and what their
+//! odd ways lead to.
+
+use crate::line;
+use crate::mit::{self, Outcome, run_on, run_robot, when_the_host_dies};
+use khz_emu::dynamixel::{Servo, Setup};
+use khz_emu::{FamilyConfig, World};
+use khz_file::RobotConfig;
+use khz_loop::Doing;
+use khz_loop::ready::NotReady;
+use khz_loop::supervisor::Phase;
+use khz_wire::dynamixel::address;
+
+const MS: i64 = 1_000_000;
+
+/// So many XL330 on a line at 4 Mbit/s, as fast as that allows.
+fn robot(servos: usize, rate_hz: u32, keys: &str) -> RobotConfig {
+    let servo = |id: usize| format!("[[servo]]\nname = \"joint_{id}\"\nid = {id}\n");
+    let text = format!(
+        "[loop]\nrate_hz = {rate_hz}\n[bus.main]\nlink = \"emulated\"\nwire = \"dynamixel\"\nbaud = 4_000_000\nturnaround_us = 4\n\
+         [emulation]\nsupply_v = 5\n[supervisor]\nvoltage_low_v = 4\n[servo_defaults]\nbus = \"main\"\nwatchdog_s = 0.1\nfamily = \"dynamixel\"\n\
+         dynamixel = {{ model = \"XL330-M288\", torque_constant = 0.35, position_p = 400{keys} }}\n\
+         limits = {{ position = [-1.5, 1.5], velocity = 8 }}\njoint = {{ inertia = 0.001 }}\n{}\
+         [controller]\nname = \"sine\"\namplitude = 0.5\nfrom_hz = 0.5\nto_hz = 1.0\nsweep_s = 1.0\n",
+        (1..=servos).map(servo).collect::<String>()
+    );
+    RobotConfig::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The robot with other servos than in its file.
+fn run_with(config: &RobotConfig, change: impl Fn(&mut Setup)) -> Result<Outcome, NotReady> {
+    mit::run_with(config, |family| {
+        if let FamilyConfig::Dynamixel(servo) = family {
+            change(servo);
+        }
+    })
+}
+
+fn refusal(config: &RobotConfig, change: impl Fn(&mut Setup)) -> String {
+    run_with(config, change).err().unwrap_or_else(|| panic!("it runs")).why
+}
+
+fn register(world: &World, servo: usize, address: u16) -> i64 {
+    world.servos()[servo].as_any().downcast_ref::<Servo>().unwrap().register(address)
+}
+
+fn ends_well(config: &RobotConfig) -> Outcome {
+    let outcome = run_robot(config, |_, _| {});
+    assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+    assert!(outcome.doing.iter().all(|doing| *doing == Doing::Off));
+    for servo in 0..config.servos.len() {
+        let stats = outcome.machine.cycle().stats(servo);
+        assert_eq!((stats.missed, stats.late, stats.duplicates), (0, 0, 0), "{servo}");
+    }
+    assert!(outcome.swing > 0.4, "{}", outcome.swing);
+    outcome
+}
+
+#[test]
+fn six_of_them_run_at_1_khz_and_none_misses_an_answer() {
+    ends_well(&robot(6, 1000, ""));
+}
+
+#[test]
+fn twelve_run_at_500_hz_without_fast_reads_and_with_a_limit_of_current() {
+    ends_well(&robot(12, 500, ", fast = false, mode = \"extended_position\""));
+    ends_well(&robot(2, 500, ", mode = \"current_position\""));
+}
+
+#[test]
+fn two_layouts_on_one_line_are_two_questions() {
+    let text = robot(3, 800, "");
+    let mut config = text;
+    config.servos[1].settings.dynamixel.model = Some(khz_servo::dynamixel::DynamixelModel::Xl430W250);
+    config.emulation.supply_v = 7.0;
+    let mut world = config.world();
+    // An X430 is for 9.5 V and more.
+    world.servos[1].supply_v = 11.0;
+    let outcome = run_on(&config, World::new(&world).unwrap(), Box::new(|_, _| {})).unwrap();
+    assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+}
+
+#[test]
+fn a_servo_that_is_not_as_the_file_has_it_is_not_driven_and_the_cure_is_told() {
+    let config = robot(2, 1000, "");
+    for (change, told) in [
+        ((|it| it.model = 1190) as fn(&mut Setup), "XL330-M077"),
+        (|it| it.firmware = 45, "dynamixel.fast = false"),
+        (|it| it.return_delay = 250, "return_delay_time=0"),
+    ] {
+        let why = refusal(&config, change);
+        assert!(why.contains(told), "{why}");
+    }
+    // Its mode is set, whatever it was.
+    assert_eq!(run_with(&config, |it| it.mode = 1).unwrap().machine.phase(), Phase::Stopped);
+}
+
+#[test]
+fn what_the_file_says_is_in_the_servo_when_it_is_driven() {
+    let config = robot(
+        1,
+        1000,
+        ", position_i = 3, position_d = 20, profile_velocity = 400, mode = \"current_position\"",
+    );
+    run_robot(&config, |world, now_ns| {
+        if now_ns > 1_000 * MS && now_ns < 1_100 * MS {
+            let is = |at| register(world, 0, at);
+            let gains =
+                [address::POSITION_P_GAIN, address::POSITION_I_GAIN, address::POSITION_D_GAIN].map(is);
+            assert_eq!(
+                (gains, is(address::PROFILE_VELOCITY), is(address::OPERATING_MODE)),
+                ([400, 3, 20], 400, 5)
+            );
+            assert_eq!((is(address::BUS_WATCHDOG), is(address::TORQUE_ENABLE)), (5, 1));
+        }
+    });
+}
+
+#[test]
+fn a_servo_that_falls_silent_is_missed_alone() {
+    line::is_missed_alone(&robot(6, 1000, ""));
+}
+
+#[test]
+fn what_a_servo_does_by_itself_brings_the_robot_down() {
+    line::brings_the_robot_down(&robot(3, 1000, ""));
+}
+
+/// Two servos in this mode that follow no positions.
+fn run_free(mode: &str, limits: &str, velocity: f64, torque: f64) -> (Outcome, f64) {
+    let mut config = robot(2, 1000, &format!(", mode = \"{mode}\", velocity_limit = 440"));
+    if !limits.is_empty() {
+        config.servos.iter_mut().for_each(|servo| servo.settings.limits.torque = limits.parse().ok());
+    }
+    line::run_free(config, velocity, torque)
+}
+
+#[test]
+fn a_wheel_turns_as_fast_as_it_is_told_and_comes_to_rest() {
+    let (outcome, fastest) = run_free("velocity", "", 3.0, 0.0);
+    assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+    assert!((2.8..3.2).contains(&fastest), "{fastest} rad/s");
+    assert_eq!(outcome.doing, [Doing::Off; 2]);
+    assert!(outcome.swing > 6.0, "{} rad", outcome.swing);
+}
+
+#[test]
+fn a_torque_turns_a_joint_and_the_loop_s_velocity_gain_brakes_it() {
+    let (outcome, fastest) = run_free("current", "", 2.0, 0.0);
+    assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+    assert!((1.0..2.2).contains(&fastest), "{fastest} rad/s");
+    // Without a gain it is as fast as its friction lets it.
+    let (outcome, fastest) = run_free("current", "0.2", 0.0, 0.12);
+    assert!(fastest > 4.0 && outcome.doing == [Doing::Off; 2], "{fastest} rad/s: {}", outcome.cause());
+}
+
+#[test]
+fn a_position_is_refused_where_the_mode_has_none() {
+    let config = robot(1, 1000, ", mode = \"velocity\", velocity_limit = 440");
+    let outcome = run_robot(&config, |_, _| {});
+    assert!(outcome.cause().contains("position"), "{}", outcome.cause());
+    assert_eq!(outcome.doing, [Doing::Off]);
+}
+
+#[test]
+fn without_a_host_they_hold_where_they_are() {
+    when_the_host_dies(&robot(2, 1000, ""), [(80, Doing::Following), (150, Doing::TimedOut)]);
+}
