@@ -1,8 +1,8 @@
 //! Plays runs in virtual time and writes their logs: `virtual_run ROBOT.toml SCRIPT.json LOG …`, three words a run. Prints a line for
 //! each: what `khz run --json` would. With `--reports` first, a second line follows: the verdict of `khz log report`.
 //!
-//! The script says what goes wrong and when, so whoever wrote it knows the figures in advance; `tests/oracle` and
-//! `tests/dataset` do.
+//! The script has what goes wrong and when, so its author knows the figures in advance; `tests/oracle` and
+//! `tests/dataset` use this.
 //! A bus called `sensor` carries the script's frames and nothing else.
 #![allow(missing_docs, clippy::print_stdout)]
 
@@ -10,7 +10,7 @@ use khz_file::RobotConfig;
 use khz_link::replay::Replay;
 use khz_link::trace::{Traced, Way};
 use khz_link::{Link, Received};
-use khz_loop::controller::Controller;
+use khz_loop::controller::{Controller, Decision};
 use khz_loop::run::{RunOptions, RunStats, run};
 use khz_loop::state::RobotState;
 use khz_loop::time::{Freeze, Time, VirtualTime};
@@ -34,7 +34,7 @@ struct Script {
     /// Stretches in which the loop does not get the CPU: when they begin, and how long they last.
     #[serde(default)]
     freezes: Vec<(i64, i64)>,
-    /// Why it does not get it, for each of them; without it nobody knows.
+    /// Why it does not get it, for each of them; without it the cause stays unknown.
     #[serde(default)]
     causes: Vec<Cause>,
     /// Ticks in which the controller takes long: their numbers, and how long.
@@ -46,7 +46,7 @@ struct Script {
     /// When the frames that pace the loop come.
     #[serde(default)]
     frames: Vec<i64>,
-    /// When virtual time begins, in seconds since 1970. With it, the log says which robot it is of.
+    /// When virtual time begins, in seconds since 1970. With it, the log has the name of its robot.
     begins_s: Option<i64>,
 }
 
@@ -102,7 +102,9 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Outcome, Box
     let freezes: Vec<Freeze> =
         script.freezes.iter().map(|&(at_ns, for_ns)| Freeze { at_ns, for_ns }).collect();
     let time = VirtualTime::new(0).frozen(freezes.iter().copied());
-    let inner = assemble::controller(&config.controller);
+    let mut inner = assemble::controller(&config.controller);
+    inner.prepare(&assemble::info(config))?;
+    let policy = inner.policy();
     let slow = |&(tick, for_ns)| Held { tick, part: Part::Control, for_ns, cause: Cause::Controller };
     let held: Vec<Held> = script.held.iter().copied().chain(script.slow.iter().map(slow)).collect();
     let controller = Slow { inner, time: time.clone(), held: held.clone() };
@@ -120,6 +122,9 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Outcome, Box
         builder = builder.epoch_ns(begins_s * 1_000_000_000).virtual_time(0);
     }
     let mut log = RunLog::declare(&mut builder, config)?;
+    if let Some(policy) = &policy {
+        log = log.with_decisions(&mut builder, policy)?;
+    }
     let robot = script.begins_s.map(|_| builder.record("robot", &robot_schema())).transpose()?;
     let mut side = builder.tap(1 << 20);
     let recorder = builder.start()?;
@@ -185,7 +190,7 @@ impl Watched {
     }
 }
 
-/// What the thread's counters say of it.
+/// The thread's counters after it.
 fn counted(so_far: Disturbance, held: &Held) -> Disturbance {
     const FAULT_NS: i64 = 2_500;
     let ns = held.for_ns;
@@ -277,5 +282,9 @@ impl Controller for Slow {
         let now = self.held.iter().filter(|held| held.part == Part::Control && held.tick == state.tick);
         now.for_each(|held| self.time.elapse(held.for_ns));
         self.inner.update(state, commands)
+    }
+
+    fn decided(&self) -> Option<&Decision> {
+        self.inner.decided()
     }
 }

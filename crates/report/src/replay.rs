@@ -1,18 +1,24 @@
 //! Replays: a controller on recorded states, or the simulated robot under recorded commands, compared with the log.
 
 mod compare;
+mod decided;
 mod recorded;
 
 pub use compare::{Apart, AtTick, Deviation, Differences, Joint, JointDeviation};
+pub use decided::{APART, DecisionApart, Decisions, Engine};
 
 use compare::{Commands, Motion};
-use khz_controllers::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
+use decided::Compared;
+use khz_controllers::{
+    ExciteParameters, HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters,
+};
 use khz_file::RobotConfig;
 use khz_file::config::{ControllerConfig, ControllerKind, RobotBody};
 use khz_loop::Controller;
 use khz_loop::supervisor::Phase;
 use khz_robot::assemble;
 use khz_robot::replay::{Playback, Rerun};
+use khz_rt::Passport;
 use recorded::Recording;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -80,6 +86,12 @@ pub enum ReplayError {
     /// Nothing to compare.
     #[error("the controller never ran in this log: nothing was compared")]
     NeverRan,
+    /// What it depends on is not in the log.
+    #[error(
+        "`targets` goes where programs send it, and the log has their messages, but not their points: replay another controller \
+         (--controller), or the simulated robot (--body)"
+    )]
+    Sent,
     /// Nothing to compare.
     #[error("no tick of this log is complete: nothing was compared")]
     NoTick,
@@ -109,7 +121,8 @@ pub struct ControllerReplay {
     pub robot: String,
     /// The controller.
     pub controller: String,
-    /// It commands what the log has, within the tolerance.
+    /// It commands what the log has, within the tolerance; a policy has decided the same, to the last bit or as
+    /// near as the engines that evaluated it can.
     pub same: bool,
     /// Ticks that were compared.
     pub ticks: u64,
@@ -123,8 +136,14 @@ pub struct ControllerReplay {
     pub tolerance: f64,
     /// The controller gave up, and the replay ended.
     pub gave_up: Option<GaveUp>,
+    /// The recorded one did, by the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
     /// Joint by joint.
     pub joints: Vec<Joint<Differences>>,
+    /// Of a policy whose decisions are in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<Decisions>,
 }
 
 /// A controller that gave up.
@@ -132,10 +151,19 @@ pub struct ControllerReplay {
 pub struct GaveUp {
     /// In which tick.
     pub tick: u64,
-    /// What it said.
+    /// Its reason.
     pub why: String,
     /// The recorded controller's commands ended there, too.
     pub as_recorded: bool,
+}
+
+/// How a recorded run ended whose controller gave up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// In which tick.
+    pub tick: u64,
+    /// What the controller said.
+    pub why: String,
 }
 
 /// How the simulated robot moved under the recorded commands.
@@ -173,6 +201,9 @@ pub fn controller(
     let recording = Recording::open(&source.log)?;
     let mut config = robot(source, &recording)?;
     choose(&mut config, kind);
+    if config.controller.kind() == ControllerKind::Targets {
+        return Err(ReplayError::Sent);
+    }
     let controller = assemble::controller(&config.controller);
     let name = config.controller.kind().word();
     rerun(recording, config, (name, controller), tolerance)
@@ -199,13 +230,20 @@ fn rerun(
     tolerance: f64,
 ) -> Result<ControllerReplay, ReplayError> {
     let mut rerun = Rerun::new(&config, controller)?;
+    let mut decisions = decisions(&mut recording, &mut rerun);
+    // What follows of decisions cannot be nearer than they are.
+    let of_engines = decisions.as_ref().and_then(Compared::tolerance);
+    let tolerance = of_engines.map_or(tolerance, |apart| apart.max(tolerance));
     let mut commands = Commands::of(&recording.joints, tolerance);
     let (mut ticks, mut started, mut start_missing, mut gave_up) = (0, false, false, None);
     let mut first_ns = None;
-    while let Some(recorded) = recording.next(config.timing.period_ns())? {
-        let state = &recorded.state;
+    while let Some(mut recorded) = recording.next(config.timing.period_ns())? {
+        for change in &recorded.changes {
+            rerun.set(&change.name, change.value, change.tick);
+        }
+        recorded.state.signals = rerun.signals();
+        let state = &mut recorded.state;
         let since_ns = state.started_ns - *first_ns.get_or_insert(state.started_ns);
-        recorded.changes.iter().for_each(|change| rerun.set(&change.name, change.value));
         // It is started in the tick before its first update.
         let starts = !recorded.controller_ran && recorded.phase == Phase::Active;
         let starts_late = recorded.controller_ran && !started;
@@ -216,10 +254,17 @@ fn rerun(
             done = rerun.start(state);
         }
         if recorded.controller_ran && done.is_ok() {
+            let ended = decisions.as_ref().is_some_and(|decisions| decisions.ended_in(state.tick));
             done = rerun.update(state).map(|replayed| {
                 ticks += 1;
+                if ended {
+                    return;
+                }
                 commands.compare((state.tick, since_ns), &recorded.commands, replayed);
             });
+        }
+        if let (Some(compared), Some(decided)) = (&mut decisions, rerun.decided(state.tick)) {
+            compared.compare(decided);
         }
         if let Err(error) = done {
             let as_recorded = recorded.phase != Phase::Active;
@@ -231,7 +276,9 @@ fn rerun(
         return Err(ReplayError::NeverRan);
     }
     let joints = commands.finish();
-    let same = joints.iter().all(|joint| joint.outcome.ticks == 0)
+    let decisions = decisions.map(Compared::finish);
+    let same = decisions.as_ref().is_none_or(|decisions| decisions.first.is_none())
+        && joints.iter().all(|joint| joint.outcome.ticks == 0)
         && gave_up.as_ref().is_none_or(|gave_up| gave_up.as_recorded);
     Ok(ControllerReplay {
         robot: config.name,
@@ -243,8 +290,17 @@ fn rerun(
         start_missing,
         tolerance,
         gave_up,
+        ended: recording.ended.take(),
         joints,
+        decisions,
     })
+}
+
+/// The recorded decisions of a policy, if one decides again: of the same states, and followed in the same ticks.
+fn decisions(recording: &mut Recording, rerun: &mut Rerun) -> Option<Compared> {
+    let (policy, (decisions, named)) = (rerun.policy()?, recording.decisions.take()?);
+    rerun.decide_again(decisions.iter().map(|decision| [decision.of_tick, decision.in_tick]).collect());
+    Some(Compared::of(decisions, named, &policy, &Passport::read().cpu))
 }
 
 /// Sends the recorded commands to the simulated servos.
@@ -286,7 +342,7 @@ pub fn body(source: &Source) -> Result<BodyReplay, ReplayError> {
 }
 
 /// Where the joints of a real robot were when their servos first reported, rad. NaN of one that never did, and of all that
-/// were emulated: they started where the robot file says.
+/// were emulated: they started where the robot file has them.
 fn start(log: &Path, recording: &Recording) -> Result<Vec<f64>, ReplayError> {
     let mut start = vec![f64::NAN; recording.joints.len()];
     if RobotConfig::parse(&recording.text, &recording.name).is_ok_and(|config| config.is_emulated()) {
@@ -330,10 +386,12 @@ fn choose(config: &mut RobotConfig, kind: Option<ControllerKind>) {
     config.controller = match kind {
         ControllerKind::Hold => ControllerConfig::Hold(HoldParameters::default()),
         ControllerKind::Sine => ControllerConfig::Sine(SineParameters::default()),
+        ControllerKind::Excite => ControllerConfig::Excite(ExciteParameters::default()),
         ControllerKind::StandAndSquat => ControllerConfig::StandAndSquat(StandAndSquatParameters::default()),
         ControllerKind::Walk => ControllerConfig::Walk(WalkParameters::default()),
         ControllerKind::Targets => ControllerConfig::Targets,
         ControllerKind::Policy => ControllerConfig::Policy(Box::default()),
+        ControllerKind::Follow => ControllerConfig::Follow(Box::default()),
     };
     config.parameters.clear();
 }

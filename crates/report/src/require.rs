@@ -44,13 +44,13 @@ pub enum Bound {
     AtMost,
 }
 
-/// The figure that says how long something lasted.
+/// The figure for how long something lasted.
 pub const DURATION: &str = "duration";
 
 /// Over how much was judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Such as `14 ticks (14 ms)`; empty if it is not said.
+    /// Such as `14 ticks (14 ms)`; empty if it is not shown.
     pub over: String,
     /// It ended early: `it ended after 3.2 s of 60 s`.
     pub early: Option<String>,
@@ -171,7 +171,7 @@ impl<T> Requirements<T> {
     }
 }
 
-/// What `--require help` says.
+/// What `--require help` prints.
 fn help<T>(figures: &[Figure<T>]) -> String {
     let line = |figure: &Figure<T>| {
         let bound = match figure.bound {

@@ -18,6 +18,7 @@ pub use page_data::page_data;
 use crate::late::{LateReport, lost_lines, tally};
 use crate::require::{Extent, Required, Requirements, amended};
 use crate::run::page::PartTimes;
+pub(crate) use facts::said;
 use facts::{Known, Unlogged, ending, facts, fits_not, trouble, warned};
 use khz_budget::{Inputs, TickPlan};
 use khz_file::RobotConfig;
@@ -32,12 +33,12 @@ use khz_robot::session::Outcome;
 use khz_rt::late::{Causes, Lost, Window, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_run::costs::LateGroup;
+use khz_run::decisions::Decided;
 use khz_run::figures::{Time, Times};
 use khz_run::late::{LEARNING, PARTS};
 use khz_run::tally::{Counts, Pace, Stretch, Tally};
 use khz_run::targets::Fared;
 use khz_run::verdict::{Facts, Stops, judge};
-use khz_targets::Standing;
 use serde::Serialize;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -56,7 +57,7 @@ pub struct RunSummary {
     pub version: u32,
     /// Name of the robot.
     pub robot: String,
-    /// The clock it ran by: `real`, or `virtual`, which says nothing about this computer.
+    /// The clock it ran by: `real`, or `virtual`, whose times are not those of this computer.
     pub clock: Clock,
     /// Whether it held its rate, and why it is no better.
     pub verdict: Verdict,
@@ -91,11 +92,13 @@ pub struct RunSummary {
     pub steal_at_most_ns: i64,
     /// The rest of it.
     pub unexplained_ns: i64,
-    /// Its times, of the controlled ticks if their definitions say nothing else.
+    /// Its times, of the controlled ticks unless their definitions name others.
     #[serde(flatten)]
     pub times: Times<Summary>,
     /// What a controller on its own thread (`loop.mode = "pipelined"`) did; `null` without one.
     pub pipelined: Option<Pipelined>,
+    /// How the decisions of a policy fared, and which joints were cut; `null` of others.
+    pub decided: Option<Decided>,
     /// Of `control_ns`, by the sections the controller names, or the modules it is a chain of. `max_at` is a tick's number.
     pub modules: Vec<SectionSummary>,
     /// The time of the ticks, part by part, beside the prediction. Of `time_ns`, `max_at` is the worst tick's number.
@@ -132,6 +135,9 @@ pub struct RunSummary {
     pub sinks: Vec<SinkSummary>,
     /// What people asked of the robot while it ran: requests of a live view, and inputs of those who steered.
     pub live: LiveSummary,
+    /// How the targets of programs fared, of a robot that follows them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub targets: Option<Fared>,
     /// The log, its first file if there are several.
     pub log: Option<PathBuf>,
     /// All its files, oldest first.
@@ -257,7 +263,7 @@ pub struct BusSummary {
 }
 
 impl RunSummary {
-    /// Where its report goes if nobody says otherwise; `None` without a log.
+    /// Where its report goes by default; `None` without a log.
     pub fn report_beside_log(&self) -> Option<PathBuf> {
         self.log.as_ref().map(|log| log.with_extension("html"))
     }
@@ -267,8 +273,9 @@ impl RunSummary {
         let (stats, tally, recording) = (&outcome.stats, &outcome.stats.tally, &outcome.recording);
         let links = khz_robot::assemble::link_names(config);
         let places = khz_robot::assemble::places(config);
-        let narrow = |cause: Cause| {
-            khz_robot::assemble::narrowed(cause, outcome.machine.links(), &places).told(&links).to_string()
+        let narrow = |cause: Cause, tick: Option<u64>| {
+            let cause = khz_robot::assemble::narrowed(cause, outcome.machine.links(), &places);
+            outcome.machine.told(cause, tick, &links).to_string()
         };
         let events: Vec<EventSummary> =
             stats.transitions.iter().map(|transition| event(config, &narrow, stats, transition)).collect();
@@ -301,7 +308,6 @@ impl RunSummary {
             robot: config.name.clone(),
             clock: config.timing.clock,
             verdict: Verdict::default(),
-            facts,
             all: tally.all(),
             rate_hz: tally.counter.rate_hz(),
             target_rate_hz: config.timing.rate_hz,
@@ -321,6 +327,8 @@ impl RunSummary {
             unexplained_ns: lost.time_ns.unaccounted - steal_at_most_ns,
             times: tally.times.summaries(),
             pipelined: pipelined(stats),
+            decided: facts.decisions.clone(),
+            facts,
             modules: outcome.modules.clone(),
             parts: parts(config, outcome),
             wake_latency_outside_ns: tally.wake_latency_outside.summary(),
@@ -339,6 +347,7 @@ impl RunSummary {
             log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
             sinks: recording.as_ref().map_or_else(Vec::new, |recording| recording.sinks.clone()),
             live: outcome.live.clone(),
+            targets: outcome.live.targets.as_ref().map(|standing| standing.fared.clone()),
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             log_files: recording.as_ref().map_or_else(Vec::new, |recording| recording.paths.clone()),
             report: None,
@@ -457,23 +466,7 @@ fn unlogged(outcome: &Outcome, servos: &[ServoSummary], buses: &[BusSummary]) ->
             outcome.grants.grade,
             outcome.passport.rt_share_percent,
         ),
-        targets: outcome.live.targets.as_ref().map(fared),
-    }
-}
-
-fn fared(standing: &Standing) -> Fared {
-    let status = &standing.status;
-    let has_sent = standing.accounts.iter().filter(|account| account.counts.taken > 0);
-    let all = || standing.accounts.iter().map(|account| account.counts).chain([standing.earlier]);
-    Fared {
-        programs: has_sent.map(|account| account.name.clone()).collect(),
-        taken: all().map(|counts| counts.taken).sum(),
-        refused: standing.refused().map(|(why, count)| (why.to_owned(), count)).collect(),
-        clamped: all().map(|counts| counts.clamped).sum(),
-        held_over: status.held_over,
-        waits: status.waits,
-        longest_ns: status.longest_ns,
-        ..Fared::default()
+        targets: outcome.live.targets.as_ref().map(|standing| standing.fared.clone()),
     }
 }
 
@@ -514,14 +507,14 @@ fn ended(
             end = missing::sometimes(&end, &told, tally, names);
         }
     }
-    if let Some(failure) = outcome.machine.failure() {
-        end = format!("{end}: {failure}");
-    }
     (end, ended_well)
 }
 
-fn lack(config: &RobotConfig, told: &dyn Fn(Cause) -> String, lack: Option<Cause>) -> Option<String> {
-    lack.map(|cause| on_servo(told(cause), servo_and_bus(config, cause)))
+/// A cause in words; with a tick, what the controller reported in that.
+type Tell<'a> = dyn Fn(Cause, Option<u64>) -> String + 'a;
+
+fn lack(config: &RobotConfig, told: &Tell<'_>, lack: Option<Cause>) -> Option<String> {
+    lack.map(|cause| on_servo(told(cause, None), servo_and_bus(config, cause)))
 }
 
 /// The names of the servo that a cause is about, and of its bus.
@@ -537,7 +530,7 @@ fn on_servo(cause: String, place: Option<(&str, &str)>) -> String {
     }
 }
 
-/// The measured parts, each beside what the model says of it.
+/// The measured parts, each beside its prediction.
 fn parts(config: &RobotConfig, outcome: &Outcome) -> Vec<PartTimes> {
     let predicted = TickPlan::of(config, Inputs::of(config)).predict().parts;
     let part = |measured: &khz_rt::SectionSummary| PartTimes {
@@ -622,7 +615,7 @@ impl EventSummary {
 
 fn event(
     config: &RobotConfig,
-    told: &dyn Fn(Cause) -> String,
+    told: &Tell<'_>,
     stats: &RunStats,
     transition: &khz_loop::supervisor::Transition,
 ) -> EventSummary {
@@ -632,7 +625,7 @@ fn event(
         tick: transition.tick,
         from: transition.from.name(),
         to: transition.to.name(),
-        cause: told(transition.cause),
+        cause: told(transition.cause, Some(transition.tick)),
         servo: place.map(|(servo, _)| servo.to_owned()),
         bus: place.map(|(_, bus)| bus.to_owned()),
         trouble: transition.cause.is_trouble(),

@@ -60,7 +60,7 @@ fn a_log_is_judged_as_its_run() {
     assert!(texts[2].starts_with("Came down after") && texts[2].contains("knee on bus main"), "{}", texts[2]);
 }
 
-/// It was said that all eight came late, as further replies to one query are late ones in a log; and no servo was named.
+/// All eight were reported as late, because a log counts further replies to one query as late ones; and no servo was named.
 #[test]
 fn a_log_does_not_take_duplicates_for_the_replies_that_a_silent_servo_owes() {
     let faults = "duplicate = 0.02\nevents = [{ at_s = 0.8, for_s = 0.015, kind = \"silence\", id = 2 }]";
@@ -110,7 +110,7 @@ fn of_buses_that_share_a_link_the_one_that_is_down_is_named() {
     }
 }
 
-/// What was lost is counted, and the cycles in which it was asked nothing are told of beside it.
+/// What was lost is counted, and the cycles in which it was not queried are reported beside it.
 #[test]
 fn a_servo_that_is_asked_nothing_after_a_miss_has_missed_one_reply() {
     // No bus has two families.

@@ -1,11 +1,11 @@
-//! The commands that a verdict says to run. They name the robot file.
+//! The commands that a verdict recommends. They name the robot file.
 
 use khz_page::for_shell;
 
 /// Where a robot comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RobotFile {
-    /// From a text, or from a log that does not say: no command can name it, and what to do is said in words.
+    /// From a text, or from a log without its path: no command can name it, so the advice is in words.
     #[default]
     Unknown,
     /// It is the robot that commands are about if no file is named.
@@ -15,7 +15,7 @@ pub enum RobotFile {
 }
 
 impl RobotFile {
-    /// A text in which commands say `FILE` for the robot file.
+    /// A text in which commands have `FILE` for the robot file.
     #[must_use]
     pub fn named_in(&self, text: &str) -> String {
         match self {

@@ -158,7 +158,7 @@ impl Costs {
     }
 }
 
-/// Late ticks by cause alone, of results that do not say what they cost.
+/// Late ticks by cause alone, of results without their costs.
 #[must_use]
 pub fn uncosted(causes: &Causes) -> Vec<LateGroup> {
     let group = |cause| LateGroup {

@@ -7,7 +7,7 @@
 
 use crate::costs::Costly;
 use crate::late::Judged;
-use crate::record::Tick;
+use crate::record::{Decision, Tick};
 use crate::tally::Counts;
 use khz_rt::{Cause, Histogram, Summary};
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,8 @@ pub enum Needs {
     Clock,
     /// An IMU.
     Imu,
+    /// Decisions that are made less often than the loop ticks.
+    Decisions,
 }
 
 /// A count of a run.
@@ -116,6 +118,9 @@ macro_rules! counts {
         $most_key:ident: $most_label:literal of $most_of:ident, $most_shown:ident
         $(, required $most_required:literal)? $(, needs $most_needs:ident)?
         = $most:expr;
+    )+} of decisions {$(
+        $(#[doc = $of_line:literal])+
+        $of_key:ident: $of_label:literal, $of_shown:ident $(, required $of_required:literal)? = $of_count:expr;
     )+}) => {
         /// Some of the ticks of a run, counted.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +128,7 @@ macro_rules! counts {
         pub struct Stretch {
             $($(#[doc = $line])+ pub $key: u64,)+
             $($(#[doc = $most_line])+ pub $most_key: u64,)+
+            $($(#[doc = $of_line])+ pub $of_key: u64,)+
             /// Ticks that ended later than usual.
             #[serde(skip)]
             pub late: u64,
@@ -141,13 +147,16 @@ macro_rules! counts {
         pub const COUNTS: &[Count] = &[$(
             counts!(@count $key $label $of $shown [$($line),+] [$($required)?] [$($needs)?]),
         )+ $(
-            counts!(@count $most_key $most_label $most_of $most_shown [$($most_line),+] [$($most_required)?] [$($most_needs)?])
+            counts!(@count $most_key $most_label $most_of $most_shown [$($most_line),+] [$($most_required)?] [$($most_needs)?]),
+        )+ $(
+            counts!(@count $of_key $of_label Run $of_shown [$($of_line),+] [$($of_required)?] [Decisions])
         ),+];
 
         impl AddAssign for Stretch {
             fn add_assign(&mut self, more: Self) {
                 self.add_tick(more);
                 $(self.$most_key = self.$most_key.max(more.$most_key);)+
+                $(self.$of_key += more.$of_key;)+
             }
         }
 
@@ -167,6 +176,14 @@ macro_rules! counts {
                 $({
                     let most: fn(&Costly) -> u64 = $most;
                     self.$most_key = self.$most_key.max(most(tick));
+                })+
+            }
+
+            /// Takes in a decision that is followed. No tick adds to these.
+            pub fn decide(&mut self, decision: &Decision) {
+                $({
+                    let count: fn(&Decision) -> u64 = $of_count;
+                    self.$of_key += count(decision);
                 })+
             }
 
@@ -251,6 +268,23 @@ counts! {
         /// than the same number in a row
         skipped_in_a_row: "skipped in a row" of Controlled, IfAny, required "skipped_in_a_row" = |tick| tick.lost_periods;
     }
+
+    of decisions {
+        /// records `decision`: decisions that were followed, or so late that they ended the run, of a controller that decides less often
+        /// than the loop ticks
+        decisions: "decisions", InJson = |_| 1;
+        /// decisions with `late` > 0: they were followed later than they were due, or ended the run before they were there
+        late_decisions: "late decisions", IfAny, required "late_decisions" = |decision| u64::from(decision.late > 0);
+        /// sum of `missed`: decisions that were not made, because the one before was under way
+        missed_decisions: "decisions not made", IfAny, required "missed_decisions" = |decision| decision.missed.into();
+        /// decisions with `clipped` > 0: a number of them was beyond `action.clip`
+        clipped_decisions: "clipped decisions", IfAny, required "clipped_decisions"
+            = |decision| u64::from(decision.clipped > 0);
+        /// decisions with a `cut`: a limit has cut a joint's command in a tick since the decision before. With `between = "hold"`
+        /// the limit of velocity cuts every step that is longer than it allows in one tick
+        cut_decisions: "decisions cut by limits", IfAny, required "cut_decisions"
+            = |decision| decision.cut.0.contains(&true).into();
+    }
 }
 
 /// A time of a run, one value a tick.
@@ -272,6 +306,8 @@ pub struct Time {
     pub required: Option<&'static str>,
     /// The devices alone take it, also in virtual time.
     pub is_of_devices: bool,
+    /// It is not of ticks but of decisions, which most robots have none of.
+    pub is_of_decisions: bool,
     /// Its figures.
     pub within: fn(&Times<Summary>) -> &Summary,
 }
@@ -283,7 +319,9 @@ impl Time {
         virtual_time: bool,
     ) -> impl Iterator<Item = (&'static Self, &Summary)> {
         let shown = TIMES.iter().filter(move |time| time.is_of_devices || !virtual_time);
-        shown.map(|time| (time, (time.within)(times)))
+        shown
+            .map(|time| (time, (time.within)(times)))
+            .filter(|(time, of)| !time.is_of_decisions || of.count > 0)
     }
 }
 
@@ -312,6 +350,7 @@ macro_rules! times {
             elsewhere: concat!($($elsewhere)?),
             required: counts!(@required $($required)?),
             is_of_devices: times!(@devices $($devices)?),
+            is_of_decisions: times!(@decisions $($devices)?),
             within: |times| &times.$name,
         }),+];
 
@@ -329,6 +368,10 @@ macro_rules! times {
     };
     (@devices) => { false };
     (@devices devices) => { true };
+    (@devices decisions) => { false };
+    (@decisions) => { false };
+    (@decisions devices) => { false };
+    (@decisions decisions) => { true };
 }
 
 times! {
@@ -362,6 +405,9 @@ times! {
     /// ticks. (Includes the first active tick; excludes a tick in which the supervisor took over)
     control "control_ns": "controller" "ns, wall clock", required "control",
         leaves_out "ticks without a controller";
+    /// `took_ns` of the decisions that were followed: from the thread's beginning one to its end
+    decision "decision_ns": "decision" "ns, wall clock", required "decision", of decisions,
+        leaves_out "the wait until it is due; decisions made within the tick";
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 pub mod channel;
 mod commands;
 pub mod costs;
+pub mod decisions;
 pub mod figures;
 pub mod late;
 mod phase;

@@ -47,7 +47,7 @@ impl Phase {
         }
     }
 
-    /// Nothing more happens unless somebody re-arms.
+    /// Nothing more happens unless the robot is armed again.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Stopped | Self::Fault)
     }

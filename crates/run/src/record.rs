@@ -12,535 +12,27 @@
 //! | `targets` | on each message of a program that sends targets | [`Targets`] |
 //! | `stage` | every tick of a controller that follows targets | [`Following`] |
 //! | `aim` | the same | an object per servo, under its name: [`Aim`] |
+//! | `policy` | once, if a controller decides less often than the loop ticks | [`Policy`]: its pace, its model, and what its numbers mean |
+//! | `decision` | on each of its decisions that is followed or ends the run because it is late | [`Decision`]: when, its observation, its action |
 //! | `parameters` | once | [`Parameters`]: what may be changed live, with the start values |
 //! | `robot` | once | [`Robot`]: the robot file and the computer, so that the log explains itself |
 //!
 //! Units are SI: rad, rad/s, N·m, m/s². The schemas name them, so that every log and export has them. A field may be
 //! added at the end of a record; none may change or go.
 
-use crate::Phase;
-use khz_rt::{Cause, Disturbance};
-use khz_tlog::{Columns, DecodeError, Field, Input, Record, Sink, Type};
-use std::borrow::Cow;
+mod events;
+mod policy;
+mod servo;
+mod targets;
+mod tick;
 
-/// A tick, as it is recorded and as everything that tells of a run sees it. Times are ns of the loop's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Record, Columns)]
-pub struct Tick {
-    /// Its number, from 0.
-    pub number: u64,
-    /// The planned time it ran for: of those passed, the latest.
-    #[tlog(unit = "ns")]
-    pub planned_ns: i64,
-    /// The time the loop waited for. After a late wake that is before `planned_ns`.
-    #[tlog(unit = "ns")]
-    pub waited_for_ns: i64,
-    /// The first planned time that no earlier tick ran for.
-    #[tlog(unit = "ns")]
-    pub due_ns: i64,
-    /// When the loop began to wait: the previous tick was over and handed to the observers.
-    #[tlog(unit = "ns")]
-    pub ready_ns: i64,
-    /// When it started: the loop woke.
-    #[tlog(unit = "ns")]
-    pub started_ns: i64,
-    /// How late that was, from the time the loop waited for.
-    #[tlog(unit = "ns")]
-    pub wake_latency_ns: i64,
-    /// Taking in what came since, and encoding the frames.
-    #[tlog(unit = "ns")]
-    pub encode_ns: i64,
-    /// Handing the frames to the links.
-    #[tlog(unit = "ns")]
-    pub send_ns: i64,
-    /// Until the last reply was decoded, or the bus deadline.
-    #[tlog(unit = "ns")]
-    pub collect_ns: i64,
-    /// Of collecting, time in which only the IMU was still outstanding.
-    #[tlog(unit = "ns")]
-    pub imu_ns: i64,
-    /// Supervisor and controller.
-    #[tlog(unit = "ns")]
-    pub decide_ns: i64,
-    /// Of that, time in the controller.
-    #[tlog(unit = "ns")]
-    pub control_ns: i64,
-    /// Handing the previous tick to the observers: recorder, statistics, live view.
-    #[tlog(unit = "ns")]
-    pub record_ns: i64,
-    /// Loop compute time by the clock: encoding, decoding, state, supervisor, and `record_ns`. Neither links nor controller.
-    #[tlog(unit = "ns", alias = "tick_cpu_ns")]
-    pub loop_compute_ns: i64,
-    /// The bus cycle: from the start to the last reply decoded, or to the bus deadline.
-    #[tlog(unit = "ns")]
-    pub cycle_ns: i64,
-    /// CPU time of the thread between waking and the end.
-    #[tlog(unit = "ns")]
-    pub cpu_ns: i64,
-    /// Between waking and the end, time the thread neither used the CPU nor slept on purpose.
-    #[tlog(unit = "ns")]
-    pub away_ns: i64,
-    /// Of that, what fell within the bus cycle.
-    #[tlog(unit = "ns")]
-    pub away_in_cycle_ns: i64,
-    /// Time in the run queue from the end of the previous tick to waking; 0 after a wake on time.
-    #[tlog(unit = "ns")]
-    pub queued_before_ns: i64,
-    /// Time in the run queue from then on.
-    #[tlog(unit = "ns")]
-    pub queued_ns: i64,
-    /// What page faults served from memory took, about.
-    #[tlog(unit = "ns")]
-    pub faults_ns: i64,
-    /// Periods without a tick just before it.
-    pub skipped: u32,
-    /// Servos that were to reply and did not in time.
-    pub missed: u32,
-    /// Replies to older queries, and further replies to one query.
-    pub late: u32,
-    /// Frames that were no reply to a query.
-    #[tlog(alias = "foreign")]
-    pub unexpected: u32,
-    /// Voluntary switches from the end of the previous tick to waking, beyond the wait for the start.
-    pub blocked_before: u32,
-    /// The same from then on, beyond the waits for replies.
-    pub blocked: u32,
-    /// Times another thread was put in its place, since the end of the previous tick.
-    pub involuntary: u32,
-    /// Page faults served from memory.
-    pub minor_faults: u32,
-    /// Page faults that read from disk, since the end of the previous tick.
-    pub major_faults: u32,
-    /// It ended after the next one should have started.
-    pub overrun: bool,
-    /// The frame that paces the loop did not come, and the timer started it.
-    pub without_frame: bool,
-    /// The IMU did not answer in time.
-    pub imu_missed: bool,
-    /// This tick and the previous one began in phase active.
-    pub controlled: bool,
-    /// The controller computed commands.
-    pub controller_ran: bool,
-    /// What it lost 50 µs or more to.
-    pub cause: Loss,
-    /// The phase at its end.
-    pub phase: Phase,
-}
+pub use events::{Event, Parameter, Teleop};
+pub use policy::{Decision, Each, Policy, Term};
+pub use servo::{Code, Command, CommandKind, Imu, Servo};
+pub use targets::{Aim, Following, Stage, Targets};
+pub use tick::{Loss, Tick};
 
-/// What a tick lost most time to, as it is logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Record)]
-pub enum Loss {
-    /// Nothing took 50 µs.
-    #[default]
-    #[tlog(rename = "none")]
-    None = 0,
-    /// Unaccounted for by the kernel.
-    #[tlog(rename = "unaccounted")]
-    Unaccounted = 1,
-    /// Other threads had it.
-    #[tlog(rename = "preempted")]
-    Preempted = 2,
-    /// The thread waited for a page from disk.
-    #[tlog(rename = "page_fault")]
-    PageFault = 3,
-    /// It waited by itself, or was stopped.
-    #[tlog(rename = "blocked")]
-    Blocked = 4,
-    /// The previous tick was not over.
-    #[tlog(rename = "previous_tick")]
-    PreviousTick = 5,
-}
-
-impl From<Option<Cause>> for Loss {
-    fn from(cause: Option<Cause>) -> Self {
-        match cause {
-            Some(Cause::Unaccounted) => Self::Unaccounted,
-            Some(Cause::Preempted) => Self::Preempted,
-            Some(Cause::PageFault) => Self::PageFault,
-            Some(Cause::Blocked) => Self::Blocked,
-            Some(Cause::PreviousTick) => Self::PreviousTick,
-            _ => Self::None,
-        }
-    }
-}
-
-impl Tick {
-    /// One of which nothing is known. Logs that do not say which ticks were controlled have controlled ones only.
-    pub const UNKNOWN: Self = Self {
-        number: 0,
-        planned_ns: 0,
-        waited_for_ns: 0,
-        due_ns: 0,
-        ready_ns: 0,
-        started_ns: 0,
-        wake_latency_ns: 0,
-        encode_ns: 0,
-        send_ns: 0,
-        collect_ns: 0,
-        imu_ns: 0,
-        decide_ns: 0,
-        control_ns: 0,
-        record_ns: 0,
-        loop_compute_ns: 0,
-        cycle_ns: 0,
-        cpu_ns: 0,
-        away_ns: 0,
-        away_in_cycle_ns: 0,
-        queued_before_ns: 0,
-        queued_ns: 0,
-        faults_ns: 0,
-        skipped: 0,
-        missed: 0,
-        late: 0,
-        unexpected: 0,
-        blocked_before: 0,
-        blocked: 0,
-        involuntary: 0,
-        minor_faults: 0,
-        major_faults: 0,
-        overrun: false,
-        without_frame: false,
-        imu_missed: false,
-        controlled: true,
-        controller_ran: false,
-        cause: Loss::None,
-        phase: Phase::Init,
-    };
-
-    /// A tick from elsewhere (a log, a datagram) may have any numbers: with none that cannot be counted with. Times end 18 years
-    /// from their zero, durations at 18 minutes.
-    #[must_use]
-    pub fn bounded(self) -> Self {
-        const TIMES_NS: i64 = 1 << 59;
-        const DURATIONS_NS: i64 = 1 << 40;
-        let time = |ns: i64| ns.clamp(-TIMES_NS, TIMES_NS);
-        let duration = |ns: i64| ns.clamp(-DURATIONS_NS, DURATIONS_NS);
-        Self {
-            planned_ns: time(self.planned_ns),
-            waited_for_ns: time(self.waited_for_ns),
-            due_ns: time(self.due_ns),
-            ready_ns: time(self.ready_ns),
-            started_ns: time(self.started_ns),
-            wake_latency_ns: duration(self.wake_latency_ns),
-            encode_ns: duration(self.encode_ns),
-            send_ns: duration(self.send_ns),
-            collect_ns: duration(self.collect_ns),
-            imu_ns: duration(self.imu_ns),
-            decide_ns: duration(self.decide_ns),
-            control_ns: duration(self.control_ns),
-            record_ns: duration(self.record_ns),
-            loop_compute_ns: duration(self.loop_compute_ns),
-            cycle_ns: duration(self.cycle_ns),
-            cpu_ns: duration(self.cpu_ns),
-            away_ns: duration(self.away_ns),
-            away_in_cycle_ns: duration(self.away_in_cycle_ns),
-            queued_before_ns: duration(self.queued_before_ns),
-            queued_ns: duration(self.queued_ns),
-            faults_ns: duration(self.faults_ns),
-            ..self
-        }
-    }
-
-    /// From the time the loop waited for to the end of the tick.
-    #[inline]
-    pub const fn response_ns(&self) -> i64 {
-        self.started_ns
-            .saturating_add(self.cycle_ns)
-            .saturating_add(self.decide_ns)
-            .saturating_sub(self.waited_for_ns)
-    }
-
-    /// Of the wake latency, what had passed when the loop began to wait: the previous tick was not over.
-    #[inline]
-    pub fn previous_ns(&self) -> i64 {
-        self.ready_ns.saturating_sub(self.waited_for_ns).clamp(0, self.wake_latency_ns.max(0))
-    }
-
-    /// What kept the thread from its CPU.
-    #[inline]
-    pub fn disturbance(&self) -> Disturbance {
-        Disturbance {
-            late_ns: self.wake_latency_ns.max(0),
-            previous_ns: self.previous_ns(),
-            cpu_ns: self.cpu_ns,
-            away_ns: self.away_ns.max(0),
-            queued_before_ns: self.queued_before_ns,
-            queued_ns: self.queued_ns,
-            blocked_before: self.blocked_before,
-            blocked: self.blocked,
-            involuntary: self.involuntary,
-            minor_faults: self.minor_faults,
-            faults_ns: self.faults_ns,
-            major_faults: self.major_faults,
-        }
-    }
-}
-
-impl Default for Tick {
-    fn default() -> Self {
-        Self::UNKNOWN
-    }
-}
-
-/// What was measured of a servo.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
-pub struct Servo {
-    /// Where the joint is.
-    #[tlog(unit = "rad")]
-    pub position: f32,
-    /// How fast it turns.
-    #[tlog(unit = "rad/s")]
-    pub velocity: f32,
-    /// What it applies.
-    #[tlog(unit = "N·m")]
-    pub torque: f32,
-    /// The supply.
-    #[tlog(unit = "V")]
-    pub voltage: f32,
-    /// The motor or its driver, whichever the servo reports.
-    #[tlog(unit = "°C")]
-    pub temperature: f32,
-    /// What it does.
-    pub doing: Code,
-    /// The mode it reports, by its family's number.
-    pub mode: Code,
-    /// Its fault code; 0 is none.
-    pub fault: u32,
-    /// It replied in this tick.
-    pub fresh: bool,
-    /// How old these values are at the end of the bus cycle.
-    #[tlog(unit = "us")]
-    pub age_us: u32,
-    /// From handing the query to the link until its reply arrived. The periods of a loop are a second at the most.
-    #[tlog(unit = "ns")]
-    pub round_trip_ns: u32,
-}
-
-/// A number whose names the schema has: those of a family of servos.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Code(pub u8);
-
-impl Record for Code {
-    fn schema() -> Type {
-        Type::enumeration([(0, "unknown")])
-    }
-
-    #[inline]
-    fn encode(&self, out: &mut impl Sink) {
-        out.varuint(self.0.into());
-    }
-
-    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(input.varuint()? as u8))
-    }
-}
-
-impl Servo {
-    /// Its schema with the names of what a servo does, and of a family's modes.
-    pub fn schema_with(doing: &Type, modes: &Type) -> Type {
-        let named = |field: Field| match field.name.as_str() {
-            "doing" => Field::new("doing", doing.clone()),
-            "mode" => Field::new("mode", modes.clone()),
-            _ => field,
-        };
-        match Self::schema() {
-            Type::Object(fields) => Type::Object(fields.into_iter().map(named).collect()),
-            other => other,
-        }
-    }
-}
-
-/// What the next tick will send to a servo. Values that a command does not have are NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Record)]
-pub struct Command {
-    /// Which command.
-    pub kind: CommandKind,
-    /// Where to.
-    #[tlog(unit = "rad")]
-    pub position: f32,
-    /// How fast.
-    #[tlog(unit = "rad/s")]
-    pub velocity: f32,
-    /// What to apply besides.
-    #[tlog(unit = "N·m")]
-    pub torque: f32,
-    /// Share of the servo's position gain.
-    pub kp_scale: f32,
-    /// Share of its velocity gain.
-    pub kd_scale: f32,
-    /// What it may apply at most.
-    #[tlog(unit = "N·m")]
-    pub max_torque: f32,
-}
-
-/// Which command a servo gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Record)]
-pub enum CommandKind {
-    /// Output off.
-    #[tlog(rename = "stop")]
-    Stop = 0,
-    /// Brake.
-    #[tlog(rename = "damp")]
-    Damp = 1,
-    /// Move or hold.
-    #[tlog(rename = "position")]
-    Position = 2,
-}
-
-/// What the IMU measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
-pub struct Imu {
-    /// A quaternion.
-    pub attitude: [f32; 4],
-    /// How fast the body turns, about x, y, z.
-    #[tlog(unit = "rad/s")]
-    pub rate: [f32; 3],
-    /// Its acceleration along x, y, z.
-    #[tlog(unit = "m/s²")]
-    pub acceleration: [f32; 3],
-    /// It was read in this tick.
-    pub fresh: bool,
-    /// How old these values are at the end of the bus cycle.
-    #[tlog(unit = "us")]
-    pub age_us: u32,
-}
-
-/// A change of phase; or, with equal phases, something that was warned of or derated for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Record)]
-pub struct Event<'a> {
-    /// In which tick.
-    pub tick: u64,
-    /// The phase left.
-    pub from: Cow<'a, str>,
-    /// The phase entered.
-    pub to: Cow<'a, str>,
-    /// Why.
-    pub cause: Cow<'a, str>,
-    /// The servo it is about, or empty.
-    pub servo: Cow<'a, str>,
-    /// Not part of a run that ends as planned.
-    pub trouble: bool,
-}
-
-/// A change of a parameter.
-#[derive(Clone, Debug, Default, PartialEq, Record)]
-pub struct Parameter<'a> {
-    /// The tick that took it.
-    pub tick: u64,
-    /// Its name.
-    pub name: Cow<'a, str>,
-    /// The value from then on.
-    pub value: f64,
-    /// The value before.
-    pub before: f64,
-    /// Who asked for it.
-    pub by: Cow<'a, str>,
-}
-
-/// An input of a person who steers, within the limits.
-#[derive(Clone, Debug, Default, PartialEq, Record)]
-pub struct Teleop<'a> {
-    /// The tick that took it.
-    pub tick: u64,
-    /// Forwards.
-    #[tlog(unit = "m/s")]
-    pub forward: f32,
-    /// To the left.
-    #[tlog(unit = "m/s")]
-    pub left: f32,
-    /// Turning, to the left.
-    #[tlog(unit = "rad/s")]
-    pub turn: f32,
-    /// Height of the body above its usual one.
-    #[tlog(unit = "m")]
-    pub height: f32,
-    /// Roll of the body.
-    #[tlog(unit = "rad")]
-    pub roll: f32,
-    /// Pitch of the body.
-    #[tlog(unit = "rad")]
-    pub pitch: f32,
-    /// How old it was when the tick took it.
-    #[tlog(unit = "us")]
-    pub age_us: u32,
-    /// Who sent it.
-    pub by: Cow<'a, str>,
-}
-
-/// A message of a program that sends targets, when it arrived.
-#[derive(Clone, Debug, Default, PartialEq, Record)]
-pub struct Targets<'a> {
-    /// Who sent it.
-    pub by: Cow<'a, str>,
-    /// Its number among those of its program, and one more; 0: it has none.
-    pub seq: u64,
-    /// Its points; 0: it could not be read.
-    pub points: u32,
-    /// When the first is to be reached, by the loop's clock.
-    #[tlog(unit = "ns")]
-    pub first_ns: i64,
-    /// When the last is.
-    #[tlog(unit = "ns")]
-    pub last_ns: i64,
-    /// How long after the time of its first point it arrived; below 0: so long before.
-    #[tlog(unit = "ns")]
-    pub late_ns: i64,
-    /// How wrong its times may be, because its clock is another one.
-    #[tlog(unit = "ns")]
-    pub clock_ns: i64,
-    /// Numbers that were beyond a limit, and are at it.
-    pub clamped: u32,
-    /// Why nothing of it is taken; empty: it is.
-    pub refused: Cow<'a, str>,
-}
-
-/// Where the targets of a robot stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Record)]
-pub struct Following {
-    /// The tick.
-    pub tick: u64,
-    /// On time, or since when not.
-    pub stage: Stage,
-    /// How long ago the newest point was due; below 0: so long until then.
-    #[tlog(unit = "us")]
-    pub age_us: i64,
-    /// Whoever sends has said that it would be silent.
-    pub meant: bool,
-}
-
-/// Where targets stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Record)]
-pub enum Stage {
-    /// Nobody sends any.
-    #[default]
-    #[tlog(rename = "idle")]
-    Idle = 0,
-    /// The next point is known.
-    #[tlog(rename = "on_time")]
-    OnTime = 1,
-    /// It goes on after the newest point, and comes to rest.
-    #[tlog(rename = "held_over")]
-    HeldOver = 2,
-    /// It stands where it came to rest.
-    #[tlog(rename = "waiting")]
-    Waiting = 3,
-    /// It has been standing for longer than `silent_s`.
-    #[tlog(rename = "silent")]
-    Silent = 4,
-}
-
-/// How a servo is led to its targets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
-pub struct Aim {
-    /// Where its targets have it now.
-    #[tlog(unit = "rad")]
-    pub target: f32,
-    /// How far beside that it is led, after a curve was replaced.
-    #[tlog(unit = "rad")]
-    pub offset: f32,
-    /// Both together: what its command follows, within the limits.
-    #[tlog(unit = "rad")]
-    pub reference: f32,
-}
+use khz_tlog::{Columns, Field, Record, Type};
 
 /// What may be changed live.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Record)]
@@ -558,11 +50,11 @@ pub struct Robot {
     pub file: String,
     /// The computer, as JSON.
     pub passport: String,
-    /// The clock the loop ran by, whatever the file says of it.
+    /// The clock the loop ran by, even if the file has another.
     pub clock: String,
     /// Where the robot file was, as it was named; empty if it was a text, or is built in.
     pub path: String,
-    /// How its joints lie to each other, as JSON: `docs/log-format.md`. Empty if nothing tells its shape.
+    /// How its joints lie to each other, as JSON: `docs/log-format.md`. Empty if its shape is not known.
     pub skeleton: String,
 }
 
@@ -603,12 +95,14 @@ fn is_known(field: &Field, ours: &Type) -> bool {
     let same = ours.iter().position(|ours| ours.name == field.name).or(place).and_then(|at| ours.get(at));
     same.is_some_and(|same| match (&field.ty, &same.ty) {
         (Type::Enum { of, .. }, Type::Enum { of: ours, .. }) => of == ours,
+        // Its fields are a robot's.
+        (Type::Object(_), Type::Object(ours)) if ours.is_empty() => true,
         (ty, ours) => ty.to_bytes() == ours.to_bytes(),
     })
 }
 
 /// Every record that a run has.
-pub const KNOWN: [Known; 12] = [
+pub const KNOWN: [Known; 14] = [
     Known { name: "tick", key: None, schema: Tick::schema },
     Known { name: "servo", key: Some("servo"), schema: Servo::schema },
     Known { name: "command", key: Some("servo"), schema: Command::schema },
@@ -621,6 +115,8 @@ pub const KNOWN: [Known; 12] = [
     Known { name: "targets", key: None, schema: Targets::schema },
     Known { name: "stage", key: None, schema: Following::schema },
     Known { name: "aim", key: Some("servo"), schema: Aim::schema },
+    Known { name: "policy", key: None, schema: Policy::schema },
+    Known { name: "decision", key: None, schema: Decision::schema },
 ];
 
 /// The schema of a record with an object per servo.
@@ -684,6 +180,34 @@ mod tests {
         assert_eq!(KNOWN[0].unknown_in(&renamed), None, "an older version's name");
         let narrow = Type::object([("missed", Type::Uint(Width::Two))]);
         assert_eq!(KNOWN[0].unknown_in(&narrow).as_deref(), Some("missed"), "another type");
+    }
+
+    #[test]
+    fn a_decision_is_read_as_it_was_written() {
+        let term = Term { name: "joint_pos".into(), len: 2, ..Term::default() };
+        let policy =
+            Policy { terms: vec![term], joints: vec!["hip".into(), "knee".into()], ..Policy::default() };
+        let (observation, action) = (Each(vec![0.1, f32::MAX]), Each(vec![-0.0, 1.5]));
+        let numbers =
+            Decision { number: u64::MAX, of_tick: 40, in_tick: 41, took_ns: 7, ..Decision::default() };
+        let decision = Decision {
+            late: 1,
+            missed: 2,
+            clipped: 3,
+            failed: true,
+            carried: u64::MAX - 1,
+            observation,
+            action,
+            cut: Each(vec![true, false]),
+            ..numbers
+        };
+        let (schema, bytes) = (Decision::schema_of(&policy), decision.to_bytes());
+        let read = Value::read(&schema, &bytes).map(|value| Decision::read(&value));
+        assert_eq!(read, Ok(decision.clone()));
+        assert_eq!(KNOWN[13].unknown_in(&schema), None, "its names are a robot's");
+        let mut copied = Decision::default();
+        copied.copy_from(&decision);
+        assert_eq!(copied, decision);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What a run was like, counted tick by tick. `docs/metrics.md` defines every figure.
 
 use crate::costs::{Costly, Costs, LateGroup};
+use crate::decisions::Decided;
 use crate::figures::Seen;
 pub use crate::figures::{Stretch, Times};
 use crate::late::{Judge, Judged, PARTS, parts};
-use crate::record::Tick;
+use crate::record::{Decision, Tick};
 use crate::usual::Usual;
 use khz_rt::late::{Causes, LateLog, LateTick, Lost};
 use khz_rt::{Cause, DISTURBED_NS, Histogram, RunningMedian, SectionSummary};
@@ -250,7 +251,7 @@ impl Counter {
 pub struct Tally {
     /// The counts.
     pub counter: Counter,
-    /// The times: of the controlled ticks, if their definitions say nothing else.
+    /// The times: of the controlled ticks, unless their definitions name others.
     pub times: Times<Histogram>,
     /// The wake latency of the other ticks.
     pub wake_latency_outside: Histogram,
@@ -266,6 +267,8 @@ pub struct Tally {
     quiet: [u64; 2],
     /// When each servo was silent last.
     silences: Vec<Silence>,
+    /// Decisions that are made less often than the loop ticks.
+    pub decided: Decided,
     /// The tick counted last was controlled.
     was_controlled: bool,
     /// What the servos missed in it is excused.
@@ -313,6 +316,7 @@ impl Tally {
             missed_by: std::array::from_fn(|_| Vec::with_capacity(MOST_SERVOS)),
             quiet: [0; 2],
             silences: Vec::with_capacity(MOST_SERVOS),
+            decided: Decided::default(),
             was_controlled: false,
             was_excused: false,
         }
@@ -355,6 +359,15 @@ impl Tally {
             None => self.measure_outside(tick),
         }
         counted
+    }
+
+    /// Takes in a decision that is followed from the tick counted last on.
+    pub fn decide(&mut self, decision: &Decision) {
+        self.counter.counts.controlled.decide(decision);
+        self.decided.count(decision);
+        if decision.took_ns > 0 {
+            self.times.decision.record(decision.took_ns, decision.in_tick as i64);
+        }
     }
 
     fn measure_outside(&mut self, tick: &Tick) {

@@ -1,6 +1,6 @@
 //! The verdict on a run or a measurement: whether it held its rate, why it is no better, and what to do.
 //!
-//! It judges what happened. How the loop's thread was set up (real-time, degraded, ordinary) is said beside it and
+//! It judges what happened. How the loop's thread was set up (real-time, degraded, ordinary) stands beside it and
 //! lowers no level: a real-time thread can lose periods, and an ordinary one can hold its rate.
 
 mod causes;
@@ -11,6 +11,7 @@ mod words;
 
 pub use crate::commands::{BUDGET, CONTROLLER, DOCTOR, Medium, RobotFile, SCAN};
 use crate::costs::LateGroup;
+use crate::decisions::Decided;
 use crate::tally::{Counts, Pace};
 use crate::targets::Fared;
 use crate::usual::Usual;
@@ -35,6 +36,8 @@ pub struct Facts {
     pub sensor_paced: bool,
     /// It ran in virtual time, which is never late.
     pub virtual_time: bool,
+    /// The controller computes on a thread of its own: in the loop it is only handed over to.
+    pub is_elsewhere: bool,
     /// Planned periods.
     pub periods: u64,
     /// Of these, periods without a tick.
@@ -65,6 +68,8 @@ pub struct Facts {
     pub unasked: u64,
     /// What the longest bus cycle needs by the prediction, and what its deadline leaves, ns.
     pub cycle_ns: Option<(i64, i64)>,
+    /// The bus that takes longest of a cycle which its deadline does not leave time for.
+    pub slow_bus: Option<SlowBus>,
     /// The 99th percentile of the wake latency, and from how much on a tick is late, ns.
     pub wake_ns: Option<(i64, i64)>,
     /// Commands that were changed to keep joints within their limits, and how many there were.
@@ -107,16 +112,31 @@ pub struct Facts {
     pub has_gaps: bool,
     /// What was warned of, as sentences.
     pub warnings: Vec<String>,
-    /// What of the run is not known, as sentences: whatever else is said is said without it.
+    /// What of the run is not known, as sentences: the rest of the verdict is without it.
     pub unknown: Vec<String>,
+    /// How the decisions of a policy fared. It is no fault of the loop.
+    pub decisions: Option<Decided>,
     /// How the targets of programs fared, of a robot that follows them. It is no fault of the loop.
     pub targets: Option<Fared>,
     /// The robot file, which the commands in the verdict name.
     pub file: RobotFile,
 }
 
+/// A bus that has less time than it needs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlowBus {
+    /// Its name.
+    pub name: String,
+    /// The greatest rate that fits, with a little to spare, Hz.
+    pub fits_hz: f64,
+    /// That rate needs a later bus deadline, too.
+    pub with_later_deadline: bool,
+    /// Its servos answer one question in turn: an answer without time meets the next question, and both are lost.
+    pub in_turn: bool,
+}
+
 impl Facts {
-    /// What counts alone say.
+    /// The facts of the counts alone.
     #[must_use]
     pub fn of(counts: &Counts, pace: Pace, rate_hz: f64, late: Vec<LateGroup>) -> Self {
         let Counts { controlled, outside } = counts;
@@ -220,7 +240,7 @@ pub struct Broken {
 
 /// A sensor's clock may be off by this share.
 pub const SENSOR_CLOCK: f64 = 0.05;
-/// From this share on it is said.
+/// From this share on it is reported.
 const SENSOR_OFF: f64 = 0.02;
 
 /// From this share of lost periods on a run is bad.
@@ -261,13 +281,15 @@ pub fn judge(facts: &Facts) -> Verdict {
     let verdict = verdict.sentence(&what);
     let others = others(facts).map_or_else(String::new, |others| facts.file.named_in(&others));
     let besides = besides(facts, &verdict).unwrap_or_default();
+    let decisions = facts.decisions.as_ref().and_then(Decided::sentence);
     let targets = facts.targets.as_ref().and_then(Fared::sentence);
-    let targets = targets.map_or_else(String::new, |sentence| format!(" {sentence}"));
-    let text = format!("{}{others}{besides}{targets}", verdict.text);
+    let slower: String =
+        decisions.into_iter().chain(targets).map(|sentence| format!(" {sentence}")).collect();
+    let text = format!("{}{others}{besides}{slower}", verdict.text);
     Verdict { cause, text, ..verdict }
 }
 
-/// The verdict on several measurements side by side, each by its name; `compared` says what their figures show.
+/// The verdict on several measurements side by side, each by its name; `compared` is a sentence on what their figures show.
 #[must_use]
 pub fn side_by_side(each: &[(&str, Verdict)], compared: &str) -> Verdict {
     let held = each.iter().filter(|(_, verdict)| verdict.held).count();

@@ -32,8 +32,8 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// What the robot file says, where it is known: from how much over the usual response on a tick is late (else it is a tenth
-    /// of the period), and whether a sensor paces the loop.
+    /// Takes the robot file's settings, where they are known: from how much over the usual response on a tick is late (else it is a
+    /// tenth of the period), and whether a sensor paces the loop.
     pub fn know(&mut self, late_ns: Option<i64>, by_sensor: bool) {
         (self.late_ns, self.pace.by_sensor) = (late_ns, by_sensor);
         self.judge_by(self.pace.period_ns);

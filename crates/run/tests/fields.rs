@@ -4,6 +4,7 @@
 
 use khz_run::figures::{COUNTS, Count, Of, TIMES, Time};
 use khz_run::record::Tick;
+use khz_run::targets::{FIGURES, Fared, Figure, Value};
 use khz_tlog::{Columns, Record, Type};
 use std::fmt::Write;
 
@@ -55,6 +56,20 @@ fn times() -> String {
     text
 }
 
+fn targets() -> String {
+    let mut text = "| JSON key, label | unit | required by | definition |\n|---|---|---|---|\n".to_owned();
+    for Figure { key, label, definition, required: name, within } in FIGURES {
+        let unit = match within(&Fared::default()) {
+            Value::Count(_) => "",
+            Value::Time(_) => "ns",
+            Value::Angle(_) => "rad",
+        };
+        let name = required(*name);
+        writeln!(text, "| `{key}`, {label} | {unit} | {name} | {} |", definition.trim()).unwrap();
+    }
+    text
+}
+
 /// The part of a page that is written by this test.
 fn is_written(page: &str, what: &str, table: &str) {
     let path = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
@@ -80,4 +95,5 @@ fn the_documentation_defines_every_figure() {
     // One after the other: both are in one file.
     is_written("metrics.md", "counts", &counts());
     is_written("metrics.md", "times", &times());
+    is_written("metrics.md", "targets", &targets());
 }

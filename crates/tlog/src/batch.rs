@@ -89,7 +89,7 @@ pub fn unpack(payload: &[u8], room: &mut Vec<u8>, most: u64) -> Result<(), Decod
     let mut input = Input::new(payload);
     let frame = input.counted()?;
     let wrong = || input.error(Flaw::Value("frame of zstd"));
-    // Our frames tell their size.
+    // The writer's frames have their size in the header.
     let size = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten().ok_or_else(wrong)?;
     if size > most {
         return Err(input.error(Flaw::Limit { what: "bytes of a batch", value: size, limit: most }));

@@ -36,7 +36,7 @@ pub enum BlockKind {
 
 /// The flags of a data block.
 pub mod flags {
-    /// Tells how far back the record's previous sample lies.
+    /// Has the distance back to the record's previous sample.
     pub const PREVIOUS: u64 = 0x01;
     /// Has a time.
     pub const TIMESTAMP: u64 = 0x02;

@@ -86,7 +86,7 @@ pub enum Error {
     Io {
         /// Where it was being read.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// What was read could not be written elsewhere.
@@ -186,7 +186,7 @@ pub enum Error {
     Compression {
         /// Start of the block.
         offset: u64,
-        /// What the decompressor said.
+        /// The decompressor's error.
         source: snap::Error,
     },
     /// A payload that does not fit its record's schema.

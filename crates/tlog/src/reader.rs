@@ -201,7 +201,7 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// The sample whose block lies at `position`, as an index, a marker or a link tells it. Nothing but this block is
+    /// The sample whose block lies at `position`, taken from an index, a marker or a link. Only this block is
     /// read, in one piece if it is as long as the one asked for before.
     ///
     /// # Errors

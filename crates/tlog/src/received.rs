@@ -1,8 +1,8 @@
 //! Logs of what came over a network: how they are marked, and what order their samples have.
 
-/// The record that tells who sent. A log with this record and [`GAPS`] holds samples of senders with clocks of their own.
+/// The record with the senders. A log with this record and [`GAPS`] holds samples of senders with clocks of their own.
 pub const SENDERS: &str = "sender";
-/// The record that tells what was lost on the way.
+/// The record with what was lost on the way.
 pub const GAPS: &str = "gaps";
 /// The records that mark such a log, samples or not.
 pub const MARKS: [&str; 2] = [SENDERS, GAPS];

@@ -1,4 +1,4 @@
-//! The records of a log, as its schemas tell them.
+//! The records of a log, from its schemas.
 
 use crate::batch;
 use crate::block::SchemaBody;
@@ -152,7 +152,7 @@ impl Records {
         }
         let wrong = |source| Error::Block { offset: position, what: "schema", source };
         let (outer, mut unknown_flags) = Type::decode_ignoring_flags(body.schema).map_err(wrong)?;
-        // A field that only looks like one of batches is what it says it is.
+        // A field that only looks like a batch is an ordinary field.
         let inner = batch::inner(&outer).and_then(|schema| {
             let (ty, inside) = Type::decode_ignoring_flags(schema).ok()?;
             unknown_flags = unknown_flags.or(inside);

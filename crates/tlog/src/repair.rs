@@ -73,7 +73,7 @@ pub fn repair<S: Source, W: Write>(
     Ok((report, copier.finish()?))
 }
 
-/// The sample, if its value can be read. Without a checksum nothing else tells damage, and a repaired log must be readable.
+/// The sample, if its value can be read. Without a checksum nothing else shows damage, and a repaired log must be readable.
 fn sound(item: Item<'_>) -> Result<Item<'_>, Error> {
     item.value().map(|_| item)
 }

@@ -161,7 +161,7 @@ impl<S: Source> Reader<S> {
         let place = BlockAt { position, header };
         match self.item(place, true) {
             Ok(item) if item.checked => Ok(true),
-            // Of a batch not even the schema says more.
+            // A batch is compressed: its bytes cannot be checked against the schema.
             Ok(item) if !item.record.is_zstd() && item.value().is_err() => Ok(false),
             Ok(_) => self.is_chain(position + header.whole(), Checks::None),
             Err(error @ Error::Io { .. }) => Err(error),

@@ -9,13 +9,13 @@ pub trait Source {
     /// Reads into `buf` from `offset`; fewer bytes than asked for only when there are no more, or for no reason.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// How many bytes there are now.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn size(&self) -> io::Result<u64>;
 }
 

@@ -330,7 +330,7 @@ fn flags_in_one_schema_or_the_index_cost_no_sample() {
     }
 }
 
-/// Without checksums `repair` once kept samples that nobody could read, and reported no damage.
+/// Without checksums `repair` once kept samples that could not be decoded, and reported no damage.
 #[test]
 fn repair_keeps_no_sample_that_does_not_decode() {
     for compression in [Compression::None, Compression::Snappy, Compression::Zstd] {

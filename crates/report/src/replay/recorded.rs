@@ -1,10 +1,15 @@
 //! The ticks of a run, one after another, from its log.
 
-use super::ReplayError;
-use khz_loop::state::{ImuState, Teleop};
+use super::decided::Engine;
+use super::{Ended, ReplayError};
+use crate::run::said;
+use khz_loop::state::{ImuState, MOST_SIGNALS, Signal, Teleop};
 use khz_loop::supervisor::Phase;
 use khz_loop::{Doing, Fault, Mode, PositionCommand, RobotState, ServoCommand, ServoState};
+use khz_rt::Passport;
+use khz_run::record::Decision;
 use khz_tlog::{Reader, Type, Value};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::path::Path;
 
@@ -26,6 +31,10 @@ pub struct Recording {
     imu: Option<Samples<Reading>>,
     teleop: Option<Samples<(u64, Teleop)>>,
     parameters: Option<Samples<Change>>,
+    /// Decisions of a policy, and the policy.
+    pub decisions: Option<(VecDeque<Decision>, Named)>,
+    /// That the controller gave up, if it did.
+    pub ended: Option<Ended>,
     steered: Option<(i64, Teleop)>,
     started_ns: Option<i64>,
 }
@@ -47,7 +56,8 @@ pub struct Recorded {
 /// A change of a parameter.
 #[derive(Clone, Debug)]
 pub struct Change {
-    tick: u64,
+    /// The tick that took it.
+    pub tick: u64,
     /// Which.
     pub name: String,
     /// Its value from then on.
@@ -85,7 +95,9 @@ impl Recording {
     pub fn open(path: &Path) -> Result<Self, ReplayError> {
         let robot =
             Samples::open_if_there(path, "robot", robot)?.map(|mut robot| robot.next()).transpose()?;
-        let (name, text) = robot.flatten().map(|(_, robot)| robot).unwrap_or_default();
+        let [name, text, passport] = robot.flatten().map(|(_, robot)| robot).unwrap_or_default();
+        let passport = serde_json::from_str::<Passport>(&passport);
+        let cpu = passport.map(|passport| passport.cpu).unwrap_or_default();
         let servos = Samples::open(path, "servo", measured)?;
         let joints = servos.joints();
         Ok(Self {
@@ -100,6 +112,8 @@ impl Recording {
             imu: Samples::open_if_there(path, "imu", reading)?,
             teleop: Samples::open_if_there(path, "teleop", teleop)?,
             parameters: Samples::open_if_there(path, "parameter", change)?,
+            decisions: decisions(path, cpu)?,
+            ended: ended(path)?,
             steered: None,
             started_ns: None,
         })
@@ -137,8 +151,11 @@ impl Recording {
                 period_ns,
                 elapsed_ns: elapsed_ns.unwrap_or(period_ns),
                 servos: servos.into_iter().map(|servo| servo.at(tick.now_ns)).collect(),
+                led_to: vec![None; commands.len()],
                 imu: imu.flatten().map(|reading| reading.at(tick.now_ns)),
                 teleop,
+                // A replay knows which parameters they are.
+                signals: [Signal::NONE; MOST_SIGNALS],
             };
             let Tick { controller_ran, phase, .. } = tick;
             return Ok(Some(Recorded { state, commands, controller_ran, phase, changes }));
@@ -265,12 +282,15 @@ impl<T> Samples<T> {
     }
 }
 
-fn robot(value: Value<'_>) -> Option<(String, String)> {
-    let text = |field| match value.at(field)? {
+fn robot(value: Value<'_>) -> Option<[String; 3]> {
+    Some([text(&value, "name")?, text(&value, "file")?, text(&value, "passport").unwrap_or_default()])
+}
+
+fn text(value: &Value<'_>, field: &str) -> Option<String> {
+    match value.at(field)? {
         Value::String(text) => Some(text.to_owned()),
         _ => None,
-    };
-    Some((text("name")?, text("file")?))
+    }
 }
 
 fn tick(value: Value<'_>) -> Option<Tick> {
@@ -287,6 +307,70 @@ fn tick(value: Value<'_>) -> Option<Tick> {
         controller_ran: value.at("controller_ran")? == Value::Bool(true),
         phase: *Phase::ALL.get(value.at("phase")?.number()? as usize)?,
     })
+}
+
+/// How the numbers of a decision are called, and which model made it.
+#[derive(Clone, Debug, Default)]
+pub struct Named {
+    /// SHA-256 of the model; empty: the log does not have it.
+    pub sha256: String,
+    /// Who evaluated it.
+    pub engine: Engine,
+    /// Each number of an observation: its term, and which of the term's it is.
+    pub seen: Vec<(String, usize)>,
+    /// The joints.
+    pub said: Vec<String>,
+    /// Ticks in which the run ended because a decision was late, as none is here.
+    pub lost_in: Vec<u64>,
+}
+
+/// All that were followed: there are some tens a second.
+fn decisions(path: &Path, cpu: String) -> Result<Option<(VecDeque<Decision>, Named)>, ReplayError> {
+    let Some(mut samples) = Samples::open_if_there(path, "decision", |value| Some(Decision::read(&value)))?
+    else {
+        return Ok(None);
+    };
+    let mut named = Named::default();
+    if let Ok(Type::Object(fields)) = samples.reader.record("decision").map(|record| record.ty()) {
+        let of = |name: &str| match fields.iter().find(|field| field.name == name).map(|field| &field.ty) {
+            Some(Type::Object(fields)) => fields.clone(),
+            _ => Vec::new(),
+        };
+        named.said = of("action").into_iter().map(|field| field.name).collect();
+        for term in of("observation") {
+            let Type::FixedArray(len, _) = term.ty else { continue };
+            named.seen.extend((0..len as usize).map(|element| (term.name.clone(), element)));
+        }
+    }
+    let policy = Samples::open_if_there(path, "policy", |value| {
+        Some([text(&value, "sha256")?, text(&value, "engine").unwrap_or_default()])
+    })?;
+    if let Some((_, [sha256, name])) = policy.map(|mut policy| policy.next()).transpose()?.flatten() {
+        (named.sha256, named.engine) = (sha256, Engine { name, cpu });
+    }
+    let mut all = VecDeque::new();
+    while let Some((_, decision)) = samples.next()? {
+        match decision.is_lost() {
+            true => named.lost_in.push(decision.in_tick),
+            false => all.push_back(decision),
+        }
+    }
+    Ok(Some((all, named)))
+}
+
+/// How the run ended, if its controller gave up.
+fn ended(path: &Path) -> Result<Option<Ended>, ReplayError> {
+    let event = |value: Value<'_>| match (value.at("tick")?.number(), value.at("cause")?) {
+        (Some(tick), Value::String(cause)) => Some((tick as u64, cause.to_owned())),
+        _ => None,
+    };
+    let Some(mut events) = Samples::open_if_there(path, "event", event)? else { return Ok(None) };
+    while let Some((_, (tick, cause))) = events.next()? {
+        if let Some(why) = said(&cause) {
+            return Ok(Some(Ended { tick, why: why.to_owned() }));
+        }
+    }
+    Ok(None)
 }
 
 /// The fields of an object as numbers, in their order.

@@ -8,8 +8,9 @@ use khz_page::{has_percentile, share};
 use khz_rt::Summary;
 use khz_rt::late::Causes;
 use khz_run::figures::{COUNTS, Needs, TIMES};
+use khz_run::targets::{self, FIGURES as TARGETS, Fared};
 
-/// What can be required of a run. Of the controlled ticks, if nothing else is said.
+/// What can be required of a run. Figures are of the controlled ticks, unless they name others.
 #[must_use]
 pub fn of_run() -> Vec<Figure<RunSummary>> {
     type Of = Figure<RunSummary>;
@@ -39,10 +40,38 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
         let percentiles = |name| Of::percentiles(name, |run, q| timing(run, (time.within)(&run.times), q));
         figures.extend(time.required.into_iter().flat_map(percentiles));
     }
+    for figure in TARGETS {
+        figures.extend(figure.required.into_iter().flat_map(|name| of_targets(name, figure.within)));
+    }
     figures.extend(Of::percentiles("elsewhere", |run, q| percentile(&pipelined(run)?.elsewhere_ns, q)));
     figures.extend(Of::percentiles("command_age", |run, q| percentile(&pipelined(run)?.command_age_ns, q)));
     figures.push(Of::at_most("no_decision", Count, |run| Ok(pipelined(run)?.without_decision as f64)));
     figures
+}
+
+/// What can be required of a figure of targets: of a time its percentiles.
+fn of_targets(name: &str, within: fn(&Fared) -> targets::Value) -> Vec<Figure<RunSummary>> {
+    let count = move |run: &RunSummary| match within(fared(run)?) {
+        targets::Value::Count(count) => controlled(run, count),
+        targets::Value::Angle(rad) => Ok(rad),
+        targets::Value::Time(_) => Err("no count"),
+    };
+    let time = move |run: &RunSummary, q| match within(fared(run)?) {
+        targets::Value::Time(s) => percentile(&s, q),
+        targets::Value::Count(_) | targets::Value::Angle(_) => Err("no time"),
+    };
+    match within(&Fared::default()) {
+        targets::Value::Time(_) => Figure::percentiles(name, time).collect(),
+        _ => vec![Figure::at_most(name, Count, count)],
+    }
+}
+
+fn fared(run: &RunSummary) -> Result<&Fared, &'static str> {
+    let fared = run.targets.as_ref().ok_or("the robot follows no targets")?;
+    match fared.taken + fared.refused + fared.followed {
+        0 => Err("no targets came"),
+        _ => Ok(fared),
+    }
 }
 
 /// A count, of a run that can be judged by it: without a controlled tick nothing is kept.
@@ -59,7 +88,8 @@ fn has(run: &RunSummary, needs: Needs) -> Value {
     match needs {
         Needs::Clock => of_computer(run),
         Needs::Imu if !run.has_imu => Err("the robot has no IMU"),
-        Needs::Imu | Needs::Nothing => Ok(0.0),
+        Needs::Decisions if run.all.decisions == 0 => Err("no policy has decided"),
+        Needs::Imu | Needs::Decisions | Needs::Nothing => Ok(0.0),
     }
 }
 
@@ -78,7 +108,7 @@ fn late_or_overran(causes: &Causes, overruns: u64) -> f64 {
 }
 
 fn pipelined(run: &RunSummary) -> Result<&Pipelined, &'static str> {
-    run.pipelined.as_ref().ok_or("the controller has no thread of its own")
+    run.pipelined.as_ref().ok_or("`loop.mode` is not \"pipelined\"")
 }
 
 fn timing(run: &RunSummary, s: &Summary, q: f64) -> Value {
@@ -185,7 +215,7 @@ mod tests {
         );
     }
 
-    /// It said that nothing was lost or missed.
+    /// The summary had nothing lost or missed.
     #[test]
     fn of_a_run_never_under_control_the_figures_are_those_of_its_start() {
         let mut run = run_for(1_000_000);

@@ -1,19 +1,21 @@
 //! What the verdict on a run is made of: from the run itself, or from its log.
 
 use super::{EventSummary, missing};
-use khz_budget::{Inputs, TickPlan};
+use khz_budget::{Inputs, Prediction, TickPlan};
 use khz_file::RobotConfig;
-use khz_file::config::{BusConfig, LinkConfig};
+use khz_file::config::{BusConfig, ControllerConfig, LinkConfig, Mode, ServoConfig};
 use khz_loop::supervisor::Cause::OperatorStop;
 use khz_loop::supervisor::Phase;
 use khz_page::{duration, grouped, has_percentile};
 use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
 use khz_run::costs::LateGroup;
+use khz_run::decisions::Decided;
 use khz_run::tally::{Counter, Pace, Tally, stands_out};
 use khz_run::targets::Fared;
 use khz_run::verdict::{
-    BUDGET, Broken, CONTROLLER, DOCTOR, Explained, Facts, Medium, Outside, RobotFile, SCAN, Stops, explained,
+    BUDGET, Broken, CONTROLLER, DOCTOR, Explained, Facts, Medium, Outside, RobotFile, SCAN, SlowBus, Stops,
+    explained,
 };
 
 /// What a run and its log both know.
@@ -36,7 +38,7 @@ pub(super) struct Unlogged {
     pub early_frames: u64,
     /// Further replies to one query: in a log they are among the late replies.
     pub duplicates: u64,
-    /// In a log: all late replies, where it does not tell which of them are duplicates.
+    /// In a log: all late replies, where it does not show which of them are duplicates.
     pub untold: u64,
     /// Frames that the links could not read.
     pub corrupt: u64,
@@ -67,11 +69,13 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         Some((known.servos.get(servo)?.clone(), count))
     };
     let worst_bus = |controlled| worst_bus(config?, tally.missed_of(controlled));
+    let prediction = config.filter(|_| missed_replies > 0).map(predict);
     let is_told = unlogged.untold == 0;
     let late = |replies: u64| if is_told { replies } else { 0 };
     let facts = Facts {
         target_hz: config.map_or(base.target_hz, |config| config.timing.rate_hz),
         virtual_time: known.virtual_time,
+        is_elsewhere: config.is_some_and(computes_elsewhere),
         early_frames: unlogged.early_frames,
         worst_servo: worst_servo(true),
         worst_bus: worst_bus(true),
@@ -86,7 +90,8 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         quiet: tally.quiet(true),
         too_short: tally.controlled().ticks > 0 && tally.counter.judged() == 0,
         unasked: unlogged.unasked,
-        cycle_ns: config.filter(|_| missed_replies > 0).map(cycle_ns),
+        cycle_ns: prediction.as_ref().map(cycle_ns),
+        slow_bus: config.zip(prediction.as_ref()).and_then(|(config, predicted)| slow_bus(config, predicted)),
         wake_ns: has_percentile(wake.count, 0.99).then(|| (wake.p99, tally.counter.late_ns())),
         changed: unlogged.changed,
         not_done: unlogged.not_done,
@@ -98,11 +103,33 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         duplicates: unlogged.duplicates,
         damaged_frames: unlogged.corrupt,
         downs: unlogged.downs.clone(),
-        targets: unlogged.targets.clone(),
+        decisions: decided(config, tally),
+        targets: unlogged.targets.clone().map(|fared| Fared { leaders: leaders(config), ..fared }),
         file: config.map_or(RobotFile::Unknown, |config| config.file.clone()),
         ..base
     };
     Facts { broken: (!known.ended_well).then(|| broken(known, unlogged.corrupt, &facts)), ..facts }
+}
+
+/// How the decisions of a policy fared, with the names of its joints.
+pub(super) fn decided(config: Option<&RobotConfig>, tally: &Tally) -> Option<Decided> {
+    let joints = match config.map(|config| &config.controller) {
+        Some(ControllerConfig::Policy(policy)) => policy.joints.clone(),
+        _ => tally.decided.joints.clone(),
+    };
+    (tally.decided.made > 0).then(|| Decided { joints, ..tally.decided.clone() })
+}
+
+fn computes_elsewhere(config: &RobotConfig) -> bool {
+    config.timing.mode == Mode::Pipelined || matches!(config.controller, ControllerConfig::Policy(_))
+}
+
+/// The joints that lead, where an arm follows another.
+fn leaders(config: Option<&RobotConfig>) -> Vec<String> {
+    match config.map(|config| &config.controller) {
+        Some(ControllerConfig::Follow(follow)) => follow.leader.clone(),
+        _ => Vec::new(),
+    }
 }
 
 /// Of several buses the one whose servos missed more replies than by chance, and how many.
@@ -137,16 +164,33 @@ fn medium(config: &RobotConfig, tally: &Tally) -> Medium {
     }
 }
 
+fn predict(config: &RobotConfig) -> Prediction {
+    TickPlan::of(config, Inputs::of(config)).predict()
+}
+
 /// What the longest bus cycle is predicted to need, and until when its replies count.
-fn cycle_ns(config: &RobotConfig) -> (i64, i64) {
-    let prediction = TickPlan::of(config, Inputs::of(config)).predict();
-    (prediction.cycle_ns, prediction.counts_until_ns)
+const fn cycle_ns(predicted: &Prediction) -> (i64, i64) {
+    (predicted.cycle_ns, predicted.counts_until_ns)
 }
 
 /// The bus cycle is predicted to be longer than its deadline allows.
 pub(super) fn fits_not(config: &RobotConfig) -> bool {
-    let (needed_ns, left_ns) = cycle_ns(config);
+    let (needed_ns, left_ns) = cycle_ns(&predict(config));
     needed_ns > left_ns
+}
+
+/// The bus that is in use longest, where the cycle does not fit.
+fn slow_bus(config: &RobotConfig, predicted: &Prediction) -> Option<SlowBus> {
+    let (needed_ns, left_ns) = cycle_ns(predicted);
+    let (bus, share) = predicted.buses.iter().enumerate().max_by_key(|(_, bus)| bus.busy_ns)?;
+    let is_asked_with_others = |servo: &ServoConfig| servo.family().settings().group().is_some();
+    let (fits_hz, with_later_deadline) = predicted.spared_rate_hz();
+    (needed_ns > left_ns).then(|| SlowBus {
+        name: share.name.clone(),
+        fits_hz,
+        with_later_deadline,
+        in_turn: config.servos_on(bus).any(|(_, servo)| is_asked_with_others(servo)),
+    })
 }
 
 /// What a controlled tick usually takes, up to the end that overruns count from, without what others took of it: their time
@@ -183,7 +227,8 @@ fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
         return Broken { after_s, what, remedy: Some(usual.remedy()) };
     }
     // Commands that do not come are no fault of the servo's.
-    let follows = trouble.filter(|event| OF_A_HOLD_UP.iter().any(|words| event.cause.contains(words)));
+    let named = trouble.filter(|event| said(&event.cause).is_none());
+    let follows = named.filter(|event| OF_A_HOLD_UP.iter().any(|words| event.cause.contains(words)));
     let groups = known.tally.counter.late_groups();
     let near = |event: &EventSummary| held_up(&known.tally.counter, known.pace.period_ns, event.tick);
     if let Some((held_up_ns, cause)) = follows.and_then(near) {
@@ -195,15 +240,19 @@ fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
     }
     // Where a frame in a thousand ticks is damaged, so may be the one with the value.
     let damaged = corrupt + facts.unexpected_frames;
-    let is_value = trouble.is_some_and(|event| OF_A_VALUE.iter().any(|words| event.cause.contains(words)));
+    let is_value = named.is_some_and(|event| OF_A_VALUE.iter().any(|words| event.cause.contains(words)));
     if is_value && damaged * 1000 >= known.tally.all().ticks.max(1) {
         let were =
             if damaged == 1 { "1 frame was".into() } else { format!("{} frames were", grouped(damaged)) };
         let what = format!("{end}, perhaps of a damaged frame: {were} damaged, or no reply to a query");
         return Broken { after_s, what, remedy: Some(SCAN) };
     }
-    // What was missing says more than the event.
-    let remedy = missing::remedy(end).or_else(|| remedy(trouble.map_or(end, |event| &event.cause)));
+    // A remedy for what was missing is better than one for the event it caused.
+    let cause = trouble.map_or(end, |event| &event.cause);
+    let remedy = match said(cause) {
+        Some(said) => remedy_of_its_own(said),
+        None => missing::remedy(end).or_else(|| remedy(cause)),
+    };
     let remedy = starved(config, remedy);
     Broken { after_s, what: end.to_owned(), remedy }
 }
@@ -250,7 +299,7 @@ pub(super) fn downs(config: &RobotConfig, events: &[EventSummary]) -> Vec<(Strin
     config.buses.iter().map(of).filter(|(_, times)| *times > 0).collect()
 }
 
-/// How the supervisor tells of a stall.
+/// How the supervisor reports a stall.
 const HELD_UP: &str = "the loop was held up for";
 
 /// The remedy, or that of replies that come late or not at all because the loop spins for them.
@@ -271,7 +320,7 @@ pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<Stri
     if trouble.is_some() || controlled > 0 {
         return (end, trouble.is_none());
     }
-    // Whoever stops it at once may leave it no tick under control.
+    // A run that is stopped at once may have no tick under control.
     let had_begun = events.iter().any(|event| event.to == Phase::Active.name());
     if down.is_some_and(|down| down.cause == OperatorStop.to_string()) && !had_begun {
         let lack = lack.map_or_else(String::new, |lack| format!(": {lack}"));
@@ -292,7 +341,7 @@ const FINISHED: &str = "finished";
 /// How the end of a run ends that was stopped during start-up: by Ctrl-C, another signal, or from a page.
 pub(super) const TOO_EARLY: &str = "before it was under control";
 
-/// How the end of a run begins that did not come under control, if nothing says why.
+/// How the end of a run begins that did not come under control, if the reason is not known.
 pub(super) const NEVER: &str = "never under control: start-up was not over";
 
 /// Servos that may still be on at rest, beside one that is the reason itself: nothing else is warned of there.
@@ -328,8 +377,38 @@ const OF_A_VALUE: [&str; 8] = [
 /// How an event begins of a stall that was recovered from.
 const RECOVERED: &str = "recovered after";
 
-/// What follows where the loop was held up: a servo whose time is over says so, has a fault, or seems to have restarted, by its family.
+/// What follows where the loop was held up: depending on its family, a servo whose watchdog expired reports that, has a fault, or seems to
+/// have restarted.
 const OF_A_HOLD_UP: [&str; 4] = [WATCHDOG, "(communication lost)", "the servo restarted", "a tick overran"];
+
+/// What a controller said that gave up; older logs have no word of it.
+pub(crate) fn said(cause: &str) -> Option<&str> {
+    ["the controller failed: ", "the controller panicked: "]
+        .iter()
+        .find_map(|words| cause.strip_prefix(words))
+}
+
+/// What to do about a controller that gave up with these words, which say all if there is nothing to do.
+fn remedy_of_its_own(said: &str) -> Option<&'static str> {
+    const SAYS: &str = "the log's last `decision` has what it saw: compare that, the scales and the order of joints with the training";
+    const IMU: &str = "check the IMU's power and connection";
+    const REMEDIES: [(&str, Option<&str>); 9] = [
+        (
+            "its decisions are late",
+            Some("raise `delay_ticks`, take a smaller model, or leave a CPU to the thread that decides"),
+        ),
+        ("it says ", Some(SAYS)),
+        ("it carries ", Some(SAYS)),
+        ("its observation has ", Some("see that value in the report: not every servo reports all of them")),
+        ("its signal ", Some("look why its program stopped sending, or begin it before the run")),
+        ("onnxruntime says", Some("try another version of onnxruntime")),
+        ("the robot is tilted", None),
+        ("the robot turns", None),
+        ("it sees the IMU", Some(IMU)),
+    ];
+    let known = REMEDIES.into_iter().find(|(words, _)| said.starts_with(words));
+    known.map_or(Some("correct the controller, or end the cause that it gives"), |(_, remedy)| remedy)
+}
 
 /// What to do about what brought a robot down, by how the supervisor calls it: a log has no more of it.
 fn remedy(cause: &str) -> Option<&'static str> {
@@ -482,6 +561,48 @@ mod tests {
         ] {
             assert!(told(cause).contains(words), "{cause}: {}", told(cause));
         }
+    }
+
+    /// An ONNX model prints nothing, and what it says is no word of the supervisor's.
+    #[test]
+    fn a_controller_that_gave_up_has_a_remedy_for_what_it_said() {
+        let told = |said: &str| {
+            let cause = format!("{}: {said}", Cause::ControllerFailed);
+            let events = [event("active", "damping", &cause, true)];
+            let facts = Facts { unexpected_frames: 9, ..Facts::default() };
+            let broken = broken(&known(None, &events, &cause), 1_000, &facts);
+            assert_eq!(broken.what, cause);
+            broken.remedy
+        };
+        for (said, words) in [
+            ("it says NaN for the joint `elbow`", "last `decision`"),
+            (
+                "it says more than `action.clip` in 3 decisions in a row (`max_clipped`): 5 for the joint `elbow`",
+                "training",
+            ),
+            ("it carries inf to the next decision, in its output `h`", "last `decision`"),
+            (
+                "its decisions are late, `max_late` in a row: they take longer than `delay_ticks`",
+                "`delay_ticks`",
+            ),
+            ("its observation has NaN: term `joint_torque`, of the joint `elbow`", "in the report"),
+            ("its signal `lift` was never set: start the program that sends it first", "its program"),
+            ("onnxruntime says: Invalid Feed", "another version of onnxruntime"),
+            ("it sees the IMU, which has no reading yet", "IMU's power"),
+            // Whatever others say is theirs.
+            (
+                "walk raised ValueError('supply at 9 V, IMU at 90 °C, rad, limit, a tick overran')",
+                "correct the controller",
+            ),
+            ("no reply during start-up, says the planner", "correct the controller"),
+        ] {
+            assert!(
+                told(said).is_some_and(|told| told.contains(words) && !told.contains("printed")),
+                "{said}: {:?}",
+                told(said)
+            );
+        }
+        assert_eq!(told("the robot is tilted by more than 60°: put it upright"), None);
     }
 
     fn known<'a>(config: Option<&'a RobotConfig>, events: &'a [EventSummary], end: &'a str) -> Known<'a> {
@@ -646,7 +767,7 @@ mod tests {
         );
         let remedy = broken(&known(None, &stopped, &end), 0, &Facts::default()).remedy;
         assert!(!well && remedy.is_some_and(|remedy| remedy.contains("khz bus scan")));
-        // Ctrl-C in start-up: nothing else was wrong, as far as anybody knows.
+        // Ctrl-C in start-up: nothing else is known to have been wrong.
         let (end, well) = ending(&stopped, 0, None);
         assert_eq!((end.as_str(), well), ("stopped by the operator before it was under control", false));
         let over = [event("init", "stopped", "finished", false)];

@@ -1,10 +1,10 @@
-//! The page of a run from its log alone. Of a damaged log it shows what is sound, and says what is missing.
+//! The page of a run from its log alone. Of a damaged log it shows what is sound, and lists what is missing.
 
 use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, downs, ending, facts, fits_not, trouble, warned};
 use super::missing::{late_not_silent, never_replied, sometimes, together};
 use super::over_time::{OverTime, text};
 use super::page::{Device, RunData};
-use super::page_data::{computer, count_tiles, late_counts, page_event, subtitle, time_tile};
+use super::page_data::{computer, count_tiles, late_counts, page_event, subtitle, target_tiles, time_tile};
 use super::{EventSummary, TickSummary, late_ticks, pace};
 use crate::run::page::PartTimes;
 use khz_file::RobotConfig;
@@ -16,16 +16,18 @@ use khz_rt::{Histogram, Passport};
 use khz_run::figures::Time;
 use khz_run::record;
 use khz_run::tally::{Pace, Tally};
-use khz_run::targets::Fared;
+use khz_run::targets::{Course, Fared, Mail};
 use khz_run::verdict::{Facts, judge};
 use khz_tlog::{Columns, Reader, Type, Value};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A run as its log tells it.
+/// A run as its log has it.
 pub struct FromLog {
     /// What the page shows.
     pub data: RunData,
+    /// How the targets of programs fared, of a robot that follows them.
+    pub targets: Option<Fared>,
     /// What is missing in the log, as sentences; none of a sound one.
     pub missing: Vec<String>,
 }
@@ -79,7 +81,7 @@ pub fn from_log(paths: &[PathBuf]) -> Result<FromLog, FromLogError> {
 /// What was read so far.
 struct Replay {
     name: String,
-    /// The robot file's text, and what it says if this version understands it.
+    /// The robot file's text, and its settings if this version understands it.
     text: String,
     config: Option<RobotConfig>,
     passport: Option<Passport>,
@@ -88,7 +90,7 @@ struct Replay {
     tally: Tally,
     late: Late,
     /// Of a robot that follows them.
-    targets: Option<Fared>,
+    targets: Option<(Mail, Course)>,
     /// The number of the first tick.
     first: Option<u64>,
     /// The last tick, which the next record of servos is of.
@@ -103,8 +105,8 @@ struct Replay {
     missing: Vec<String>,
 }
 
-/// Whether the late replies of a log can be late ones. Further replies to one query count among them, and it does not say which
-/// they are; but a late one was missed shortly before.
+/// Whether the late replies of a log can be late ones. Further replies to one query (duplicates) count among them, unmarked; but a late
+/// one was missed shortly before.
 #[derive(Default)]
 struct Late {
     /// Replies that were missed of late and have not come since.
@@ -140,7 +142,7 @@ impl Late {
         if self.fitting == 0 { self.others } else { 0 }
     }
 
-    /// All, where the log does not tell which of them are late: some may be, and more than one in ten fits no reply that was missed.
+    /// All, where the log does not show which of them are late: some may be, and more than one in ten fits no reply that was missed.
     fn untold(&self) -> u64 {
         let may_be_late = self.fitting > 0;
         if may_be_late && self.others * 10 > self.fitting { self.others + self.fitting } else { 0 }
@@ -226,6 +228,12 @@ impl Replay {
 
     /// The joints are in the schema, even if the robot file is lost.
     fn know_joints(&mut self, reader: &Reader<File>) {
+        if let Ok(Type::Object(fields)) = reader.record("decision").map(|record| record.ty())
+            && let Some(Type::Object(joints)) =
+                fields.iter().find(|field| field.name == "cut").map(|field| &field.ty)
+        {
+            self.tally.decided.joints = joints.iter().map(|joint| joint.name.clone()).collect();
+        }
         let Ok(record) = reader.record("servo") else { return };
         if let (Type::Object(servos), true) = (record.ty(), self.over_time.joints.is_empty()) {
             self.over_time = OverTime::of(servos.iter().map(|servo| servo.name.as_str()));
@@ -268,8 +276,9 @@ impl Replay {
                 let event = time_us.and_then(|time_us| self.event(value, time_us));
                 self.events.extend(event);
             }
-            "targets" => self.targets.get_or_insert_default().message(&message(value)),
-            "stage" => self.targets.get_or_insert_default().tick(&following(value)),
+            "decision" => self.tally.decide(&record::Decision::read(value)),
+            "targets" => self.targets.get_or_insert_default().0.message(&message(value)),
+            "stage" => self.targets.get_or_insert_default().1.tick(&following(value)),
             _ => {}
         }
         if let (Some(time_us), "tick" | "servo" | "command" | "imu" | "parameter") = (time_us, record) {
@@ -337,7 +346,7 @@ impl Replay {
         }
         let quiet = after_miss.min(u32::saturating_sub(not_fresh, missed));
         self.tally.kept_quiet(quiet.into());
-        // The log does not say which servos were asked nothing; it is rather those that did not reply before, so the others come first.
+        // Which servos were not queried is not in the log. More likely it is those that did not reply before, so the others come first.
         let may_have = |fresh_before| {
             let servos = self.servos.iter().enumerate();
             servos.filter(move |(_, servo)| {
@@ -377,7 +386,7 @@ impl Replay {
 
     fn finish(mut self) -> FromLog {
         self.say_what_is_missing();
-        let facts = self.facts();
+        let (facts, targets) = (self.facts(), self.fared());
         let verdict = judge(&facts);
         let period_ns = self.known_pace().period_ns;
         let name = if self.name.is_empty() { "a run" } else { self.name.as_str() };
@@ -415,6 +424,7 @@ impl Replay {
         };
         let values = |histogram: &Histogram| Distribution::from_ns(histogram.values());
         FromLog {
+            targets,
             data: RunData {
                 wake: Measured::new(over_time.wake, values(&self.tally.times.wake_latency)),
                 cycle: Measured::new(over_time.cycle, values(&self.tally.times.cycle)),
@@ -533,9 +543,13 @@ impl Replay {
             has_gaps: self.tally.counter.unrecorded > 0,
             ..facts(
                 &known,
-                &Unlogged { duplicates, untold, downs, targets: self.targets.clone(), ..Unlogged::default() },
+                &Unlogged { duplicates, untold, downs, targets: self.fared(), ..Unlogged::default() },
             )
         }
+    }
+
+    fn fared(&self) -> Option<Fared> {
+        self.targets.as_ref().map(|(mail, course)| mail.fared(course))
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -549,6 +563,7 @@ impl Replay {
         let times = self.tally.times.summaries();
         let shown = Time::to_show(&times, self.clock == Clock::Virtual);
         figures.extend(shown.map(|(time, s)| time_tile(time.label, s)));
+        figures.extend(self.fared().iter().flat_map(target_tiles));
         figures
     }
 
@@ -572,6 +587,9 @@ impl Replay {
 fn message(value: &Value<'_>) -> record::Targets<'static> {
     record::Targets {
         by: text(value, "by").into(),
+        points: number(value, "points") as u32,
+        first_ns: number(value, "first_ns"),
+        overdue_ns: number(value, "overdue_ns"),
         clamped: number(value, "clamped") as u32,
         refused: text(value, "refused").into(),
         ..record::Targets::default()
@@ -586,7 +604,15 @@ fn following(value: &Value<'_>) -> record::Following {
         4 => record::Stage::Silent,
         _ => record::Stage::Idle,
     };
-    record::Following { stage, age_us: number(value, "age_us"), meant: is(value, "meant"), tick: 0 }
+    record::Following {
+        stage,
+        age_us: number(value, "age_us"),
+        meant: is(value, "meant"),
+        anew: number(value, "anew") as u16,
+        limited: number(value, "limited") as u16,
+        offset: value.at("offset").and_then(|offset| offset.number()).unwrap_or(0.0) as f32,
+        tick: 0,
+    }
 }
 
 fn number(value: &Value<'_>, field: &str) -> i64 {
@@ -602,7 +628,7 @@ mod tests {
     use super::*;
     use khz_page::Level;
 
-    /// What is said of these ticks, of which some are controlled, and of how it came down.
+    /// The page of these ticks, of which some are controlled, and of how it came down.
     fn said(numbers: std::ops::Range<u64>, controlled: bool) -> FromLog {
         let mut replay = Replay::new();
         for number in numbers {

@@ -1,5 +1,5 @@
-//! What of a robot was missing: adapters that were lost, and servos that never replied. It says more than the silence of the one servo
-//! that was noticed first.
+//! What of a robot was missing: adapters that were lost, and servos that never replied. That explains more than the silence of the one
+//! servo that was noticed first.
 
 use super::facts::trouble;
 use super::{EventSummary, ServoSummary};
@@ -89,8 +89,8 @@ pub(super) fn late_not_silent(end: &str, message: &str) -> String {
     if message.contains(WAS_SILENT) { late(end, message) } else { end.to_owned() }
 }
 
-/// How the run ended whose servos have all replied, where `told` says that one was silent: how many replies were missed, and by whom
-/// most often.
+/// How the run ended whose servos have all replied, where `message` reports one as silent: how many replies were missed, and by which
+/// servo most often.
 pub(super) fn sometimes(end: &str, message: &str, tally: &Tally, servos: &[String]) -> String {
     let (ticks, missed) = (tally.all().ticks, tally.all().missed_replies);
     if !message.contains(SILENT) || missed == 0 {
@@ -107,7 +107,7 @@ pub(super) fn sometimes(end: &str, message: &str, tally: &Tally, servos: &[Strin
     end.replace(message, &format!("{} of {of} replies {were} {SOMETIMES}{whose}", grouped(missed)))
 }
 
-/// That replies come too late, in place of what was told of one servo.
+/// Replaces a message on one servo by one that replies come too late.
 fn late(end: &str, message: &str) -> String {
     let place = message.rsplit_once(" (").map_or(String::new(), |(_, place)| format!(" ({place}"));
     end.replace(message, &format!("{}{place}", Cause::NotSeen { servo: 0, late: true }))
@@ -157,7 +157,7 @@ fn by_bus(servos: &[(&str, &str)]) -> String {
     named.join("; ") + &more
 }
 
-/// How a run ended in which these servos never replied, if `told` says that of one: they all are named in its place.
+/// How a run ended in which these servos never replied, if `message` reports that of one: they all are named in its place.
 pub(super) fn never_replied(end: &str, message: &str, servos: &[(&str, &str)]) -> Option<String> {
     let is_silence = message.contains(SILENT) || message.contains(LATE);
     (is_silence && !servos.is_empty())
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(remedy(&end), None);
     }
 
-    /// "No reply during start-up" was said of a servo that replied in 12 of 14 ticks.
+    /// "No reply during start-up" was reported of a servo that replied in 12 of 14 ticks.
     #[test]
     fn of_servos_that_miss_a_reply_now_and_then_none_is_called_silent() {
         let mut tally = Tally::new(100_000);

@@ -1,4 +1,4 @@
-//! What a run's log says over time.
+//! A run over time, from its log.
 
 use super::details::Details;
 use super::page::{Joint, ParameterChange};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Parts of a tick, in their order: all but what passed before it started.
 pub(super) const PHASES: &[&str] = PARTS.split_at(2).1;
 
-/// From so many skipped periods on nothing is drawn between two ticks: a line would say that the robot was seen there.
+/// From so many skipped periods on nothing is drawn between two ticks: a line would claim values that nothing measured.
 const HOLE: f64 = 4.0;
 
 /// So many changes of parameters are kept; a slider makes ten a second.
@@ -38,7 +38,7 @@ pub(super) fn text(value: &Value<'_>, field: &str) -> String {
     }
 }
 
-/// What the log says over time. Bounded memory, however long the run.
+/// The log over time. Bounded memory, however long the run.
 #[derive(Default)]
 pub(super) struct OverTime {
     pub wake: Trace,
@@ -49,7 +49,7 @@ pub(super) struct OverTime {
     pub details: Details,
     /// Of the body: w, x, y, z.
     pub attitude: Vec<Trace>,
-    /// How the joints lie to each other, as the log's `robot` record has it; empty if nothing tells.
+    /// How the joints lie to each other, as the log's `robot` record has it; empty if that is not known.
     pub skeleton: String,
     /// The first changes of parameters, and how many more there are.
     pub changes: Vec<ParameterChange>,
@@ -93,7 +93,7 @@ impl OverTime {
         self
     }
 
-    /// What the files of a log say, the oldest first.
+    /// Reads the files of a log, the oldest first.
     pub(super) fn read(paths: &[PathBuf], config: &RobotConfig) -> Self {
         let mut over_time = Self::new(config);
         for path in paths {

@@ -49,7 +49,7 @@ pub struct RunData {
     pub late_counts: String,
     /// The joints.
     pub joints: Vec<Joint>,
-    /// How they lie to each other, as the log's `robot` record has it; empty if nothing tells.
+    /// How they lie to each other, as the log's `robot` record has it; empty if that is not known.
     pub skeleton: String,
     /// The parts of the body's attitude over time, w, x, y, z; none without an IMU.
     pub attitude: Vec<Trace>,

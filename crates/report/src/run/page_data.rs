@@ -14,9 +14,10 @@ use khz_rt::{Passport, Report, Summary};
 use khz_run::figures::{Count, LOST_PERIODS, Of};
 use khz_run::late::LEARNING;
 use khz_run::tally::{Counts, Stretch};
+use khz_run::targets::{FIGURES, Fared, Value};
 
 /// Everything the page of a run shows. `text` is the robot file. Of every file of the log, damage costs only what lies
-/// behind it, and the verdict says so.
+/// behind it, and the verdict reports it.
 pub fn page_data(config: &RobotConfig, text: &str, outcome: &Outcome, summary: &RunSummary) -> RunData {
     let paths = outcome.recording.as_ref().map_or(&[][..], |recording| &recording.paths);
     let over_time = OverTime::read(paths, config);
@@ -57,7 +58,7 @@ pub fn page_data(config: &RobotConfig, text: &str, outcome: &Outcome, summary: &
     }
 }
 
-/// Which robot file, when, where and how long: what tells one report from another.
+/// Which robot file, when, where and how long: what distinguishes one report from another.
 pub(super) fn subtitle(
     file: Option<&RobotFile>,
     all: &Stretch,
@@ -134,6 +135,7 @@ fn figures(summary: &RunSummary) -> Vec<Figure> {
         summary.changed_commands == 0,
     ));
     figures.extend(summary.times().map(|(time, s)| time_tile(time.label, s)));
+    figures.extend(summary.targets.iter().flat_map(target_tiles));
     match summary.clock {
         Clock::Real => figures.extend(of_computer(summary)),
         Clock::Virtual => {
@@ -156,6 +158,16 @@ pub(super) fn time_tile(label: &str, s: &Summary) -> Figure {
         // The worst is what a reader must not miss: one hole of 88 ms leaves every percentile as it was.
         _ => Figure::new(label, ns(s.max)).note(format!("longest; p50 {}, p99 {}", ns(s.p50), ns(s.p99))),
     }
+}
+
+/// Tiles for the targets of programs: what is not 0.
+pub(super) fn target_tiles(fared: &Fared) -> impl Iterator<Item = Figure> + use<'_> {
+    FIGURES.iter().filter_map(|figure| match (figure.within)(fared) {
+        Value::Count(0) => None,
+        Value::Count(count) => Some(Figure::new(figure.label, grouped(count))),
+        Value::Time(s) => (s.count > 0).then(|| time_tile(figure.label, &s)),
+        Value::Angle(rad) => (rad > 0.0).then(|| Figure::new(figure.label, format!("{rad:.3} rad"))),
+    })
 }
 
 /// Tiles for rate and counts; what happened outside control stands beside the controlled ticks' own.

@@ -8,7 +8,7 @@ use khz_robot::live::LiveSummary;
 use khz_robot::recorder::SinkSummary;
 use khz_rt::{Grade, Summary};
 use khz_run::figures::{Count, LOST_PERIODS, Of};
-use khz_targets::Standing;
+use khz_run::targets::{FIGURES, Fared, Figure, Value};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ fn problems(summary: &RunSummary) -> Vec<String> {
     lines
 }
 
-/// The first line, which says how many there are besides.
+/// The first line, with how many more there are.
 fn first_of(lines: Vec<String>) -> Option<String> {
     let more = lines.len().saturating_sub(1) as u64;
     let first = lines.into_iter().next()?;
@@ -214,7 +214,7 @@ fn ending(summary: &RunSummary) -> Vec<String> {
     // The log is the first and has its line.
     lines.extend(summary.sinks.iter().skip(1).filter_map(about_sink));
     lines.extend(unheard(&summary.live));
-    lines.extend(summary.live.targets.iter().filter_map(untimely));
+    lines.extend(summary.targets.iter().flat_map(targets));
     lines.extend(report(summary));
     lines
 }
@@ -248,7 +248,7 @@ fn files(paths: &[PathBuf]) -> Option<String> {
     })
 }
 
-/// What a sink has lost, if anything was wrong with it, and what else it says.
+/// What a sink has lost, if anything was wrong with it, and its note.
 fn about_sink(sink: &SinkSummary) -> Option<String> {
     let SinkSummary { name, taken, lost, error, note } = sink;
     let why = error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
@@ -275,16 +275,14 @@ fn unheard(LiveSummary { view, teleop, .. }: &LiveSummary) -> Option<String> {
     (!message.is_empty()).then(|| format!("{:<15} {}", "live requests", message.join(", ")))
 }
 
-/// What was late or refused of the targets of programs.
-fn untimely(targets: &Standing) -> Option<String> {
-    let Standing { status, .. } = targets;
-    let late = (status.waits > 0).then(|| {
-        let [waits, ticks] = [counted(status.waits, "time"), counted(status.held_over, "tick")];
-        format!("up to {} late: carried over for {ticks}, waited {waits}", time(status.longest_ns))
-    });
-    let refused = targets.refused().map(|(why, count)| format!("{} refused: {why}", grouped(count)));
-    let message: Vec<String> = late.into_iter().chain(refused).collect();
-    (!message.is_empty()).then(|| format!("{:<15} {}", "targets", message.join(", ")))
+/// How the targets of programs fared: what is not 0.
+fn targets(fared: &Fared) -> impl Iterator<Item = String> + use<'_> {
+    let shown = |figure: &Figure| match (figure.within)(fared) {
+        Value::Count(count) => (count > 0).then(|| format!("{:<25} {:>9}", figure.label, grouped(count))),
+        Value::Angle(rad) => (rad > 0.0).then(|| format!("{:<25} {rad:>9.3} rad", figure.label)),
+        Value::Time(s) => (s.count > 0).then(|| row(figure.label, &s)),
+    };
+    FIGURES.iter().filter_map(shown)
 }
 
 fn row(name: &str, s: &Summary) -> String {
@@ -334,12 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_told_of_when_something_was_late_or_refused() {
-        let (mut standing, none) = (Standing::default(), untimely(&Standing::default()));
-        (standing.status.waits, standing.status.held_over, standing.status.longest_ns) = (1, 80, 211_000_000);
-        let message = untimely(&standing).unwrap_or_default();
-        assert_eq!(none, None);
-        assert!(message.contains("up to 211") && message.contains("80 ticks, waited 1 time"), "{message}");
+    fn of_targets_the_figures_are_told_that_are_not_0() {
+        assert_eq!(targets(&Fared::default()).count(), 0);
+        let fared = Fared { waits: 1, held_over: 80, largest_offset_rad: 0.25, ..Fared::default() };
+        let lines: Vec<String> = targets(&fared).collect();
+        assert!(
+            lines.len() == 3 && lines[0].starts_with("ticks held over") && lines[0].ends_with(" 80"),
+            "{lines:?}"
+        );
     }
 
     #[test]

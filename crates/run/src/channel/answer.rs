@@ -73,7 +73,7 @@ impl Serialize for Answer {
 }
 
 impl Answer {
-    /// What a message says, if it is an answer.
+    /// Reads a message, if it is an answer.
     pub fn read(message: &Value) -> Option<Self> {
         Wire::deserialize(message).ok()?.answer()
     }
@@ -85,7 +85,7 @@ impl Answer {
 }
 
 impl Reply {
-    /// What the bytes of a message say, if it is a reply.
+    /// Reads the bytes of a message, if it is a reply.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(bytes).ok()?;
         let wire = Wire::deserialize(value).ok()?;

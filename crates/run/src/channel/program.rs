@@ -2,7 +2,7 @@ use super::{Answer, Ask, Parameter, Teleop, any, json, number, text};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a program says to a live view (`khz.ask.v1`).
+/// A message of a program to a live view (`khz.ask.v1`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "Wire")]
 pub struct Program {
@@ -27,7 +27,7 @@ pub enum Question {
     Steer(Teleop, u64),
 }
 
-/// What a live view says to a program.
+/// A message of a live view to a program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum ViewMessage {
@@ -55,7 +55,7 @@ pub enum ViewMessage {
 }
 
 impl Program {
-    /// What a message says.
+    /// Reads a message.
     ///
     /// # Errors
     /// What is wrong with it, for the author of the program.

@@ -17,7 +17,7 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// What `set` and `do` say together: one of both.
+    /// The request of the fields `set` and `do`, of which a message has one.
     pub(super) fn read(set: Option<Value>, deed: Option<&str>) -> Option<Self> {
         match (set, deed) {
             (Some(Value::Object(values)), None) => Some(Self::Set(values)),
@@ -63,7 +63,7 @@ pub enum What {
 }
 
 impl Request {
-    /// What the bytes of a message say; nothing if they are no JSON object, or more than [`MAX_REQUEST`].
+    /// Reads the bytes of a message; `None` if they are no JSON object, or more than [`MAX_REQUEST`].
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.len() > MAX_REQUEST {
             return None;
@@ -110,7 +110,7 @@ struct Wire {
 impl From<Wire> for Request {
     fn from(wire: Wire) -> Self {
         let Wire { id, by, set, deed, teleop, age_ms } = wire;
-        // Whatever else it says, it stops.
+        // A stop counts whatever else the message has.
         let what = match (deed.as_deref(), teleop) {
             (Some("stop"), _) => What::Ask(Ask::Stop),
             (_, Some(teleop)) => What::Steer(Teleop::read(&teleop).ok()),

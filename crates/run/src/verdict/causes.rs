@@ -20,6 +20,11 @@ pub(super) fn fits_not(facts: &Facts) -> bool {
     facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > left_ns)
 }
 
+/// What does not fit on the bus is not late, but lost with what it meets: nothing that is missing there says anything of power and wiring.
+pub(super) fn is_lost_for_time(facts: &Facts) -> bool {
+    fits_not(facts) && facts.slow_bus.as_ref().is_some_and(|bus| bus.in_turn)
+}
+
 /// It is predicted to be shorter than that, by more than the prediction may be wrong.
 pub(super) fn fits_well(facts: &Facts) -> bool {
     facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns + needed_ns / 20 <= left_ns)
@@ -94,6 +99,7 @@ pub(super) fn late_outside(facts: &Facts) -> u64 {
 pub(super) fn is_broken_by_late_replies(facts: &Facts) -> bool {
     let needs_twice = facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > 2 * left_ns);
     match facts.broken.as_ref().and_then(|broken| broken.remedy) {
+        Some(SCAN) if is_lost_for_time(facts) => true,
         Some(SCAN) => (are_late_not_lost(facts) || needs_twice) && facts.duplicates <= facts.late_replies,
         Some(BUDGET) => true,
         _ => false,
@@ -163,8 +169,8 @@ pub(super) fn leading(facts: &Facts) -> Option<&LateGroup> {
     facts.late.iter().max_by_key(by).filter(|group| is_enough && cost(group, facts) > 0)
 }
 
-/// Of the time for which the process was stopped, what other causes have taken already: a thread that is stopped is blocked, or nobody
-/// knows of it; it waits for its CPU where others have that.
+/// The part of the time for which the process was stopped that is counted for other causes already. A stopped thread appears as blocked or
+/// as unaccounted time, and as waiting for its CPU where other threads run there.
 fn stopped_before(facts: &Facts, cause: Cause) -> i64 {
     let of = |of: Cause, ns: fn(&LateGroup) -> i64| {
         facts.late.iter().find(|group| group.cause == of).map_or(0, ns)

@@ -20,8 +20,8 @@ fn outside_remedy(facts: &Facts) -> Option<String> {
 }
 
 fn cure_of(missed: Missed, facts: &Facts) -> Option<String> {
-    let needs_time = missed.late + missed.unasked > 0;
-    match (needs_time, missed.gone > 0) {
+    let needs_time = missed.late + missed.unasked > 0 || missed.gone > 0 && fits_not(facts);
+    match (needs_time, missed.gone > 0 && !is_lost_for_time(facts)) {
         (true, true) => Some(format!("{}; {SCAN}", late_cure(facts))),
         (true, false) => Some(late_cure(facts).into()),
         (false, true) => Some(SCAN.into()),
@@ -56,7 +56,7 @@ pub(super) fn remedy(facts: &Facts) -> Option<String> {
         None => {
             let quality = || quality_remedy(facts).map(str::to_owned);
             let others = || quality().or_else(|| set_up(facts).map(|_| DOCTOR.to_owned()));
-            // In the order in which they are said.
+            // In the order of their sentences.
             bus_remedy(facts).or_else(|| outside_remedy(facts)).or_else(others)
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn cure_of_group(facts: &Facts, group: &LateGroup) -> &'static str {
     }
     match group.cause {
         _ if set_up(facts).is_some() => DOCTOR,
-        Cause::Controller => CONTROLLER,
+        Cause::Controller if !facts.is_elsewhere => CONTROLLER,
         Cause::Bus => late_cure(facts),
         Cause::Blocked => "keep locks, files and sleeps out of the tick",
         _ => DOCTOR,

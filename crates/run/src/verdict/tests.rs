@@ -99,6 +99,10 @@ fn the_sentence_names_the_cause_of_most_late_ticks_and_what_to_do() {
     ] {
         assert_eq!(said(cause), format!("{lost} {because} {worst} {remedy}"));
     }
+    // A controller that is pipelined already gets no advice to set that.
+    let late_by = vec![late(Cause::Controller, 12), late(Cause::Bus, 2)];
+    let elsewhere = judge(&Facts { lost: 12, late: late_by, is_elsewhere: true, ..facts() });
+    assert_eq!(elsewhere.text, said(Cause::Compute));
     let bus = judge(&Facts { lost: 12, late: vec![late(Cause::Bus, 12)], ..facts() }).text;
     let because = "replies took too long (12 of 12 lost periods, worst 3.2 ms); `khz budget robot.toml` shows what the buses need.";
     assert_eq!(bus, format!("{lost} {because}"));
@@ -264,7 +268,7 @@ fn whatever_cost_a_period_shows() {
     }
 }
 
-/// That ticks were not in a log was said of a run that held its rate, and of no other.
+/// Ticks missing from a log were reported only for runs that held their rate.
 #[test]
 fn what_is_not_known_is_said_however_bad_the_rest_is() {
     let unknown = vec!["The first 300 ticks are not in these files.".to_owned()];
@@ -297,7 +301,7 @@ fn damaged_frames_and_a_bus_that_went_down_are_named_before_control_too() {
         "the servo did not say often enough that it is off and may still be on: cut its power (s3)",
     );
     let cut_off = judge(&Facts { broken: on, downs: vec![("right".into(), 1)], ..facts() }).text;
-    assert!(cut_off.contains("cut its power (s3); bus right went down once; it held"), "{cut_off}");
+    assert!(cut_off.contains("cut its power (s3); bus right went down once. It held"), "{cut_off}");
     let damaged = judge(&Facts { damaged_frames: 257, ..lost }).text;
     assert!(damaged.contains("(arm), and 257 frames were damaged;"), "{damaged}");
 }
@@ -348,9 +352,49 @@ fn a_robot_that_came_down_for_late_replies_is_not_blamed_on_the_wiring() {
         judge(&Facts { missed_replies: 48, late_replies, cycle_ns, broken: Some(broken), ..facts() }).text
     };
     let said = "Came down after 30 ms: no reply in time for 24 ticks; 48 replies were late: the bus cycle needs 922 µs, its deadline \
-                leaves 780 µs; it held 1000 Hz until then; `khz budget robot.toml` shows what the buses need.";
+                leaves 780 µs. It held 1000 Hz until then; `khz budget robot.toml` shows what the buses need.";
     assert_eq!(down(48), said);
     assert!(down(3).ends_with("`khz bus scan robot.toml`."), "{}", down(3));
+}
+
+/// Half of the servos were said to have no power.
+#[test]
+fn a_line_without_time_for_its_servos_is_named_with_the_rate_that_fits() {
+    let slow = |in_turn| {
+        let what = "no reply during start-up (s11, s12 on bus main)".into();
+        let broken = Some(Broken { after_s: None, what, remedy: Some(SCAN) });
+        let slow_bus = SlowBus { name: "main".into(), fits_hz: 1240.0, with_later_deadline: false, in_turn };
+        let outside = Outside { missed_replies: 3_024, ..Outside::default() };
+        let cycle_ns = Some((616_000, 533_000));
+        judge(&Facts {
+            periods: 0,
+            outside,
+            cycle_ns,
+            slow_bus: Some(slow_bus),
+            damaged_frames: 750,
+            broken,
+            ..facts()
+        })
+        .text
+    };
+    let said = "No reply during start-up (s11, s12 on bus main), and 750 frames were damaged; the bus cycle needs 616 µs, its deadline \
+                leaves 533 µs (bus main: up to 1240 Hz fit); `khz budget robot.toml` shows what the buses need.";
+    assert_eq!(slow(true), said);
+    assert!(slow(false).ends_with("`khz bus scan robot.toml`."), "{}", slow(false));
+    let held = Facts {
+        missed_replies: 929,
+        cycle_ns: Some((616_000, 533_000)),
+        slow_bus: Some(SlowBus {
+            name: "arm".into(),
+            fits_hz: 400.0,
+            with_later_deadline: true,
+            in_turn: true,
+        }),
+        ..facts()
+    };
+    let said = "Held 1000 Hz, but 929 replies were missed: the bus cycle needs 616 µs, its deadline leaves 533 µs (bus arm: up to 400 Hz fit \
+                with a later `loop.bus_deadline_us`); `khz budget robot.toml` shows what the buses need.";
+    assert_eq!(judge(&held).text, said);
 }
 
 #[test]
@@ -470,7 +514,7 @@ fn two_causes_have_each_its_share_and_its_cure() {
     );
     let few = judge(&Facts { late: vec![competitor, late(Cause::PageFault, 14)], ..both.clone() }).text;
     assert!(!few.contains("Another"), "{few}");
-    // A cure is said once.
+    // Advice for two causes stands once.
     let same =
         judge(&Facts { late: vec![competitor, late(Cause::PageFault, 40)], stops: Stops::default(), ..both })
             .text;
@@ -518,7 +562,7 @@ fn replies_that_came_late_and_replies_that_did_not_come_are_told_apart() {
     // Where the cycle fits, too.
     let verdict = judge(&Facts { cycle_ns: None, late_replies: 2_000, ..slow.clone() });
     assert!(verdict.text.contains("of which 2,000 came late, 2,000 did not come;"), "{}", verdict.text);
-    // Fewer are told of beside the others.
+    // Fewer are only one of the other problems.
     let verdict = judge(&Facts { cycle_ns: None, late_replies: 1_900, ..slow });
     assert!(verdict.text.contains("4,000 replies were missed (and 1 more problem);"), "{}", verdict.text);
 }
@@ -584,7 +628,7 @@ fn replies_that_do_not_come_have_their_cure_also_where_waiting_for_them_makes_ti
     assert!(verdict.remedy.is_some_and(|cure| cure.contains("khz budget") && cure.contains("khz bus scan")));
 }
 
-/// People were sent to `khz budget`, which said that the cycle fits.
+/// The advice was `khz budget`, which reported that the cycle fits.
 #[test]
 fn late_replies_of_a_cycle_that_fits_have_another_cure_than_the_budget() {
     let late = |needed_ns, worst| {
@@ -623,7 +667,7 @@ fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time()
     });
     let down = Facts { missed_replies: 649, late_replies: 2_109, outside, broken, ..facts() };
     let text = judge(&down).text;
-    assert!(text.contains("24 ticks (s1 on bus main); 649 replies were late; it held"), "{text}");
+    assert!(text.contains("24 ticks (s1 on bus main); 649 replies were late. It held"), "{text}");
     // Of a run that ended well what came late outside stands apart.
     let outside = Outside { missed_replies: 3, late_replies: 9, ..Outside::default() };
     let verdict = judge(&Facts { late_replies: 11, outside, ..facts() });
@@ -702,7 +746,7 @@ fn a_run_that_is_too_short_to_judge_is_not_good() {
     assert!(!judge(&down).text.contains("too few"));
 }
 
-/// A bus that went down was told as one servo that did not reply.
+/// A bus that went down was reported as one servo that did not reply.
 #[test]
 fn a_robot_that_came_down_because_a_bus_did_says_so() {
     let what = "no reply in time for 10 ticks (z on bus b)".to_owned();

@@ -2,7 +2,7 @@
 
 use super::causes::*;
 use super::cures::cure_of_group;
-use super::{BAD_SHARE, CHANGED_SHARE, Facts, SENSOR_OFF, held, off_rate};
+use super::{BAD_SHARE, CHANGED_SHARE, Facts, SENSOR_OFF, SlowBus, held, off_rate};
 use crate::commands::SCAN;
 use crate::costs::LateGroup;
 use khz_page::{Level, Verdict, counted, duration, grouped};
@@ -121,7 +121,7 @@ fn told_of(missed: Missed, (servo, bus): Worst<'_>, fits: bool, why: &str) -> St
     let colon = if why.is_empty() { "" } else { ": " };
     match late {
         0 if unasked == 0 => {
-            format!("{} missed{}", were(all, "reply", "replies"), whose(all, servo, bus, "by"))
+            format!("{} missed{}{colon}{why}", were(all, "reply", "replies"), whose(all, servo, bus, "by"))
         }
         // Where the time is too short for all, who missed most need not be who is late most.
         _ if late == all => {
@@ -160,8 +160,16 @@ pub(super) fn never_fits(facts: &Facts) -> String {
     if needed_ns == 0 {
         String::new()
     } else {
-        format!("the bus cycle needs {needed}, its deadline leaves {left}")
+        let fits = facts.slow_bus.as_ref().map_or(String::new(), fits);
+        format!("the bus cycle needs {needed}, its deadline leaves {left}{fits}")
     }
+}
+
+/// ` (bus main: up to 820 Hz fit)`.
+fn fits(bus: &SlowBus) -> String {
+    let SlowBus { name, fits_hz, with_later_deadline, .. } = bus;
+    let later = if *with_later_deadline { " with a later `loop.bus_deadline_us`" } else { "" };
+    format!(" (bus {name}: up to {fits_hz} Hz fit{later})")
 }
 
 /// What brought a robot down, or kept it from control, is that replies come late.
@@ -299,7 +307,7 @@ pub(super) fn headline(facts: &Facts) -> String {
         };
     }
     let clean = clean_misses(facts);
-    // A missed reply is bad, and no badge may say only that the rate was held.
+    // A missed reply is bad: a badge must name it beside the rate.
     let replies = if clean == 1 { "reply" } else { "replies" };
     let shares = missed(facts);
     let missed = match shares.late == clean {
@@ -339,7 +347,7 @@ pub(super) fn what(facts: &Facts, verdict: &Verdict) -> String {
             let late = never_came_in_time(facts);
             let wire = match broken.remedy {
                 Some(SCAN) => on_the_wire(facts),
-                // A servo that cannot be reached cannot say that it is off.
+                // A servo behind a bus that is down cannot report that it is off.
                 _ if broken.what.contains("may still be on") => {
                     facts.downs.iter().map(|of| format!("; {}", went_down(of))).collect()
                 }
@@ -347,6 +355,10 @@ pub(super) fn what(facts: &Facts, verdict: &Verdict) -> String {
             };
             let what = format!("{}{wire}{late}", broken.what);
             match broken.after_s {
+                // What has several parts is a sentence of its own.
+                Some(_) if what.contains("; ") => {
+                    format!("{}: {what}. It {rate} until then", verdict.headline)
+                }
                 Some(_) => format!("{}: {what}; it {rate} until then", verdict.headline),
                 None => what,
             }
@@ -376,7 +388,7 @@ pub(super) fn but(verdict: &Verdict, real_time: bool) -> String {
     let Some(first) = verdict.reasons.first().filter(|_| verdict.level > Level::Note) else {
         return String::new();
     };
-    // That the thread is not real-time is the last reason, and said before.
+    // That the thread is not real-time is the last reason, and already in the sentence.
     let more = verdict.reasons.len() - 1 - usize::from(!real_time);
     let more = and_more(more);
     format!(", but {}{more}", within(first))
@@ -449,11 +461,15 @@ pub(super) fn because(facts: &Facts, group: &LateGroup) -> &'static str {
             "of time unaccounted for (hypervisor, SMI, interrupts off, or a frozen control group, which this kernel does not tell)"
         }
         Cause::Unaccounted => "of time unaccounted for (hypervisor, SMI or interrupts off)",
+        // It computes elsewhere: what was long is handing over.
+        Cause::Controller if facts.is_elsewhere => COMPUTING,
         Cause::Controller => "the controller took too long",
         Cause::Bus => "replies took too long",
-        Cause::Compute => "computing took too long",
+        Cause::Compute => COMPUTING,
     }
 }
+
+const COMPUTING: &str = "computing took too long";
 
 pub(super) fn were(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one} was") } else { format!("{} {many} were", grouped(count)) }
