@@ -95,7 +95,7 @@ def test_friction_rises_when_the_robot_file_says(march: Month, database: duckdb.
     assert (first.robot, first.number, first.friction) == ("arm", RISES_AT, DRY + RISE)
     assert (number, since) == (RISES_AT + 1, first.begins.strftime("%Y-%m-%d %H:%M"))
     assert friction == pytest.approx(first.friction, rel=0.05) and usual == pytest.approx(DRY, rel=0.05)
-    # And of every log it is what its robot file says.
+    # And for every log it is what its robot file has.
     every = sql[: sql.index("), baseline")] + ") SELECT dry FROM friction ORDER BY begins"
     dry = [row[0] for row in database.execute(every).fetchall()]
     assert dry == pytest.approx([log.friction for log in march.logs if log.robot == "arm"], rel=0.05)

@@ -1,4 +1,4 @@
-"""Spark and Ray read the dataset as the page says, and agree with DuckDB: rows, types, nulls and sums of every column of every table.
+"""Spark and Ray read the dataset as the page shows, and agree with DuckDB: rows, types, nulls and sums of every column of every table.
 
 They are a gigabyte and minutes, so this runs on demand (`KHZ_SLOW=1`), in an environment that has them: docs/releasing.md.
 """

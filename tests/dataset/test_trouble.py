@@ -190,7 +190,7 @@ def mine(*names: str) -> bytes:
 
 
 def test_polars_reads_columns_that_were_added_later(tmp_path: pathlib.Path, export: Export, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/datasets.md says."""
+    """As in docs/datasets.md."""
     for names in ["a", "ab", "abc"]:
         (tmp_path / f"{names}.tlog").write_bytes(mine(*names))
     done = export(tmp_path, "a.tlog", "ab.tlog", "abc.tlog")

@@ -63,7 +63,7 @@ class Store:
             self.process = None
 
     def names(self) -> set[str]:
-        """Without what a server that was killed had begun to write, which nobody who asks it sees."""
+        """Without what a server that was killed had begun to write, which no client sees."""
         files = (path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith(".rclone_temp_put_"))
         return {path.relative_to(self.folder).as_posix() for path in files}
 
@@ -105,7 +105,7 @@ def upload(store: Store, tmp_path: pathlib.Path) -> Upload:
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str, int]:
-    """The return code, what it said, and how many files it copied."""
+    """The return code, its output, and how many files it copied."""
     said = process.communicate(timeout=120)[1]
     return process.returncode, said, len(re.findall(r": Copied \(", said))
 
@@ -119,7 +119,7 @@ def service(logs: pathlib.Path) -> str:
 
 
 def old(folder: pathlib.Path) -> None:
-    """Nobody writes to them any more."""
+    """No program writes to them any more."""
     for path in folder.iterdir():
         os.utime(path, (time.time() - 600,) * 2)
 
@@ -167,7 +167,7 @@ def test_logs_arrive_once_though_uploader_and_server_die(march: Month, store: St
     assert all(same(logs / path.name, arrived / path.name) for path in chosen)
     assert ended(upload(service(logs), *QUICK))[::2] == (0, 0)
     # Whatever had arrived was not copied again; the two on their way when it was killed may have been, or may have arrived before it
-    # had said so.
+    # had reported it.
     assert len(ours) - 2 <= copied + some + rest <= len(ours) + 2
 
     grown = logs / chosen[0].name

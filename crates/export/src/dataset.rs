@@ -54,7 +54,7 @@ pub struct Added {
     pub log: String,
     /// What it did.
     pub change: Change,
-    /// The robots it is of; empty if it does not say.
+    /// The robots it is of; empty if it has no name of one.
     pub robots: Vec<String>,
     /// The UTC day on which it begins; none if it has no time, or one before 1970 or after 9999.
     pub day: Option<String>,
@@ -90,11 +90,11 @@ struct Facts<'a> {
     source: &'a Identity,
     samples: &'a Samples,
     begin_us: Option<i64>,
-    /// The robot's name if the log does not say it.
+    /// The robot's name if the log does not have it.
     robot: Option<&'a str>,
 }
 
-/// Says which layout a dataset has.
+/// The file with the layout of a dataset.
 const ABOUT: &str = "_dataset.json";
 
 /// Others may add the same log at the same time; so often it is tried again.
@@ -116,7 +116,7 @@ impl Dataset {
     }
 
     /// Adds a log, or its new state. Several processes may do so at once. `name` is that of its file, for people; `robot` is
-    /// the robot's name if the log does not say it. `progress` gets the position in the log.
+    /// the robot's name if the log does not have it. `progress` gets the position in the log.
     ///
     /// It reads the log three times, and needs about 32 MiB for each of its records.
     ///
@@ -260,7 +260,7 @@ impl Dataset {
     }
 
     /// Puts a log's files in their places, and removes those of its former state, and of an export that was killed, that have
-    /// no successor. None if what is known of the log is not current any more: somebody else has changed it.
+    /// no successor. `None` if what is known of the log is outdated: another process has changed it.
     fn publish(
         &self,
         staged: Staged,
@@ -387,7 +387,7 @@ fn names(folder: &Path) -> Result<Vec<String>, DatasetError> {
     entries.filter_map(name).collect()
 }
 
-/// What there is to say of a log that is in.
+/// The report on a log that is in.
 fn told(manifest: &Manifest, change: Change, damage: Damage) -> Added {
     Added {
         log: manifest.log.clone(),

@@ -7,6 +7,7 @@
 //! | `mcap` (feature `mcap`) | everything, with its definitions | Foxglove, PlotJuggler, Rerun, rosbag2 |
 //! | `parquet` (feature `parquet`) | a table per record | pandas, polars, DuckDB |
 //! | `dataset` (feature `parquet`) | tables of many logs, by robot and day | DuckDB, Polars, Spark, Ray |
+//! | `lerobot` (feature `parquet`) | logs as episodes, with the times of their ticks | `LeRobot` |
 //!
 //! Everything works sample by sample, on logs larger than memory.
 #![forbid(unsafe_code)]
@@ -18,6 +19,8 @@ mod csv;
 #[cfg(feature = "parquet")]
 pub mod dataset;
 mod json;
+#[cfg(feature = "parquet")]
+pub mod lerobot;
 #[cfg(feature = "mcap")]
 mod mcap;
 mod names;

@@ -2,7 +2,7 @@
 //! rosbag2 all read from MCAP files.
 //!
 //! Null fields are left out. An optional value, and a member of any other union, is an array of at most one item; such
-//! a union also says in `which` the number of its member. A map is an array of `key` and `value`. An array of arrays
+//! a union also has the number of its member, in `which`. A map is an array of `key` and `value`. An array of arrays
 //! is an array of messages with the field `items`. Enums are integers with constants beside them. A unit is a comment in
 //! brackets behind its field, where ROS 2's own tools look for it.
 
@@ -116,8 +116,7 @@ pub fn encode<'a>(
     Ok(cdr.beyond)
 }
 
-/// Whether values of this type have nothing to tell, so that ROS 2, which knows neither null nor empty arrays, leaves
-/// them out.
+/// Whether values of this type carry no information. ROS 2, which has neither null nor empty arrays, leaves them out.
 fn is_nothing(ty: &Type) -> bool {
     match (ty, optional(ty)) {
         (Type::Null | Type::FixedArray(0, _), _) => true,
@@ -493,7 +492,7 @@ mod tests {
         assert_eq!(definition("Imu", &ty), expected);
     }
 
-    /// Enums were written as float64 once rounding was the default, under a definition that says `uint64`.
+    /// Enums were written as float64 once rounding was the default, under a definition that has `uint64`.
     #[test]
     fn an_enum_stays_the_integer_its_definition_says() {
         let ty = Type::object([("mode", Type::enumeration([(200, "on")])), ("n", Type::VarUint)]);

@@ -17,7 +17,7 @@ pub enum DatasetError {
         doing: &'static str,
         /// With what.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The folder has files of others.

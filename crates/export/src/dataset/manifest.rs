@@ -91,7 +91,7 @@ impl Manifest {
     }
 }
 
-/// Which layout a dataset has: what its file `_dataset.json` says.
+/// Which layout a dataset has: the content of its file `_dataset.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct About {
     dataset: u32,
@@ -106,7 +106,7 @@ impl About {
         serde_json::to_vec(&about).unwrap_or_default()
     }
 
-    /// Whether a dataset says its layout. A manifest says it, too, but only of its own log.
+    /// Whether a dataset has its layout written down. A manifest has it, too, but only for its own log.
     ///
     /// # Errors
     /// If the layout is of a newer program, or the file cannot be read.
@@ -115,7 +115,7 @@ impl About {
     }
 }
 
-/// Refuses what says that a newer program wrote it.
+/// Refuses the layouts of newer programs.
 fn is_layout_known(path: &Path, text: &[u8]) -> Result<(), DatasetError> {
     let wrong = |why: String| DatasetError::Manifest { path: path.to_owned(), why };
     let About { dataset, khz } = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Where the rows of a log lie: folders in Hive's manner, with names that are safe whatever a log says.
+//! Where the rows of a log lie: folders in Hive's manner, with names that are safe whatever a log contains.
 
 use std::fmt::Write;
 use std::path::{Component, Path};

@@ -148,7 +148,7 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
-    /// Ends the files; `path` says where each will be.
+    /// Ends the files; `path` is where each will be.
     pub fn finish(self, path: impl Fn(&Part) -> String) -> Result<(Staging, Vec<Whole>), DatasetError> {
         let mut files = Vec::new();
         for (place, open) in self.open {

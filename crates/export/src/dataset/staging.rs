@@ -135,31 +135,31 @@ pub(super) fn in_place(path: &Path, place: &Path) -> Result<(), DatasetError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(DatasetError::at("write", folder))
 }
 
-/// Removes what killed exports have left, and nothing that others may have put there: only real folders of our names with
-/// a lock that is free, or with nothing but parts of files: a lock is made under the dataset's, which the caller has, and who removes a
-/// folder of its own may remove the lock first.
+/// Removes what killed exports have left, and nothing that others may have put there: only real folders of our names.
 fn remove_abandoned(all: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(all)? {
         let entry = entry?;
         // Not through a link.
-        if !entry.file_type()?.is_dir()
-            || !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
+        if entry.file_type()?.is_dir() && entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
         {
-            continue;
-        }
-        let folder = entry.path();
-        let is_abandoned = match options().open(folder.join(LOCK)) {
-            Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
-            Err(error) => error.kind() == ErrorKind::NotFound && has_only_parts(&folder)?,
-        };
-        if is_abandoned {
-            match std::fs::remove_dir_all(&folder) {
+            match remove_if_abandoned(&entry.path()) {
+                // Another export removes its own folder without the dataset's lock, also while it is looked at.
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
     }
     Ok(())
+}
+
+/// Removes a folder with a lock that is free, or with nothing but parts of files: a lock is made under the dataset's,
+/// which the caller has, and who removes a folder of its own may remove the lock first.
+fn remove_if_abandoned(folder: &Path) -> std::io::Result<()> {
+    let is_abandoned = match options().open(folder.join(LOCK)) {
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        Err(error) => error.kind() == ErrorKind::NotFound && has_only_parts(folder)?,
+    };
+    if is_abandoned { std::fs::remove_dir_all(folder) } else { Ok(()) }
 }
 
 fn has_only_parts(folder: &Path) -> std::io::Result<bool> {
@@ -202,6 +202,25 @@ mod tests {
             left,
             [format!("{PREFIX}others").as_str(), "mine"].map(std::ffi::OsString::from).as_slice()
         );
+        Ok(())
+    }
+
+    /// Four exports at once: one went while another looked whether it was abandoned, and that one failed.
+    #[test]
+    fn a_folder_that_goes_while_it_is_looked_at_is_no_failure() -> Result<(), Box<dyn std::error::Error>> {
+        let dataset = tempfile::tempdir()?;
+        let all = folder(dataset.path())?;
+        std::thread::scope(|scope| {
+            let others = scope.spawn(|| {
+                for _ in 0..1_000 {
+                    drop(tempfile::Builder::new().prefix(PREFIX).tempdir_in(&all));
+                }
+            });
+            while !others.is_finished() {
+                remove_abandoned(&all)?;
+            }
+            Ok::<_, std::io::Error>(())
+        })?;
         Ok(())
     }
 }
