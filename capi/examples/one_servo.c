@@ -27,7 +27,7 @@ int main(void) {
   if (found < 0) return failed("scan");
   for (ptrdiff_t i = 0; i < found; i++) printf("id %d answers\n", ids[i]);
 
-  /* No watchdog (NaN), so that it follows although nobody repeats the command. */
+  /* No watchdog (NaN), so that it follows although the command is not repeated. */
   khz_target target = {.position = 0.3, .kp_scale = 1.0, .kd_scale = 1.0, .max_torque = (double)NAN};
   if (khz_desk_position(desk, 0, &target, (double)NAN, TIMEOUT, NULL) != KHZ_OK) return failed("position");
   nanosleep(&(struct timespec){.tv_sec = 1}, NULL);

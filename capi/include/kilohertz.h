@@ -197,15 +197,15 @@ khz_status khz_robot_limits(const khz_robot *robot, size_t servo, double *min, d
 /* Replaces the controller that the file names. start may be NULL. user is passed on and stays the caller's; it must live, as the code of
  * the functions, until every run of this robot is freed. With loop.mode = "pipelined" that is not enough: a controller that does not
  * return within 0.1 s of the end of its run is left behind on its thread, and khz_run_wait and khz_run_free do not wait for it. Then use
- * khz_robot_set_controller_owned, which says when user is free, and start the robot again only when the controller has returned. */
+ * khz_robot_set_controller_owned, which reports when user is free, and start the robot again only when the controller has returned. */
 khz_status khz_robot_set_controller(khz_robot *robot, khz_start start, khz_update update, void *user);
 
-/* Called once with user, when nobody calls the controller any more and nobody will: after the robot was freed or got another controller,
+/* Called once with user, when the controller is not running and will not be called again: after the robot was freed or got another controller,
  * all its runs were freed, and the controller has returned. Called on the thread that did the last of these: one of
  * the caller's, or the controller's own if it returned late. It must not use that robot or its runs. */
 typedef void (*khz_release)(void *user);
 
-/* As khz_robot_set_controller, and user is the library's until it calls release (NULL: it is not told). On error user stays the
+/* As khz_robot_set_controller, and user is the library's until it calls release (NULL: no call). On error user stays the
  * caller's. */
 khz_status khz_robot_set_controller_owned(khz_robot *robot, khz_start start, khz_update update, void *user, khz_release release);
 
@@ -215,12 +215,18 @@ khz_status khz_robot_set_duration(khz_robot *robot, double seconds);
 /* Runs in virtual time, as fast as the CPU computes it: for emulated robots. The run repeats exactly. */
 khz_status khz_robot_set_virtual_time(khz_robot *robot, bool on);
 
-/* Writes the log there instead of where the file says; NULL: no log. A log that is there is kept, and a number added; a folder or a device
+/* Writes the log there instead of to the file's log.path; NULL: no log. A log that is there is kept, and a number added; a folder or a device
  * is refused when the robot is started. */
 khz_status khz_robot_set_log(khz_robot *robot, const char *path);
 
 /* The seed of the emulated devices. */
 khz_status khz_robot_set_seed(khz_robot *robot, uint64_t seed);
+
+/* The controller decides rate_hz times a second, which divides the loop's rate, on a thread of its own: khz_update may take until its
+ * commands are followed, delay_ticks after the tick whose state it sees (0: the whole time to the next decision). Until the first are
+ * there, however long that takes, the joints are held. Later ones that are late change nothing until they come, and max_late in a row
+ * bring the robot down. */
+khz_status khz_robot_set_decisions(khz_robot *robot, double rate_hz, uint32_t delay_ticks, uint32_t max_late);
 
 /* What values a parameter takes. */
 typedef enum khz_kind { KHZ_FLOAT = 0, KHZ_INTEGER = 1, KHZ_BOOLEAN = 2 } khz_kind;
@@ -255,10 +261,9 @@ typedef struct khz_run khz_run;
 khz_run *khz_robot_start(const khz_robot *robot);
 
 /* Runs the robot until its duration is over, the controller finishes it, or a signal comes (Ctrl-C, SIGTERM), which brings it down
- * gently; shows a live line on a terminal, and writes the report beside the log. For a program's main thread. Signals do meanwhile what
- * this says, and not what the program had them do; afterwards they do that again. Once a signal has come in one run, KHZ_START: no next
- * one is started by this function. What it returns has been waited for: khz_run_wait says how it ended. NULL: it could not be started.
- * Blocks for the whole run. */
+ * gently; shows a live line on a terminal, and writes the report beside the log. For a program's main thread. The program's own
+ * signal handlers are replaced during the run and restored afterwards. Once a signal has come in one run, this function starts no other
+ * (KHZ_START). The run it returns is over: khz_run_wait returns how it ended. NULL: it could not be started. Blocks for the whole run. */
 khz_run *khz_robot_run(const khz_robot *robot);
 
 /* Brings the robot down gently; returns at once. A second time changes nothing. Neither allocates nor blocks. */
@@ -270,8 +275,8 @@ bool khz_run_is_over(const khz_run *run);
 /* Arms the robot, with supervisor.arming = "operator". */
 khz_status khz_run_arm(khz_run *run);
 
-/* Blocks until the robot is down and the log is written. KHZ_BROUGHT_DOWN: the run did not end as planned, khz_last_error says why.
- * It may be called again and says the same; while another thread waits, KHZ_NOT_NOW. */
+/* Blocks until the robot is down and the log is written. KHZ_BROUGHT_DOWN: the run did not end as planned, khz_last_error has the reason.
+ * It may be called again and returns the same; while another thread waits, KHZ_NOT_NOW. */
 khz_status khz_run_wait(khz_run *run);
 
 /* The figures of a run that was waited for as JSON, as `khz run --json` prints them. */
@@ -336,7 +341,7 @@ khz_status khz_targets_hold(khz_targets *targets, double seconds);
 /* This program is done: the robot stands, others may have it, and nothing more is expected. */
 khz_status khz_targets_release(khz_targets *targets);
 
-/* How the robot stands and what became of everybody's targets, as JSON. The caller frees it: khz_string_free. */
+/* The robot's state and what became of the targets of all programs, as JSON. The caller frees it: khz_string_free. */
 char *khz_targets_status(const khz_targets *targets);
 
 /* NULL is fine. */
@@ -347,7 +352,7 @@ void khz_targets_free(khz_targets *targets);
 /* The buses of a robot, open. No supervisor watches: what you command is sent as it is. */
 typedef struct khz_desk khz_desk;
 
-/* What a servo says of itself. What the reply did not bring is NaN. */
+/* What a servo reports. What the reply did not contain is NaN. */
 typedef struct khz_reply {
   double position;    /* rad */
   double velocity;    /* rad/s */

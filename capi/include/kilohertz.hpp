@@ -309,7 +309,7 @@ private:
 };
 
 // A robot that runs, or has run. Destroyed, or when another is assigned to it, it brings the robot down and blocks until that is done.
-// Destroyed within its own controller it cannot wait for that: the robot comes down gently, nobody learns how the run ended, and its
+// Destroyed within its own controller it cannot wait for that: the robot comes down gently, how the run ended is lost, and its
 // memory and the controller are never freed.
 class run {
 public:
@@ -419,6 +419,12 @@ public:
   }
   robot &seed(std::uint64_t seed) {
     detail::check(khz_robot_set_seed(robot_.get(), seed));
+    return *this;
+  }
+
+  // The controller decides so many times a second, on a thread of its own.
+  robot &decisions(double rate_hz, std::uint32_t delay_ticks = 0, std::uint32_t max_late = 2) {
+    detail::check(khz_robot_set_decisions(robot_.get(), rate_hz, delay_ticks, max_late));
     return *this;
   }
 

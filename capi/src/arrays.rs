@@ -291,7 +291,7 @@ fn place(field: usize, servo: usize, servos: usize) -> usize {
 fn ask<T>(state: Option<&State>, ask: impl FnOnce(&mut Library) -> T) -> Option<T> {
     let library = state.filter(|_| is_in_controller())?.library;
     // SAFETY: the header allows this within the controller only, on its thread and with its own state: the library lives then,
-    // and nobody else uses it.
+    // and no other reference to it is in use.
     unsafe { library.as_mut() }.map(ask)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::arrays::{Arrays, Command, Recording, State};
 use crate::door::in_controller;
-use kilohertz::{ControlError, Controller, Parameter, RobotInfo, RobotState, ServoCommand};
+use kilohertz::{ControlError, Controller, Pace, Parameter, RobotInfo, RobotState, ServoCommand};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
@@ -56,6 +56,8 @@ pub struct CController {
     recording: Option<Recording>,
     /// The run is to end as planned.
     is_finished: bool,
+    /// It decides less often than the loop ticks.
+    pace: Option<Pace>,
     arrays: Arrays,
 }
 
@@ -63,7 +65,12 @@ impl CController {
     /// A controller that declares these parameters and records this.
     pub fn new(functions: Functions, declared: Vec<Parameter>, recording: Option<Recording>) -> Self {
         let arrays = Arrays::new(Vec::new(), false, Vec::new(), None);
-        Self { functions, declared, recording, is_finished: false, arrays }
+        Self { functions, declared, recording, is_finished: false, pace: None, arrays }
+    }
+
+    /// The same, deciding less often than the loop ticks if there is a pace.
+    pub fn at_pace(self, pace: Option<Pace>) -> Self {
+        Self { pace, ..self }
     }
 }
 
@@ -82,6 +89,10 @@ impl Controller for CController {
 
     fn parameters(&self) -> Vec<Parameter> {
         self.declared.clone()
+    }
+
+    fn pace(&self) -> Result<Option<Pace>, ControlError> {
+        Ok(self.pace)
     }
 
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {

@@ -45,7 +45,7 @@ impl Problem {
 impl From<kilohertz::Error> for Problem {
     fn from(error: kilohertz::Error) -> Self {
         let status = match &error {
-            // That the robot file does not fit the clock is said of the file, too.
+            // A robot file that does not fit virtual time is an error of the file, too.
             kilohertz::Error::Config(_) | kilohertz::Error::Launch(LaunchError::VirtualTime(_)) => {
                 Status::Config
             }
@@ -59,7 +59,7 @@ impl From<kilohertz::Error> for Problem {
 
 /// What a function of the header returns.
 pub trait Returned {
-    /// What says that the call failed.
+    /// The return value of a call that failed.
     fn failed(status: Status) -> Self;
 }
 
@@ -134,7 +134,7 @@ pub fn realtime_door<T: Returned>(work: impl FnOnce() -> Result<T, Problem>) -> 
 }
 
 fn told<T: Returned>(Problem(status, text): Problem) -> T {
-    // A thread that ends has nobody left to ask.
+    // Fails only on a thread that is ending, which cannot ask for the error any more.
     let _ = LAST.try_with(|last| *last.borrow_mut() = (status, c_string(text)));
     T::failed(status)
 }

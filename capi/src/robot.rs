@@ -10,7 +10,7 @@ use khz_loop::parameters::settle;
 use khz_robot::assemble;
 use khz_tlog::{Field as LogField, Type};
 use kilohertz::record::{RecorderBuilder, RecorderError};
-use kilohertz::{Overrides, Parameter, RobotConfig};
+use kilohertz::{Overrides, Pace, Parameter, RobotConfig};
 use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_void};
 use std::path::PathBuf;
@@ -32,6 +32,8 @@ pub struct Robot {
     declared: Vec<Declared>,
     records: Vec<(String, Type, usize)>,
     duration: Option<Duration>,
+    /// How often the controller decides, if that is less often than the loop ticks.
+    pace: Option<Pace>,
 }
 
 /// A parameter that a program declares. Each run has values of its own.
@@ -76,10 +78,11 @@ impl Robot {
             declared: Vec::new(),
             records: Vec::new(),
             duration: None,
+            pace: None,
         })
     }
 
-    /// What the robot file says, with what the program changed.
+    /// The settings of the robot file, with the program's changes.
     pub fn config(&self) -> &RobotConfig {
         &self.config
     }
@@ -108,7 +111,7 @@ impl Robot {
         let is_recording = self.config.log.enabled && !records.is_empty();
         let recording = is_recording.then(|| Recording { tap: builder.tap(RING_BYTES), records });
         let declared = self.declared.iter().map(Declared::parameter).collect();
-        let controller = CController::new(functions, declared, recording);
+        let controller = CController::new(functions, declared, recording).at_pace(self.pace);
         Ok(robot.recorder(builder).controller(controller))
     }
 
@@ -282,6 +285,22 @@ extern "C" fn khz_robot_set_seed(robot: Option<&mut Robot>, seed: u64) -> Status
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn khz_robot_set_decisions(
+    robot: Option<&mut Robot>,
+    rate_hz: f64,
+    delay_ticks: u32,
+    max_late: u32,
+) -> Status {
+    door(|| {
+        let robot = there(robot, "robot")?;
+        let (delay, period_ns) = ((delay_ticks > 0).then_some(delay_ticks), robot.config.timing.period_ns());
+        let pace = Pace::of(rate_hz, delay, max_late, period_ns);
+        robot.pace = Some(pace.map_err(|error| Problem::invalid(error.to_string()))?);
+        Ok(Status::Ok)
+    })
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn khz_robot_add_parameter(
     robot: Option<&mut Robot>,
     name: Text<'_>,
@@ -309,7 +328,7 @@ extern "C" fn khz_robot_add_parameter(
         let unit = unit.maybe("unit")?.unwrap_or_default().to_owned();
         let about = about.maybe("text")?.unwrap_or_default().to_owned();
         let declared = Declared { name, kind, numbers: [value, min, max], unit, about };
-        // As a start does it; what the robot file says of them is looked at there.
+        // The checks of a start, without the robot file's values: those are checked there.
         let all = robot.declared.iter().chain([&declared]).map(Declared::parameter).collect();
         settle(all, Vec::new(), &ParametersConfig::default())
             .map_err(|error| Problem::invalid(error.to_string()))?;

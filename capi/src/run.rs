@@ -133,7 +133,7 @@ extern "C" fn khz_run_stop(run: Option<&Run>) -> Status {
 extern "C" fn khz_run_is_over(run: Option<&Run>) -> bool {
     realtime_door(|| {
         let run = there(run, "run")?;
-        // Within the controller it is not, and nobody waits there.
+        // Within the controller the run is not over; that is answered without waiting for the lock.
         let over = |stage: &Stage| match stage {
             Stage::Running(run) => run.is_over(),
             Stage::Waiting => false,

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let pan = desk.servos()[0].clone();
-    // So that it follows although nobody repeats the command.
+    // So that it follows although the command is not repeated.
     let follow = Order::Position { command: PositionCommand::hold(0.3), watchdog_s: f64::NAN };
     desk.exchange(&pan, Some(&follow), &[], TIMEOUT_NS)?;
     std::thread::sleep(Duration::from_secs(1));

@@ -28,7 +28,7 @@ mod signals;
 
 pub use khz_controllers::{Hold, Sine, StandAndSquat, Walk};
 pub use khz_file::config::{self, RobotConfig};
-pub use khz_loop::controller::{ControlError, Controller, JointInfo, RobotInfo};
+pub use khz_loop::controller::{ControlError, Controller, JointInfo, Pace, RobotInfo};
 pub use khz_loop::parameters::{LiveParameters, Parameter, ParameterError};
 pub use khz_loop::run::{Observer, Tick};
 pub use khz_loop::state::{ImuState, RobotState, Teleop};

@@ -20,10 +20,11 @@ const LOOKS: u32 = 20;
 /// Back to the beginning of the line, and nothing on it.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// Columns of a terminal that does not say how many it has.
+/// Columns of a terminal that does not report its width.
 const COLUMNS: usize = 80;
 
-/// Tells on stderr where the live view is, and until the loop is over what goes wrong with the log and, if that is a terminal, the live line. Blocks.
+/// Prints on stderr where the live view is, and until the loop is over what goes wrong with the log and, if that is a terminal, the live line.
+/// Blocks.
 pub fn watch(run: &mut Run) {
     run.view().iter().for_each(|link| show(&format!("live view: {link}\n")));
     let mut watcher = Watcher::new(run);
@@ -87,7 +88,7 @@ impl Drop for Watcher {
     }
 }
 
-/// After the run: waits until the view has shown it to its end, and tells on stderr if it stays, because somebody looks.
+/// After the run: waits until the view has shown it to its end, and prints on stderr if it stays because it is being watched.
 pub fn tell_view_end(view: Viewer) {
     let link = view.link().to_owned();
     if view.stays() {
@@ -194,7 +195,7 @@ fn fitting(fields: &[String], room: usize) -> String {
     line
 }
 
-/// Writes to stderr. There is nobody left to tell that nobody listens.
+/// Writes to stderr. If that fails, there is nowhere to report it.
 pub(crate) fn show(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -20,7 +20,7 @@ pub enum OutputError {
     Io {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// It would have destroyed something, or waited for ever.
@@ -30,7 +30,7 @@ pub enum OutputError {
 
 type Result<T, E = OutputError> = std::result::Result<T, E>;
 
-/// What the system said of a file.
+/// The system's error for a file.
 fn cannot(path: &Path) -> impl Fn(io::Error) -> OutputError + Copy {
     move |source| OutputError::Io { path: path.to_owned(), source }
 }
@@ -319,7 +319,7 @@ impl Output {
     /// Puts the file, which is whole, in its place.
     ///
     /// # Errors
-    /// If it cannot be written, or somebody else has made the file meanwhile.
+    /// If it cannot be written, or another process has made the file meanwhile.
     pub fn keep(mut self) -> Result<()> {
         let kept = match self.beside.take() {
             None => self.out.flush(),
@@ -332,7 +332,7 @@ impl Output {
         kept.map_err(cannot(&self.place))
     }
 
-    /// As [`Output::keep`]; if somebody else has made the file meanwhile, under the first name with a number that is
+    /// As [`Output::keep`]; if another process has made the file meanwhile, under the first name with a number that is
     /// free. Returns where it is.
     fn keep_or_number(mut self) -> Result<PathBuf> {
         let Some(Beside { mut part, replaces: false }) = self.beside.take_if(|beside| !beside.replaces)
@@ -388,7 +388,7 @@ mod tests {
         save(path, force, |out| out.write_all(b"new"))
     }
 
-    /// A file of somebody's, and three other ways to name it.
+    /// A file of another program, and three other ways to name it.
     fn somebodys(folder: &Path) -> [PathBuf; 4] {
         let [file, link, hard] = ["file", "link", "hard"].map(|name| folder.join(name));
         std::fs::write(&file, "somebody's").unwrap();

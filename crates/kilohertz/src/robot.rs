@@ -59,7 +59,7 @@ pub enum Error {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -70,7 +70,7 @@ impl fmt::Debug for Error {
     }
 }
 
-/// What is to be otherwise than the robot file says, for one run.
+/// Overrides of the robot file, for one run.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// Write no log; `log` and `stream` count for more.
@@ -79,6 +79,8 @@ pub struct Overrides {
     pub log: Option<PathBuf>,
     /// Send everything that is recorded there by UDP, too, `HOST:PORT`.
     pub stream: Option<String>,
+    /// Receive targets there, as `[targets] from` has it.
+    pub targets: Option<String>,
     /// The clock to run by.
     pub clock: Option<Clock>,
     /// The CPU of the loop's thread.
@@ -90,15 +92,16 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Changes what a robot file says.
+    /// Changes a robot file's settings.
     pub fn apply(self, config: &mut RobotConfig) {
-        // A log or a stream that was asked for is recorded, whatever the file says.
+        // A log or a stream that was asked for is recorded, whatever the file sets.
         let wants_samples = self.log.is_some() || self.stream.is_some();
         config.log.enabled = wants_samples || config.log.enabled && !self.no_log;
         if let Some(log) = &self.log {
             config.log.path = log.display().to_string();
         }
         config.log.stream = self.stream.or(config.log.stream.take());
+        config.targets.from = self.targets.or(config.targets.from.take());
         config.timing.clock = self.clock.unwrap_or(config.timing.clock);
         config.timing.cpu = self.cpu.or(config.timing.cpu);
         config.timing.strict |= self.strict;
@@ -136,7 +139,7 @@ impl Robot {
         Ok(Self::read(RobotConfig::parse(text, name)?, text.to_owned()))
     }
 
-    /// The robot of a configuration made by a program; it is checked as a file is. In the log it is a file that says the same.
+    /// The robot of a configuration made by a program; it is checked as a file is. The log has it as an equivalent file.
     ///
     /// # Errors
     /// Something in it is wrong: every problem, with its place in such a file.
@@ -157,7 +160,7 @@ impl Robot {
         Self::read(RobotConfig::quadruped(), QUADRUPED.to_owned())
     }
 
-    /// What the robot file says.
+    /// The robot file's settings.
     pub fn config(&self) -> &RobotConfig {
         &self.config
     }
@@ -167,7 +170,7 @@ impl Robot {
         self.config.servos.iter().position(|servo| servo.name == name)
     }
 
-    /// Changes what the robot file says, for this run. [`Robot::start`] checks it as a file is.
+    /// Changes the robot file's settings, for this run. [`Robot::start`] checks it as a file is.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut RobotConfig)) -> Self {
         change(&mut self.config);
@@ -175,7 +178,7 @@ impl Robot {
         self
     }
 
-    /// Changes for this run what the robot file says, as the options of `khz run` do.
+    /// Changes the robot file's settings for this run, as the options of `khz run` do.
     #[must_use]
     pub fn with(mut self, overrides: Overrides) -> Self {
         overrides.apply(&mut self.config);
@@ -232,7 +235,7 @@ impl Robot {
         self
     }
 
-    /// Tells `observer` of every tick, on the loop's thread.
+    /// Calls `observer` in every tick, on the loop's thread.
     #[must_use]
     pub fn observer(mut self, observer: impl Observer + Send + 'static) -> Self {
         self.options.observers.push(Box::new(observer));
@@ -246,7 +249,7 @@ impl Robot {
         self
     }
 
-    /// Runs in virtual time, as fast as the CPU computes it: for emulated robots. The run repeats exactly and says
+    /// Runs in virtual time, as fast as the CPU computes it: for emulated robots. The run repeats exactly and shows
     /// nothing about this computer.
     #[must_use]
     pub fn virtual_time(self) -> Self {
@@ -254,7 +257,7 @@ impl Robot {
     }
 
     /// Shows the run live, in a browser and in Foxglove, Lichtblick and PlotJuggler, as `khz run --view` does; parameters are
-    /// changed and the robot is stopped from there. [`Robot::run`] prints the page's address, [`Run::view`] tells it.
+    /// changed and the robot is stopped from there. [`Robot::run`] prints the page's address, [`Run::view`] returns it.
     ///
     /// The page is served by the program `khz`, in a process of its own: looked for beside this program and in PATH, or named by the
     /// environment variable KHZ.
@@ -264,7 +267,7 @@ impl Robot {
         self
     }
 
-    /// Writes the log there instead of where the file says. A log that is there is kept, and a number added to the name.
+    /// Writes the log there instead of to the path in the file. A log that is there is kept, and a number added to the name.
     #[must_use]
     pub fn log(self, path: impl AsRef<Path>) -> Self {
         self.with(Overrides { log: Some(path.as_ref().to_owned()), ..Overrides::default() })
@@ -277,7 +280,7 @@ impl Robot {
     }
 
     /// Brings the run down gently when it is set, as [`Run::stop`] does; the run is then "stopped by the operator". A controller that
-    /// is done says so by [`Controller::is_finished`].
+    /// is done reports that by [`Controller::is_finished`].
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.options.stop)
     }
@@ -310,7 +313,7 @@ impl Robot {
     /// was asked to end in one run starts no next one by this function: [`Error::Stopped`].
     ///
     /// # Errors
-    /// As [`Robot::start`] and [`Run::finish`]. What brought a robot down is none: [`Finished::ended_well`] tells.
+    /// As [`Robot::start`] and [`Run::finish`]. What brought a robot down is none: see [`Finished::ended_well`].
     pub fn run(self) -> Result<Finished, Error> {
         // SIGTTOU with them: the live line must not stop a robot that runs in the background.
         let _caught = signals::catch(&self.options.stop).map_err(Error::Signals)?.ok_or(Error::Stopped)?;
@@ -365,7 +368,7 @@ impl Run {
         self.view.as_ref().map(Viewer::link)
     }
 
-    /// The view, for whoever keeps it beyond the run: [`live::tell_view_end`].
+    /// The view, to keep it beyond the run: [`live::tell_view_end`].
     pub fn take_view(&mut self) -> Option<Viewer> {
         self.view.take()
     }
@@ -380,7 +383,7 @@ impl Run {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Brings it down gently when it is set, as [`Run::stop`] does: for whoever cannot hold the run.
+    /// Brings it down gently when it is set, as [`Run::stop`] does: for code that cannot hold the run.
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -404,7 +407,7 @@ impl Run {
         self.launch.console().arm()
     }
 
-    /// What arms it, and sees its phase: for whoever cannot hold the run.
+    /// What arms it, and sees its phase: for code that cannot hold the run.
     pub fn console(&self) -> Arc<Console> {
         Arc::clone(self.launch.console())
     }
@@ -470,7 +473,7 @@ impl Run {
 pub struct Finished {
     /// The run in figures: its `Display` is the table of `khz run`, its `Serialize` the JSON.
     pub summary: RunSummary,
-    /// What the robot file says, with what was to be otherwise.
+    /// The robot file's settings, with the overrides.
     pub config: RobotConfig,
     /// The robot file.
     pub text: String,
@@ -504,7 +507,7 @@ impl Finished {
         self.summary
     }
 
-    /// Whether the controller panicked, and what it said.
+    /// Whether the controller panicked, and its message.
     pub fn panic(&self) -> Option<String> {
         match self.outcome.machine.failure() {
             Some(Failure::Panic(panic)) => Some(panic.to_string()),

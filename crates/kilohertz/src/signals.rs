@@ -35,7 +35,7 @@ pub fn ending_signals() -> Vec<i32> {
     signals
 }
 
-/// Whether whoever started this process had it ignore a signal. Unknown is no.
+/// Whether this process was started with a signal ignored. Unknown is no.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -44,7 +44,7 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 /// The signals that ask for an end, caught for one run: each sets `stop`. When it is dropped they do what they did before.
-/// `None` if one has come while they were caught before: whoever stopped one run wants no next one.
+/// `None` if one has come while they were caught before: a person who stopped one run wants no next one.
 pub(crate) fn catch(stop: &Arc<AtomicBool>) -> io::Result<Option<Caught>> {
     Caught::catch(&ending_signals(), stop)
 }

@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples do what they promise.
 
 use signal_hook::consts::SIGINT;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ fn wait_for_its_loop(child: &mut Child) {
     }
 }
 
-/// What an example says that gets Ctrl-C some seconds after its loop began.
+/// The output of an example that gets Ctrl-C some seconds after its loop began.
 fn interrupted(name: &str, folder: &Path) -> Output {
     let mut command = Command::new(example(name));
     command.current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());

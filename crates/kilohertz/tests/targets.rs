@@ -1,4 +1,4 @@
-//! What a run of the controller `targets` tells of those who sent: as it ran, and from its log alone.
+//! What a run of the controller `targets` reports of its senders: as it ran, and from its log alone.
 
 use khz_report::run::from_log;
 use khz_tlog::{Reader, Value};
@@ -62,10 +62,17 @@ fn a_log_tells_of_targets_what_the_run_itself_told() {
     send.send(both).expect("it runs");
     let summary = run.finish().expect("it ran").summary;
     let said = &summary.verdict.text;
-    let [of_run, of_log] =
-        [said.clone(), from_log(std::slice::from_ref(&log)).expect("a log").data.verdict.text].map(|text| {
-            text[text.find("Targets of policy").unwrap_or_else(|| panic!("{text}"))..].to_owned()
-        });
+    let replayed = from_log(std::slice::from_ref(&log)).expect("a log");
+    let fared = summary.targets.clone().expect("it follows targets");
+    assert_eq!(Some(&fared), replayed.targets.as_ref());
+    // Each 33 ms, but for 429 ms once; each was expected 1.25 of these after the one before.
+    let late_ms = fared.lateness_ns.max as f64 * 1e-6;
+    assert!((late_ms - (429.0 - 1.25 * 33.0)).abs() < 2.0, "{late_ms} ms late");
+    assert_eq!([fared.waits, fared.silences, fared.refused_by["held"]], [1, 0, 1], "{:?}", fared.refused_by);
+    assert_eq!(fared.cadence_ns.p50 / 1_000_000, 33);
+    assert!((79..=81).contains(&fared.held_over) && fared.held_over == fared.held_over_in_a_row, "{fared:?}");
+    let [of_run, of_log] = [said.clone(), replayed.data.verdict.text]
+        .map(|text| text[text.find("Targets of policy").unwrap_or_else(|| panic!("{text}"))..].to_owned());
     assert_eq!(of_run, of_log);
     for words in ["carried over for", "stood still for want of them 1 time", "1 held", "cut to the limits"] {
         assert!(of_run.contains(words), "{words}: {of_run}");
