@@ -23,6 +23,7 @@ from ._native import (
     JointState,
     KilohertzError,
     LogError,
+    Model,
     Module,
     NoReplyError,
     Parameter,
@@ -43,6 +44,7 @@ from .templates import template, templates
 
 if TYPE_CHECKING:
     from .env import Env as Env
+    from .vector import VecEnv as VecEnv
 
 __all__ = [
     "BusError",
@@ -63,6 +65,7 @@ __all__ = [
     "Log",
     "LogError",
     "Mode",
+    "Model",
     "Module",
     "NoReplyError",
     "Parameter",
@@ -92,8 +95,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Gymnasium takes longer to import than all of this package, and need not be there.
-    if name == "Env":
+    if name in ("Env", "VecEnv"):
+        # Says what to install, if it is not there.
         from .env import Env
 
-        return Env
+        if name == "Env":
+            return Env
+        from .vector import VecEnv
+
+        return VecEnv
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

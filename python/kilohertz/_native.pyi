@@ -1,5 +1,6 @@
 """What the native half of the package offers; users import `kilohertz`."""
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
@@ -22,6 +23,7 @@ __all__ = [
     "Log",
     "LogError",
     "Mapped",
+    "Model",
     "Module",
     "NoReplyError",
     "Parameter",
@@ -33,6 +35,7 @@ __all__ = [
     "StartError",
     "State",
     "Stepper",
+    "Steppers",
     "Teleop",
     "FIGURES",
     "__version__",
@@ -272,8 +275,27 @@ class Robot:
     @property
     def has_imu(self) -> bool: ...
     def stepper(
-        self, *, seed: int | None = None, values: list[tuple[str, float]] = ..., keyframe: str | None = None
+        self,
+        *,
+        seed: int | None = None,
+        values: list[tuple[str, float]] = ...,
+        keyframe: str | None = None,
+        policy: bool = False,
+        rise: float | None = None,
     ) -> Stepper: ...
+    def steppers(
+        self,
+        count: int,
+        *,
+        threads: int | None,
+        ticks: int,
+        size: int,
+        mapped: Mapped | None,
+        keyframe: str | None,
+        policy: bool,
+        rise: float | None,
+    ) -> Steppers: ...
+    def policy(self, rise: float | None) -> tuple[int, int, list[list[float]], list[float]]: ...
     def check_values(self, values: list[tuple[str, float]]) -> None: ...
     def start(
         self,
@@ -325,9 +347,9 @@ class Run:
 class Stepper:
     @property
     def state(self) -> State: ...
-    @property
-    def command(self) -> Command: ...
-    def advance(self, ticks: int) -> int: ...
+    def decide(self, action: npt.ArrayLike, ticks: int, mapped: Mapped | None = None) -> None: ...
+    def signal(self, name: str, value: float) -> None: ...
+    def observe(self, size: int, mapped: Mapped | None = None) -> npt.NDArray[np.float32]: ...
     def info(self) -> dict[str, Any]: ...
     @property
     def active(self) -> bool: ...
@@ -344,6 +366,25 @@ class Stepper:
     def inject(self, kind: str, servo: int = 0, value: float = 0.0) -> None: ...
 
 @final
+class Steppers:
+    def step(
+        self, actions: npt.NDArray[np.float32], begins: list[tuple[int, int, list[tuple[str, float]]]], sees: bool = True
+    ) -> npt.NDArray[np.float32]: ...
+    def tell(self, signals: list[tuple[str, list[float]]]) -> npt.NDArray[np.float32]: ...
+    def info(self) -> dict[str, npt.NDArray[Any]]: ...
+    def end(self, number: int) -> str | None: ...
+    @property
+    def threads(self) -> int: ...
+
+@final
+class Model:
+    def __new__(cls, path: str | os.PathLike[str]) -> Model: ...
+    @property
+    def sizes(self) -> tuple[int, int]: ...
+    def __call__(self, observation: npt.ArrayLike) -> npt.NDArray[np.float32]: ...
+    def reset(self) -> None: ...
+
+@final
 class Mapped:
     def __new__(
         cls,
@@ -353,6 +394,7 @@ class Mapped:
         low: list[float],
         high: list[float],
         has_imu: bool,
+        delay: int = 0,
     ) -> Mapped: ...
     @property
     def size(self) -> int: ...

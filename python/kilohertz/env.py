@@ -45,11 +45,21 @@ class Controller:
     """A policy as a controller of the loop: it decides as often as in its environment, from the same observations."""
 
     def __init__(
-        self, robot: Robot, mapped: Mapped, pose: npt.NDArray[np.float64], policy: Policy, decision_hz: float, rise: float
+        self,
+        robot: Robot,
+        mapped: Mapped,
+        pose: npt.NDArray[np.float64],
+        policy: Policy,
+        decision_hz: float,
+        rise: float,
+        delay_ticks: int = 0,
     ) -> None:
         self._servos, self._mapped, self._pose, self._policy = robot.servos, mapped, pose, policy
         self._decision_hz, self._rise = decision_hz, rise
-        self._every, self._tick, self._rise_ticks = 1, 0, 0
+        if delay_ticks:
+            # The loop asks only where a decision begins, and follows it so many ticks later.
+            self.decision_hz, self.delay_ticks = decision_hz, delay_ticks
+        self._every, self._stride, self._tick, self._rise_ticks = 1, 1, 0, 0
         self._found = pose
         self._action = np.zeros(len(pose), dtype=np.float32)
 
@@ -59,7 +69,8 @@ class Controller:
         if state.servos != self._servos:
             raise ValueError(f"the policy is for the servos {', '.join(self._servos)}; this robot has {', '.join(state.servos)}")
         self._every = _ticks(1 / state.dt, self._decision_hz)
-        self._tick, self._rise_ticks = 0, round(self._rise / state.dt)
+        self._stride = self._every if hasattr(self, "delay_ticks") else 1
+        self._tick, self._rise_ticks = 0, self._stride * round(self._rise / state.dt / self._stride)
         self._found = state.position.copy()
         self._action[:] = 0
 
@@ -70,12 +81,13 @@ class Controller:
             command.position = self._found + (self._pose - self._found) * (share * share * (3 - 2 * share))
         elif (self._tick - self._rise_ticks) % self._every == 0:
             self._action = self._mapped.command(self._policy(self._mapped.observe(state, self._action)), command)
-        self._tick += 1
+        self._tick += self._stride
 
 
-def forward_speed(info: Info) -> float:
-    """The reward of an `Env` without one of its own: speed forwards, m/s, minus 0.001 per watt of the servos."""
-    return float(info["velocity"][0] - 0.001 * info["power"])
+def forward_speed(info: Info) -> Any:
+    """The reward of an `Env` without one of its own: speed forwards, m/s, minus 0.001 per watt of the servos. Of a `VecEnv`, one for
+    each robot."""
+    return info["velocity"][..., 0] - 0.001 * info["power"]
 
 
 class Env(gymnasium.Env[Array, Array]):
@@ -93,6 +105,10 @@ class Env(gymnasium.Env[Array, Array]):
     of gravity in the trunk's frame (unit vector; upright is 0, 0, −1) and its angular rate (rad/s), these six only with an IMU,
     and the last action. All are what the loop knows: measured, quantised and as old as their replies.
 
+    With `policy=True` both are those of the robot file's `[controller]` with `name = "policy"`: its terms, scales, history, rate,
+    delay, and what its model says. The model need not be there yet. A policy that is learned so does in `khz run` what it did here,
+    to the last bit.
+
     An episode is terminated when the supervisor takes the robot away from the controller, when the trunk is tilted by more
     than `max_tilt`, or is lower than `min_height`; it is truncated after `episode` seconds.
 
@@ -109,8 +125,9 @@ class Env(gymnasium.Env[Array, Array]):
         self,
         robot: Robot | str | os.PathLike[str],
         *,
-        decision_hz: float = 50.0,
-        reward: Callable[[Info], float] = forward_speed,
+        decision_hz: float | None = None,
+        delay_ticks: int | None = None,
+        reward: Callable[[Info], Any] = forward_speed,
         pose: npt.ArrayLike | None = None,
         keyframe: str | None = None,
         action_scale: npt.ArrayLike | None = None,
@@ -118,21 +135,28 @@ class Env(gymnasium.Env[Array, Array]):
         max_tilt: float = 1.0,
         min_height: float | None = None,
         randomise: Mapping[str, Range] | None = None,
+        policy: bool = False,
+        rise: float | None = None,
+        signals: Callable[[Info], Mapping[str, Any]] | None = None,
     ) -> None:
-        """The robot of a file, decided about `decision_hz` times a second, a whole number of ticks apart.
+        """The robot of a file, decided about `decision_hz` times a second (50), a whole number of ticks apart. With `delay_ticks` a
+        decision is followed so many ticks after the state that it is of, at most until the next one, as that of a controller that takes
+        its time; until the first is, joints stay where they are.
 
         `reward` makes a number of `info`. `pose` is what action 0 stands for, rad, within the position limits; without it, where the joints are at the start.
         `keyframe` replaces the one in which the model of the robot file starts. `action_scale`: rad, one for all or one per
         servo. `max_tilt`: rad, up to π, which is never reached. `min_height`: m; without it, half the height at the start. `randomise` maps keys (`turnaround`, `loss`, `latency`,
         `payload`, `friction`, `motor_constant`: see `RANDOMISED`) to a value or a range, from which each `reset` draws evenly.
+        `signals`: what the file's policy is told from outside (its terms `signal` and `contact`), from `info`, before each observation.
+        `policy`: see above; then `decision_hz`, `delay_ticks`, `pose` and `action_scale` are the file's. `rise`: s, in place of its `start_s`; 0 where
+        the model's keyframe is the default posture.
 
         Raises ValueError for what does not fit the robot, StartError if it cannot be emulated."""
         self.robot = robot if isinstance(robot, Robot) else Robot(robot)
         self._reward = reward
         self._keyframe = keyframe
         self._ranges = _ranges(self.robot, randomise or {})
-        self.ticks = _ticks(self.robot.rate_hz, decision_hz)
-        """Ticks between two decisions."""
+        self._policy, self._rise, self._signals = policy, rise, signals
         if not 0 < max_tilt <= math.pi:
             raise ValueError(f"max_tilt is {max_tilt:g}; it is an angle from 0 to π, rad")
         if min_height is not None and not math.isfinite(min_height):
@@ -142,14 +166,29 @@ class Env(gymnasium.Env[Array, Array]):
         self.max_tilt, self.min_height = max_tilt, min_height
         self._cos_tilt = math.cos(max_tilt)
         self._lowest = -math.inf
+        self._mapped: Mapped | None
+        if policy:
+            given = {"decision_hz": decision_hz, "delay_ticks": delay_ticks, "pose": pose, "action_scale": action_scale}
+            _refuse(given, "the robot file's policy has its own")
+            self.ticks, self._size, bounds, posture = self.robot._native.policy(rise)
+            self.pose, self._mapped = np.array(posture), None
+            low, high = np.array(bounds, dtype=np.float32).T
+            self.action_space = spaces.Box(low, high, dtype=np.float32)
+        else:
+            _refuse({"rise": rise, "signals": signals}, "it is of the robot file's policy: write policy=True")
+            self.ticks = _ticks(self.robot.rate_hz, 50.0 if decision_hz is None else decision_hz)
+            """Ticks between two decisions."""
+            self._delay = delay_ticks or 0
+            if not 0 <= self._delay <= self.ticks:
+                raise ValueError(f"delay_ticks is {delay_ticks}; it is from 0 to the {self.ticks} ticks to the next decision")
+            if pose is None:
+                pose = np.clip(self._start(None, []).joints, *_limits(self.robot))
+            self.pose, self._mapped = _mapped(self.robot, pose, action_scale, self._delay)
+            """Joint angles that action 0 stands for, rad."""
+            self._size = self._mapped.size
+            self.action_space = spaces.Box(-1, 1, self.pose.shape, np.float32)
         self._decisions = math.inf if episode is None else max(1, round(episode * self.robot.rate_hz / self.ticks))
-        if pose is None:
-            pose = np.clip(self._start(None, []).joints, *_limits(self.robot))
-        self.pose, self._mapped = _mapped(self.robot, pose, action_scale)
-        """Joint angles that action 0 stands for, rad."""
-        self._still = np.zeros(len(self.pose), dtype=np.float32)
-        self.action_space = spaces.Box(-1, 1, self._still.shape, np.float32)
-        self.observation_space = spaces.Box(-np.inf, np.inf, (self._mapped.size,), np.float32)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (self._size,), np.float32)
         self._stepper: _native.Stepper | None = None
         self._done = 0
 
@@ -163,7 +202,7 @@ class Env(gymnasium.Env[Array, Array]):
         joints = zip(self.robot.servos, self.pose, low, high, strict=True)
         rows = ((name, f"{angle:.3f}", f"{least:g} to {most:g}") for name, angle, least, most in joints)
         decision = f"{self.robot.rate_hz / self.ticks:g} Hz, {self.ticks} ticks of {self.robot.name} each"
-        sizes = f"{self._mapped.size} observations, {len(self.pose)} actions"
+        sizes = f"{self._size} observations, {len(self.pose)} actions"
         randomised = "; ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in self._ranges.items())
         note = f"randomised: {randomised}" if randomised else ""
         return table(f"decisions at {decision}; {sizes}", rows, ("servo", "pose (rad)", "limits (rad)"), note)
@@ -173,32 +212,36 @@ class Env(gymnasium.Env[Array, Array]):
         `randomise` for this episode: `{"friction": 0.5}`."""
         super().reset(seed=seed)
         self._stepper = None
-        if options:
-            self.robot._native.check_values([(name, float(value)) for name, value in options.items()])
-        values = {name: float(self.np_random.uniform(low, high)) for name, (low, high) in self._ranges.items()}
-        values |= {name: float(value) for name, value in (options or {}).items()}
-        stepper = self._start(int(self.np_random.integers(2**63)), list(values.items()))
+        seed, values = self._draw(self.np_random, options)
+        stepper = self._start(seed, list(values.items()))
         self._stepper, self._done = stepper, 0
         posture = stepper.posture
-        half = -math.inf if posture is None else 0.5 * posture[1]
-        self._lowest = half if self.min_height is None else self.min_height
-        info: Info = stepper.info()
+        self._lowest = self._floor(-math.inf if posture is None else posture[1])
+        info = self._told(stepper)
         info["end"], info["randomised"] = None, values
-        return self._mapped.observe(stepper.state, self._still), info
+        return stepper.observe(self._size, self._mapped), info
 
     def step(self, action: npt.NDArray[Any]) -> tuple[Array, float, bool, bool, Info]:
         """Carries out a decision and runs to the next one."""
         stepper = self._running()
-        action = self._mapped.command(action, stepper.command)
-        stepper.advance(self.ticks)
+        stepper.decide(action, self.ticks, self._mapped)
         self._done += 1
-        info: Info = stepper.info()
-        end = info["end"] = self._end(stepper)
+        info = self._told(stepper)
+        seen = stepper.observe(self._size, self._mapped)
+        cosine, height = stepper.posture or (math.nan, math.nan)
+        end = info["end"] = self._end(stepper.active, cosine, height, self._lowest, lambda: stepper.end)
         terminated = end is not None
         truncated = not terminated and self._done >= self._decisions
         # A simulation that has diverged must not pay.
         reward = 0.0 if stepper.failed else float(self._reward(info))
-        return self._mapped.observe(stepper.state, action), reward, terminated, truncated, info
+        return seen, reward, terminated, truncated, info
+
+    def _told(self, stepper: _native.Stepper) -> Info:
+        """What happened; the policy is told its signals of that."""
+        info: Info = stepper.info()
+        for name, value in (self._signals(info) if self._signals else {}).items():
+            stepper.signal(name, value)
+        return info
 
     def inject(self, kind: str, servo: str | None = None, value: float = 1.0) -> None:
         """Puts a fault into the emulated devices of this episode; see `Connection.inject`. Before the first `step` a `fault` is cleared at
@@ -210,9 +253,11 @@ class Env(gymnasium.Env[Array, Array]):
         """A policy, a function from observation to action, as a controller for `Robot.run`, at the same rate and from the same
         observations. The robot first glides to the pose, within `rise` seconds. Its loop may have another rate than the
         environment's, of which the decisions are a whole number of ticks apart."""
+        if self._mapped is None:
+            raise ValueError("policy=True: the robot file has a controller for that: write the model, and run it without one")
         if not 0 <= rise < math.inf:
             raise ValueError(f"rise is {rise:g}; it is a time in seconds")
-        return Controller(self.robot, self._mapped, self.pose, policy, self.robot.rate_hz / self.ticks, rise)
+        return Controller(self.robot, self._mapped, self.pose, policy, self.robot.rate_hz / self.ticks, rise, self._delay)
 
     @property
     def state(self) -> State:
@@ -240,25 +285,48 @@ class Env(gymnasium.Env[Array, Array]):
             raise gymnasium.error.ResetNeeded("call reset before anything else")
         return self._stepper
 
+    def _draw(self, random: np.random.Generator, options: dict[str, Any] | None) -> tuple[int, dict[str, float]]:
+        """Of an episode the seed, and what is drawn for it."""
+        if options:
+            self.robot._native.check_values([(name, float(value)) for name, value in options.items()])
+        values = {name: float(random.uniform(low, high)) for name, (low, high) in self._ranges.items()}
+        values |= {name: float(value) for name, value in (options or {}).items()}
+        return int(random.integers(2**63)), values
+
     def _start(self, seed: int | None, values: list[tuple[str, float]]) -> _native.Stepper:
-        stepper = self.robot._native.stepper(seed=seed, values=values, keyframe=self._keyframe)
+        stepper = self.robot._native.stepper(
+            seed=seed, values=values, keyframe=self._keyframe, policy=self._policy, rise=self._rise
+        )
         if not stepper.active:
-            why = stepper.end or "its servos did not all answer for some ticks in a row; is it loss or latency?"
-            raise StartError(f"the robot did not come under control: {why}")
+            raise _did_not_start(stepper.end)
         return stepper
 
-    def _end(self, stepper: _native.Stepper) -> str | None:
-        """Why the episode is over, if it is."""
-        if not stepper.active:
-            return stepper.end or "brought down"
-        posture = stepper.posture
-        if posture is None:
-            return None
-        if posture[0] < self._cos_tilt:
+    def _floor(self, height: Any) -> Any:
+        """How low the trunk may come that stood so high at the start, m."""
+        return 0.5 * height if self.min_height is None else self.min_height
+
+    def _end(
+        self, active: bool, cosine: float, height: float, lowest: float, why: Callable[[], str | None]
+    ) -> str | None:
+        """Why the episode is over, if it is; `cosine` of the tilt and `height` of the trunk, NaN without one."""
+        if not active:
+            return why() or "brought down"
+        if cosine < self._cos_tilt:
             return f"tilted by more than {self.max_tilt:g} rad"
-        if posture[1] < self._lowest:
-            return f"lower than {self._lowest:.3g} m"
+        if height < lowest:
+            return f"lower than {lowest:.3g} m"
         return None
+
+
+def _did_not_start(why: str | None) -> StartError:
+    why = why or "its servos did not all answer for some ticks in a row; is it loss or latency?"
+    return StartError(f"the robot did not come under control: {why}")
+
+
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} is given, and {why}")
 
 
 def _limits(robot: Robot) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -268,7 +336,7 @@ def _limits(robot: Robot) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float
 
 
 def _mapped(
-    robot: Robot, wanted: npt.ArrayLike, scale: npt.ArrayLike | None
+    robot: Robot, wanted: npt.ArrayLike, scale: npt.ArrayLike | None, delay: int
 ) -> tuple[npt.NDArray[np.float64], Mapped]:
     """The pose within the limits, and what actions mean around it."""
     low, high = _limits(robot)
@@ -287,7 +355,7 @@ def _mapped(
                 raise ValueError(text)
         below, above = pose - low, high - pose
     numbers = Mapped(
-        pose.tolist(), below.tolist(), above.tolist(), low.tolist(), high.tolist(), robot._native.has_imu
+        pose.tolist(), below.tolist(), above.tolist(), low.tolist(), high.tolist(), robot._native.has_imu, delay
     )
     return pose, numbers
 

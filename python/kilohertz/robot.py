@@ -65,7 +65,10 @@ class Doing(enum.IntEnum):
 
 
 class Controller(Protocol):
-    """A controller with a state of its own. `start(state)`, if there is one, is called once before."""
+    """A controller with a state of its own. `start(state)`, if there is one, is called once before.
+
+    With an attribute `decision_hz` it is asked so often only, on a thread of its own, and followed `delay_ticks` after the tick whose state
+    it sees; `max_late` late decisions in a row (2) bring the robot down."""
 
     def update(self, state: State, command: Command) -> object:
         """Called every tick: looks at the state, sets the command."""
@@ -155,14 +158,20 @@ class Summary(dict[str, Any]):
     overhead_ns: Distribution
     wake_latency_outside_ns: Distribution
     # The figures of `docs/metrics.md`; a test compares them with `_native.FIGURES`.
+    clipped_decisions: int
     control_ns: Distribution
     cpu_ns: Distribution
+    cut_decisions: int
     cycle_ns: Distribution
+    decision_ns: Distribution
+    decisions: int
     imu_missed: int
+    late_decisions: int
     late_in_a_row: int
     late_replies: int
     late_wakes: int
     loop_compute_ns: Distribution
+    missed_decisions: int
     missed_replies: int
     missed_while_off_cpu: int
     overruns: int

@@ -168,7 +168,7 @@ impl Values {
             (Self::Float32(values), Value::Float32(value)) => values.push(value),
             (Self::Float64(values), value) => values.push(value.number().unwrap_or(f64::NAN)),
             (Self::Numbers(values) | Self::Any(values), value) => values.push(Any::from(value)),
-            // The schema said which kind; a value of another kind cannot be read from it.
+            // The schema determines the kind; a value of another kind cannot be read from it.
             _ => {}
         }
     }

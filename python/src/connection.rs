@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How long a raw frame may wait for room, ns.
 const ROOM_NS: i64 = 100_000_000;
-/// Where everybody is asked alone, most ids are nobody's: so much less of the time is waited for each.
+/// Where each id is queried alone, most ids have no servo: the timeout of each is divided by this.
 const ALONE: i64 = 20;
 
 /// The robot's buses, open. Nothing moves unless told to; calls release Python's lock while they wait.
@@ -28,7 +28,7 @@ const ALONE: i64 = 20;
 pub struct Connection {
     open: Mutex<Option<Open>>,
     config: RobotConfig,
-    /// What some of its servos are told before they may be driven takes a run.
+    /// What some of its servos are sent before they may be driven needs a run.
     needs_a_run: bool,
 }
 

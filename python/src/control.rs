@@ -6,7 +6,7 @@ use crate::forked;
 use crate::module::Module;
 use crate::parameter::{Parameters, declared_by};
 use crate::state::{Command, State};
-use khz_loop::controller::{Chain, RobotInfo};
+use khz_loop::controller::{Chain, Pace, RobotInfo};
 use khz_loop::parameters::Parameter;
 use khz_loop::{ControlError, Controller, RobotState, ServoCommand};
 use khz_rt::{Histogram, now_ns};
@@ -16,6 +16,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// So many late decisions in a row are an error, unless a controller sets another number.
+const MAX_LATE: u32 = 2;
 
 /// What the loop's thread and the one that waits for it both look at.
 #[derive(Default)]
@@ -67,6 +70,8 @@ pub fn controller(
             name: name.to_owned(),
             update: update.unbind(),
             start: start.map(Bound::unbind),
+            decides: Decides::of(given)?,
+            period_ns: 0,
             state: state.clone_ref(py),
             command: Py::new(py, Command::new(py, names))?,
             first,
@@ -88,6 +93,28 @@ pub fn controller(
         chain = chain.then(&name, made(&name, &module, index == 0)?);
     }
     Ok((Box::new(chain), shared))
+}
+
+/// How often a controller decides, and how long that takes, as its attributes set.
+#[derive(Clone, Copy)]
+struct Decides {
+    rate_hz: f64,
+    delay: Option<u32>,
+    max_late: u32,
+}
+
+impl Decides {
+    /// # Errors
+    /// An attribute that is no such number.
+    fn of(given: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let Some(rate_hz) = given.getattr_opt("decision_hz")? else { return Ok(None) };
+        let number = |name| given.getattr_opt(name)?.map(|number| number.extract()).transpose();
+        Ok(Some(Self {
+            rate_hz: rate_hz.extract()?,
+            delay: number("delay_ticks")?,
+            max_late: number("max_late")?.unwrap_or(MAX_LATE),
+        }))
+    }
 }
 
 /// A call of a coroutine or generator function runs none of its body.
@@ -125,6 +152,9 @@ struct PyController {
     /// Its own parameters, and these with the robot file's.
     declared: Vec<Parameter>,
     parameters: Py<Parameters>,
+    /// That is less often than the loop ticks.
+    decides: Option<Decides>,
+    period_ns: i64,
     /// The first one keeps its command from tick to tick; others see what those before them command.
     first: bool,
     /// The first update is over.
@@ -183,7 +213,14 @@ impl Controller for PyController {
         let list = [self.declared.clone(), robot.parameters.clone()].concat();
         let made = Python::attach(|py| Py::new(py, Parameters(list)));
         self.parameters = made.map_err(|error| ControlError(error.to_string().into()))?;
+        self.period_ns = robot.period_ns;
         Ok(())
+    }
+
+    fn pace(&self) -> Result<Option<Pace>, ControlError> {
+        let of =
+            |decides: Decides| Pace::of(decides.rate_hz, decides.delay, decides.max_late, self.period_ns);
+        self.decides.map(of).transpose()
     }
 
     fn parameters(&self) -> Vec<Parameter> {

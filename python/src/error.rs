@@ -1,4 +1,4 @@
-//! One exception class for each kind of failure, so that nobody has to match texts.
+//! One exception class for each kind of failure, so that no texts need to be matched.
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// This process is a child of the one that loaded us.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Has Python tell every child that it is one.
+/// Has Python mark every forked child as one.
 ///
 /// # Errors
 /// If Python cannot.

@@ -27,7 +27,7 @@ pub struct End {
     pub trunk: Option<[f64; 3]>,
 }
 
-/// What somebody outside the loop holds of the emulated devices.
+/// A handle to the emulated devices for code outside the loop.
 pub struct Outside {
     /// Where faults go in.
     pub faults: Producer<InjectedFault>,
@@ -71,9 +71,8 @@ impl Link for Injected {
 /// # Errors
 /// `ValueError` with the names there are.
 pub fn fault(kind: &str, servo: usize, value: f64) -> PyResult<InjectedFault> {
-    let there = InjectedFault::NAMES;
-    InjectedFault::named(kind, servo, value)
-        .ok_or_else(|| PyValueError::new_err(format!("no fault is called `{kind}`; there are: {there}")))
+    let told = || format!("no fault is called `{kind}`; there are: {}", InjectedFault::names(None));
+    InjectedFault::named(kind, servo, value).ok_or_else(|| PyValueError::new_err(told()))
 }
 
 /// Puts a fault in, where there are emulated devices.

@@ -26,12 +26,14 @@ mod beside;
 mod column;
 mod connection;
 mod control;
+mod emulated;
 mod error;
 mod forked;
 mod injected;
 mod joint;
 mod log;
 mod mapped;
+mod model;
 mod module;
 mod parameter;
 mod path;
@@ -41,6 +43,7 @@ mod shared;
 mod signals;
 mod state;
 mod stepper;
+mod steppers;
 mod times;
 
 /// The module `kilohertz._native`; users import `kilohertz`.
@@ -60,6 +63,8 @@ mod _native {
     #[pymodule_export]
     use crate::mapped::Mapped;
     #[pymodule_export]
+    use crate::model::Model;
+    #[pymodule_export]
     use crate::module::Module;
     #[pymodule_export]
     use crate::parameter::{Declared, Parameters};
@@ -71,6 +76,8 @@ mod _native {
     use crate::state::{Command, State, Teleop};
     #[pymodule_export]
     use crate::stepper::Stepper;
+    #[pymodule_export]
+    use crate::steppers::Steppers;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The step into every field of an object.
 const EVERY: &str = "*";
-/// A sample that holds more values is not taken for one of a fixed number, whatever its schema says: memory is
+/// A sample that holds more values is not taken for one of a fixed number, whatever its schema claims: memory is
 /// kept for so many.
 const MOST: usize = 65_536;
 

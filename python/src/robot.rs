@@ -3,15 +3,18 @@
 use crate::beside::{Beside, Operator, Window};
 use crate::connection::Connection;
 use crate::control::{self, Shared};
+use crate::emulated;
 use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, StartError};
 use crate::injected::{End, Injected, InjectedFault, Outside};
+use crate::mapped::Mapped;
 use crate::parameter::Parameters;
 use crate::signals::Signals;
 use crate::state::{Command, State};
 use crate::stepper::{self, Stepper};
+use crate::steppers::Steppers;
 use crate::times::nanoseconds;
 use khz_file::RobotConfig;
-use khz_file::config::{self, ControllerKind, QUADRUPED};
+use khz_file::config::{self, ControllerConfig, ControllerKind, QUADRUPED, ServoConfig};
 use khz_loop::Controller;
 use khz_loop::ServoCommand;
 use khz_loop::console::Console;
@@ -44,6 +47,9 @@ const LOOK: Duration = Duration::from_millis(10);
 const PROGRESS: Duration = Duration::from_secs(1);
 /// How long an interrupted controller may take to return before it is given up.
 const GIVE_UP_NS: i64 = 2_000_000_000;
+
+/// See `Robot.policy`.
+type Interface = (u64, usize, Vec<[f64; 2]>, Vec<f64>);
 
 /// A robot, as its file describes it.
 #[pyclass(frozen, module = "kilohertz")]
@@ -125,17 +131,53 @@ impl Robot {
     }
 
     /// Starts an emulated robot in virtual time that stands still where its controller is to decide. `values` replace what
-    /// the robot file says.
-    #[pyo3(signature = (*, seed=None, values=Vec::new(), keyframe=None))]
+    /// the robot file says. With `policy` it is decided for as the file's policy is, and `rise` replaces its `start_s`.
+    #[pyo3(signature = (*, seed=None, values=Vec::new(), keyframe=None, policy=false, rise=None))]
     fn stepper(
         &self,
         py: Python<'_>,
         seed: Option<u64>,
         values: Vec<(String, f64)>,
         keyframe: Option<String>,
+        policy: bool,
+        rise: Option<f64>,
     ) -> PyResult<Stepper> {
         let config = stepper::varied(&self.config, &values, seed, keyframe)?;
-        Stepper::start(py, &config, &self.servos())
+        Stepper::start(py, &config, &self.servos(), policy, rise)
+    }
+
+    /// Several of them, not started, that are stepped in one call; see `stepper`.
+    #[pyo3(signature = (count, *, threads, ticks, size, mapped, keyframe, policy, rise))]
+    #[allow(clippy::too_many_arguments)]
+    fn steppers(
+        &self,
+        count: usize,
+        threads: Option<usize>,
+        ticks: u32,
+        size: usize,
+        mapped: Option<Py<Mapped>>,
+        keyframe: Option<String>,
+        policy: bool,
+        rise: Option<f64>,
+    ) -> PyResult<Steppers> {
+        Steppers::new(&self.config, count, threads, ticks, size, mapped, policy, rise, keyframe)
+    }
+
+    /// Of the file's policy: ticks from one decision to the next, how many numbers an observation has, the least and the greatest of
+    /// each number of an action, and the default posture of each servo, rad.
+    fn policy(&self, rise: Option<f64>) -> PyResult<Interface> {
+        let policy = emulated::policy(&self.config, rise)?;
+        let ControllerConfig::Policy(config) = &self.config.controller else {
+            return Ok(Interface::default());
+        };
+        let [observations, actions] = policy.sizes();
+        let clip = &config.action.clip;
+        let bounds = (0..actions).map(|action| clip[if clip.len() == 1 { 0 } else { action }]);
+        let posture = |servo: &ServoConfig| {
+            let joint = config.joints.iter().position(|joint| *joint == servo.name);
+            joint.map_or(0.0, |joint| config.default[joint])
+        };
+        Ok((policy.every(), observations, bounds.collect(), self.config.servos.iter().map(posture).collect()))
     }
 
     /// Checks values for `stepper`: ValueError for an unknown one, ConfigError for one that no robot file may have.
@@ -267,7 +309,7 @@ impl Robot {
             view: run.view().map(str::to_owned),
             parameters: run.parameters(),
             console: run.console(),
-            targets: run.targets_desk().map(|desk| Mutex::new((desk, Peer::new(true)))),
+            targets: run.targets_desk().map(|desk| Mutex::new((desk, Peer::in_process()))),
             stop: run.stop_flag(),
             run: Mutex::new(Some(Box::new(run))),
             faults: Mutex::new(faults),
@@ -280,7 +322,7 @@ impl Robot {
     }
 }
 
-/// As Python's own functions say it.
+/// In the words of Python's own functions.
 fn not_written(error: OutputError) -> PyErr {
     match error {
         OutputError::Io { path, source } => {
@@ -374,7 +416,7 @@ impl Run {
     /// Whether the robot is down.
     #[getter]
     fn over(&self) -> bool {
-        // Whoever waited for it, waited until it was down.
+        // Code that waited for it waited until it was down.
         self.with(kilohertz::Run::is_over).unwrap_or(true)
     }
 
@@ -611,7 +653,7 @@ impl Run {
     fn give_up(&self, py: Python<'_>) -> PyErr {
         let servos = match self.taken() {
             Some(run) if run.is_over() => {
-                // Ends the log; what is wrong with the run is told here.
+                // Ends the log; what is wrong with the run is reported here.
                 let _ = py.detach(|| run.finish().map(drop));
                 "robot was brought down"
             }

@@ -1,4 +1,4 @@
-//! The emulated devices as a link, into which somebody outside the loop looks as well.
+//! The emulated devices as a link, which code outside the loop reads as well.
 
 use khz_emu::World;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
