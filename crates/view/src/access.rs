@@ -1,4 +1,4 @@
-//! Who may connect: without this anybody's web page in the operator's browser could move the robot.
+//! Who may connect: without this any web page in the operator's browser could move the robot.
 
 use crate::http::{Request, Status};
 use std::net::IpAddr;
@@ -24,8 +24,8 @@ impl Access {
         Self { origins: origins.into_iter().collect(), ..self }
     }
 
-    /// Has `report` called with the reason when somebody is refused, once for each: few programs show their users why they
-    /// cannot connect.
+    /// Has `report` called with the reason when a client is refused, once for each reason: few programs show their users why
+    /// they cannot connect.
     #[must_use]
     pub fn with_report(self, report: fn(&str)) -> Self {
         Self { report: Some(report), ..self }
@@ -77,7 +77,7 @@ impl Access {
     }
 }
 
-/// Whether a page of this server says so.
+/// Whether `origin` is a page of this server.
 fn is_own(origin: &str, host: Option<&str>) -> bool {
     let stripped = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     stripped.zip(host).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))

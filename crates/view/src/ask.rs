@@ -1,5 +1,5 @@
-//! A small language for programs that ask and tell little, such as `khz param`: one JSON object for each request and each
-//! answer.
+//! A small language for programs that need no stream of samples, such as `khz param`: one JSON object for each request and
+//! each answer.
 //!
 //! | request | answer |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `{"steer":{"forward":0.3},"now_us":81234567}` | none, or `{"steer":false,"refused":"why"}` |
 //!
 //! `now_us` is the newest clock that was received: what moves the robot is at least as old as that, and refused when it is too old.
-//! With `"run":7` a request is refused when that is not the present run. `"for":"ann"` says for whom a program asks: the
-//! robot's log has `ann via ADDRESS`.
+//! With `"run":7` a request is refused when that is not the present run. `"for":"ann"` names the person for whom a program
+//! asks: the robot's log has `ann via ADDRESS`.
 
 use crate::client::Speaker;
 use crate::control::{Answer, Denied};
@@ -48,7 +48,7 @@ impl Asking {
         let Program { question, run, whom } = Program::read(text)?;
         let by = self.by(whom.as_deref());
         match question {
-            // None is not the same as none that is known: a run that has just begun says them with its first records.
+            // Not known yet, which is not the same as none: a run reports them with its first records.
             Question::Parameters if hub.latest("parameters").is_none() => {
                 Err(Denied::Unreachable("the robot has not reported its parameters yet: ask again".into()))
             }

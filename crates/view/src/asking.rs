@@ -102,7 +102,7 @@ impl Connection {
         self.set_since(values, now_us)
     }
 
-    /// As [`set`](Self::set), for somebody who had received `now_us` as the newest time of [`now_us`](Self::now_us) when it was
+    /// As [`set`](Self::set), for a client whose newest time of [`now_us`](Self::now_us) was `now_us` when the request was
     /// decided: the robot takes the request as at least that old.
     ///
     /// # Errors
@@ -225,7 +225,7 @@ fn read_answer(stream: &mut TcpStream, accept: &str) -> Result<Vec<u8>, AskError
     }
 }
 
-/// What a refusal says.
+/// The reason in a refusal.
 fn why(code: u16, stream: &mut TcpStream, mut body: Vec<u8>) -> String {
     // As much of it as comes.
     let _ = stream.take(1024).read_to_end(&mut body);

@@ -1,4 +1,4 @@
-//! A websocket client and its thread: what it says is answered, what is for it is sent, and nothing waits for it.
+//! A websocket client and its thread: its requests are answered, what is for it is sent, and nothing waits for it.
 
 use crate::hub::Hub;
 use crate::page::PageClient;
@@ -33,7 +33,7 @@ const GONE: Duration = Duration::from_secs(40);
 pub(crate) trait Speaker {
     /// What is sent to a client first.
     fn begin(&mut self, hub: &Hub) -> Vec<Reply>;
-    /// Its language has no word for the newest time that the client knows: its pongs say it.
+    /// Its requests cannot carry the newest time that the client knows: its pongs do.
     fn proves_age_by_pongs(&self) -> bool {
         false
     }

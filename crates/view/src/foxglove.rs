@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// How many subscriptions a client may have, and of how many parameters it may want the changes.
 const MAX_SUBSCRIPTIONS: usize = 1024;
 const MAX_WATCHED: usize = 1024;
-/// The longest name or id that is kept of what a client says.
+/// The longest name or id that is kept of what a client sends.
 const MAX_NAME: usize = 256;
 const SERVICES: [(u32, &str, Ask); 2] = [(1, "/stop", Ask::Stop), (2, "/arm", Ask::Arm)];
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many clients there may be, of one address too: everybody at one computer, or behind one tunnel.
+/// How many clients there may be, in all and of one address, which is one computer or one tunnel.
 const SEATS: Limits = Limits { seats: 64, of_one: 32 };
 /// Those that are just coming have as many seats, and those that have to leave count until they have left.
 const MAX_CLIENTS: usize = 3 * SEATS.seats;
@@ -145,7 +145,7 @@ impl Hub {
         self.state().clients.values().map(|client| (client.by.clone(), client.lost())).collect()
     }
 
-    /// Whether anybody looks: a page or a viewer. Programs that only ask (`khz param`, `khz-fleet`) do not.
+    /// Whether it is watched: by a page or a viewer. Programs that only ask (`khz param`, `khz-fleet`) do not.
     pub fn is_watched(&self) -> bool {
         self.state().clients.values().any(|client| !client.by.starts_with(PROGRAM))
     }
@@ -342,7 +342,7 @@ impl Hub {
         *self.store() = Store::of_log(log, DEFAULT_BUDGET);
     }
 
-    /// Takes in what a sample of a log says of the present; the log's records are numbered by their places.
+    /// Updates the present state from a sample of a log, whose records are numbered by their places.
     pub(crate) fn item(&self, record: &RecordInfo, time_us: i64, payload: &[u8]) {
         let mut state = self.state();
         let mut intake = std::mem::take(&mut state.intake);
@@ -430,7 +430,7 @@ impl State {
         is_new
     }
 
-    /// What a datagram or a sample of a log says of the present.
+    /// Updates the present state from a datagram or a sample of a log.
     fn note(&mut self, intake: &Intake, news: News) {
         match news {
             News::Run => {
@@ -487,7 +487,7 @@ impl State {
 
     fn answered(&mut self, id: u64, answer: Answer) {
         if let Some(pending) = self.pending.remove(&id) {
-            // The sample that says so may still be on its way.
+            // The sample that reports it may still be on its way.
             if let (Ask::Set(values), Answer::Done(Some(tick))) = (&pending.ask, &answer) {
                 let values =
                     values.iter().filter_map(|(name, value)| Some((name, ValueKind::number(value)?)));
@@ -551,7 +551,7 @@ enum Change {
 }
 
 impl Change {
-    /// What a sample says of the parameters.
+    /// The change of parameters in a sample, if it is of one of their records.
     fn of(known: &Known, payload: &[u8]) -> Option<Self> {
         if !["parameters", "parameter"].contains(&known.name.as_str()) {
             return None;

@@ -37,7 +37,7 @@ pub struct Counts {
     pub unfit: u64,
 }
 
-/// What a datagram says.
+/// What a datagram brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// Another run begins: everything known is gone.
@@ -77,7 +77,7 @@ impl Intake {
         self.counts
     }
 
-    /// What the recorder said at the beginning of this run, as datagrams: the records with their types, and the samples of those
+    /// What the recorder sent at the beginning of this run, as datagrams: the records with their types, and the samples of those
     /// that have one alone. A receiver that gets them can read on at once.
     pub fn beginning(&self) -> Vec<Vec<u8>> {
         let (Some(session), Some(next)) = (self.session, self.next) else { return Vec::new() };
@@ -103,7 +103,7 @@ impl Intake {
         messages.map(|message| [head.as_slice(), &message].concat()).collect()
     }
 
-    /// Takes in a datagram, from anybody, and tells `each` what it says. Returns whether it is one of a recorder.
+    /// Takes in a datagram from any sender, and calls `each` with what it brings. Returns whether it is one of a recorder.
     pub fn take(&mut self, bytes: &[u8], mut each: impl FnMut(&Self, News)) -> bool {
         let Some(datagram) = Datagram::read(bytes) else {
             self.counts.refused += 1;

@@ -89,7 +89,7 @@ enum Question {
         id: f64,
         now_us: u64,
     },
-    /// What the stick says, and the newest time of the server that the page knew.
+    /// The input of the stick, and the newest time of the server that the page knew.
     Steer {
         now_us: u64,
         teleop: Teleop,

@@ -4,7 +4,7 @@ use crate::text::{name, shortened};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// A value as somebody types it: a number, `true` or `false`.
+/// A value as a user types it: a number, `true` or `false`.
 ///
 /// # Errors
 /// It is neither.
@@ -26,7 +26,7 @@ pub fn table(all: &[Value]) -> String {
         Value::String(text) if key == "text" => name(text).into_owned(),
         Value::String(text) => shortened(text).into_owned(),
         Value::Null => "–".to_owned(),
-        // Limits that were computed have no more digits than anybody reads.
+        // Computed limits are shown with as many digits as are useful.
         Value::Number(number) if number.is_f64() => {
             number.as_f64().map_or_else(String::new, |number| format!("{:?}", (number * 1e6).round() / 1e6))
         }

@@ -59,13 +59,13 @@ pub struct Peer {
     /// See [`Peer::knows`].
     knows_us: AtomicU64,
     came_us: AtomicU64,
-    /// When it said or took something last; 0: never.
+    /// When it last sent something or took what it was sent; 0: never.
     active_us: AtomicU64,
     steers: Mutex<PerSecond>,
     changes: Mutex<PerSecond>,
 }
 
-/// How long a client may take to say what it wants, and to say or take the next thing, before others may have its seat, µs.
+/// A client keeps its seat for so long after it last sent something or took what it was sent, or, before that, after it connected, µs.
 const FRESH_US: u64 = 1_000_000;
 /// Inputs of a stick that count within a second; one every 50 ms is usual.
 const STEERS: u32 = 200;
@@ -111,13 +111,13 @@ impl Peer {
         Ok(Self { id, by, from, inbox, bell, is_over, knows_us, came_us, active_us, steers, changes })
     }
 
-    /// It is admitted. It has received nothing yet, and says nothing before.
+    /// It is admitted now, so nothing that it sends can have been decided earlier.
     pub(crate) fn comes(&self, now_us: u64) {
         self.came_us.store(now_us, Ordering::Relaxed);
         self.knows(now_us);
     }
 
-    /// It has said something, or has taken what it was sent.
+    /// It has sent something, or has taken what it was sent.
     pub(crate) fn is_active(&self, now_us: u64) {
         self.active_us.store(now_us.max(1), Ordering::Relaxed);
     }
@@ -131,12 +131,12 @@ impl Peer {
         Seat { client: self.id, from: self.from, active_us, is_stopping, is_fresh }
     }
 
-    /// The client has received what was sent to it at this time of the hub: it said so, and whatever it says next it says later.
+    /// The client has confirmed what was sent to it at this time of the hub, so whatever it sends next is newer than that.
     pub(crate) fn knows(&self, now_us: u64) {
         self.knows_us.fetch_max(now_us, Ordering::Relaxed);
     }
 
-    /// The newest such time: for clients whose language has no word for it.
+    /// The newest such time: for clients whose requests cannot carry it.
     pub(crate) fn knows_us(&self) -> u64 {
         self.knows_us.load(Ordering::Relaxed)
     }

@@ -27,11 +27,11 @@ pub(crate) struct Seat {
     /// Whose it is.
     pub client: u64,
     pub from: Origin,
-    /// When it was active last, µs; `None`: it has said nothing yet.
+    /// When it was active last, µs; `None`: it has sent nothing yet.
     pub active_us: Option<u64>,
     /// It waits for the answer to a stop: others leave first.
     pub is_stopping: bool,
-    /// It has just come, and could not say yet what it wants, which may be a stop; or it has just said or taken something.
+    /// It has just connected, and its first request, which may be a stop, had no time to arrive; or it has just sent or taken something.
     pub is_fresh: bool,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Limits {
 }
 
 impl Seat {
-    /// It could not say yet what it wants, which may be a stop.
+    /// Its first request, which may be a stop, had no time to arrive.
     fn is_coming(&self) -> bool {
         self.is_fresh && self.active_us.is_none() && !self.is_stopping
     }
@@ -137,8 +137,8 @@ mod tests {
         assert_eq!(who_leaves(&full, from(2), LIMITS), Some(3), "the first of too many that have just come");
     }
 
-    /// 60 connections of one address that set parameters all the time, and came back whenever they had to leave, had each stop from
-    /// there end before it was said.
+    /// 60 connections of one address that set parameters all the time, and came back whenever they had to leave, ended each connection
+    /// from there before its stop was sent.
     #[test]
     fn whoever_has_just_come_stays_beside_others_of_its_address_that_flood() {
         let stop = seats(&[(1, None, false)])[0];
@@ -147,7 +147,7 @@ mod tests {
             if let Some(leaving) = who_leaves(&taken, from(1), LIMITS) {
                 taken.retain(|seat| seat.client != leaving);
             }
-            // It comes, and soon says something.
+            // It connects, and soon sends something.
             taken.push(Seat { client: 100 + client, active_us: Some(client), is_fresh: true, ..stop });
             assert!(taken.iter().any(|seat| seat.client == 99), "after {client}");
             assert!(taken.len() <= LIMITS.of_one + 1);

@@ -34,13 +34,13 @@ impl std::fmt::Display for Ignored {
 }
 
 impl Senders {
-    /// A recorder that says nothing for `silence` makes room for another. `only`: none but this address counts.
+    /// A recorder that sends nothing for `silence` makes room for another. `only`: none but this address counts.
     pub const fn new(only: Option<IpAddr>, silence: Duration) -> Self {
         Self { only, silence, present: None }
     }
 
     /// Whether a datagram that came from `from` at `now` counts. Only what a recorder sends makes its sender the one that is
-    /// listened to; a run that says that it is over makes room at once, because the next one may begin right away.
+    /// listened to; a run that reports its end makes room at once, because the next one may begin right away.
     ///
     /// # Errors
     /// Why it does not count.

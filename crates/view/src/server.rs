@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// The port that PlotJuggler, Foxglove and `khz param` try first.
 pub const PORT: u16 = 8765;
-/// How many connections there may be that have not said yet what they want, of one address too.
+/// How many connections without a first request there may be, in all and of one address.
 const NEW: Limits = Limits { seats: 64, of_one: 32 };
 /// How many different reasons are reported.
 const MAX_REPORTS: usize = 16;
@@ -36,7 +36,7 @@ pub trait Fleet: std::fmt::Debug + Send + Sync {
     /// Why it cannot be shown.
     fn hub(&self, robot: &str) -> Result<Option<Arc<Hub>>, String>;
 
-    /// The runs that anybody may look at.
+    /// The runs that clients may look at.
     fn hubs(&self) -> Vec<Arc<Hub>>;
 }
 
@@ -78,16 +78,16 @@ pub struct Server {
 struct Shared {
     access: Access,
     shown: Shown,
-    /// Connections that have not said yet what they want, the oldest first.
+    /// Connections without a first request yet, the oldest first.
     new: Mutex<Vec<(u64, Origin, TcpStream)>>,
     is_over: AtomicBool,
-    /// Why somebody was refused: what has been reported.
+    /// The reasons of refusals that have been reported.
     reported: Mutex<HashSet<String>>,
 }
 
 impl Shared {
-    /// Notes a new connection. If there are too many, the oldest of the address with most of them is ended: whoever says nothing
-    /// must not keep others out.
+    /// Notes a new connection. If there are too many, the oldest of the address with most of them is ended: silent
+    /// connections must not keep others out.
     fn welcome(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
         let from = Origin::of(stream.peer_addr()?.ip());
         let mut new = self.newcomers();
@@ -102,14 +102,14 @@ impl Shared {
         if let Some(leaving) = who_leaves(&taken, from, NEW)
             && let Some(at) = new.iter().position(|(number, ..)| *number == leaving)
         {
-            // What it has said already is still read.
+            // What it has sent already is still read.
             let _ = new.remove(at).2.shutdown(Shutdown::Read);
         }
         new.push((number, from, stream.try_clone()?));
         Ok(())
     }
 
-    /// It has said what it wants, or has left.
+    /// Its first request has arrived, or it has left.
     fn admitted(&self, number: u64) {
         self.newcomers().retain(|(new, ..)| *new != number);
     }

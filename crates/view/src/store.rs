@@ -219,8 +219,8 @@ impl Store {
         Ok(())
     }
 
-    /// The time of a live sample, without the steps of the sender's clock. A record's first sample says nothing about the
-    /// clock: what a run tells once, as the robot, comes with the time it had then, whenever a viewer comes.
+    /// The time of a live sample, without the steps of the sender's clock. A record's first sample is no evidence of a step:
+    /// what a run reports once, such as its robot, has the time of the start, whenever a viewer comes.
     fn steady(&mut self, time_us: i64, is_first: bool) -> i64 {
         let Some(last_us) = self.last_us else { return time_us };
         let shifted_us = self.shifted_us(time_us);
@@ -353,7 +353,7 @@ impl Store {
         &self.lists.parameters
     }
 
-    /// The robot, if the records tell.
+    /// The robot, if the records describe it.
     pub fn robot(&self) -> Option<&Robot> {
         self.lists.robot.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What can be subscribed to, and by whom it is: each message is encoded once, if anybody wants it.
+//! What can be subscribed to, and who subscribes: each message is encoded once, if it has a subscriber.
 
 use crate::intake::Known;
 use crate::peer::{Peer, Queued};

@@ -528,6 +528,7 @@
   const QUANTITIES = {
     position: { unit: "rad", of: (joint) => [["measured", `servo.${joint}.position`, 0], ["command", `command.${joint}.position`, 1, "dashed"]] },
     targets: { unit: "rad", of: (joint) => [["reference", `aim.${joint}.reference`, 0], ["target", `aim.${joint}.target`, 1, "dashed"], ["offset", `aim.${joint}.offset`, 3]] },
+    policy: { unit: "", of: (joint) => [["what it says", `decision.action.${joint}`, 0]] },
     error: { unit: "rad", of: (joint) => [["command − measured", `error.${joint}`, 3]] },
     velocity: { unit: "rad/s", of: (joint) => [["measured", `servo.${joint}.velocity`, 0], ["command", `command.${joint}.velocity`, 1, "dashed"]] },
     torque: { unit: "N·m", of: (joint) => [["measured", `servo.${joint}.torque`, 0], ["command", `command.${joint}.torque`, 1, "dashed"]] },
@@ -894,6 +895,7 @@
     const mine = taken !== null && `${taken.by} `.startsWith(`${news.you} `);
     if (news?.is_over) return "the run has ended";
     if (!drive.hands.size) return taken && !mine ? `driven by ${taken.by}: ${pace(taken)}` : "nothing is held";
+    if (mine && run.records.includes("stage")) return "heard: it moves the joints that [targets.sticks] names, and no other";
     if (mine) return `driving: ${pace(taken)}`;
     if (now() - drive.since < TAKEN) return `asking for ${pace(drive.teleop())}`;
     return taken ? `not driving: ${taken.by} drives` : "NOT DRIVING: the robot takes none of your inputs. They reach it too late, or it is not steered.";

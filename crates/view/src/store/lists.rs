@@ -1,4 +1,4 @@
-//! What happened once: changes of phase, changes of parameters, and what the robot says of itself.
+//! What happened once: changes of phase, changes of parameters, and the robot's description.
 
 use crate::control::Parameter;
 use khz_tlog::Value;
@@ -83,7 +83,7 @@ pub struct Change {
     pub by: String,
 }
 
-/// What the log says of the robot.
+/// The robot as the log describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Robot {
     /// Its name.
@@ -92,7 +92,7 @@ pub struct Robot {
     pub file: String,
     /// The clock the loop ran by: `real` or `virtual`.
     pub clock: String,
-    /// How its joints lie to each other, as JSON; empty if nothing tells its shape.
+    /// How its joints lie to each other, as JSON; empty if its shape is not known.
     pub skeleton: String,
 }
 

@@ -1,4 +1,4 @@
-//! A log in a file: read through once, and again where somebody looks closer.
+//! A log in a file: read through once, and again where a viewer zooms in.
 
 use super::pyramid::Pyramid;
 use super::schemas::{Rows, Schemas};
@@ -18,7 +18,7 @@ pub struct Log {
     scan: Reader<File>,
     /// By identifier in the log: where the schema lies, and the record's number in the store.
     known: HashMap<u64, (u64, usize)>,
-    /// Reads what somebody looks at.
+    /// Reads the part that a viewer looks at.
     look: Option<Reader<File>>,
     detail: Option<Detail>,
     budget: usize,

@@ -35,7 +35,7 @@ fn same(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()))
 }
 
-/// Where the window is as fine as asked for, it is exact; where it is coarser, every value is within what it says.
+/// Where the window is as fine as asked for, it is exact; where it is coarser, every value is between its minimum and maximum.
 fn check(window: &Window, samples: &[(i64, f32)], span: Span) -> Result<(), TestCaseError> {
     let (min, max) = naive(samples, span);
     let (got_min, got_max) = window.values.split_at(span.count);

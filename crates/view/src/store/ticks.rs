@@ -78,7 +78,7 @@ impl TickHistory {
         }
     }
 
-    /// What a robot file says of judging ticks. One that cannot be read says nothing.
+    /// Reads the keys of a robot file by which ticks are judged; without them, or without a file that can be read, the defaults hold.
     pub(super) fn know_robot(&mut self, file: &str) {
         let file: toml::Table = file.parse().unwrap_or_default();
         let key = |name| file.get("loop")?.get(name);

@@ -169,7 +169,7 @@ fn a_client_with_megabytes_of_unread_answers_was_not_heard() {
     while bench.robot.asked()["do"] != "stop" {}
 }
 
-/// 64 of them kept everybody else out, Stop included.
+/// 64 of them kept all other clients out, Stop included.
 #[test]
 fn silent_websockets_keep_nobody_from_stop() {
     let mut bench = Bench::new();

@@ -147,7 +147,7 @@ impl Bench {
 
     fn with(access: Access) -> Self {
         let hub = Arc::new(Hub::default());
-        // A port of its own, whoever else tests.
+        // A free port: tests run side by side.
         let server = Server::bind(&([127, 0, 0, 1], 0).into(), access, hub.clone()).unwrap();
         let at = server.at();
         let serving = server.start().unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A request held up for 7 s armed the robot long after its operator had been told that it is unreachable.
+/// A request held up for 7 s armed the robot long after the page had reported it unreachable.
 #[test]
 fn what_moves_the_robot_says_how_old_it_is_and_a_stop_need_not() {
     let mut bench = Bench::new();
@@ -30,7 +30,7 @@ fn what_moves_the_robot_says_how_old_it_is_and_a_stop_need_not() {
     assert_eq!(bench.robot.asked()["do"], "stop", "none of them came through");
 }
 
-/// A bridge whose robot had just been started again said that it had none.
+/// A bridge whose robot had just been started again reported that it had none.
 #[test]
 fn a_run_that_has_told_no_parameters_yet_is_not_one_without_any() {
     let server =
@@ -120,7 +120,7 @@ fn a_robot_that_does_not_answer_is_no_reason_to_wait() {
     client.say(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "a" }));
     let asked = bench.robot.asked();
     assert!(client.text()["message"].as_str().unwrap().contains("did not answer"));
-    // What it answers later is for nobody.
+    // A later answer is dropped.
     bench.robot.answer(&json!({ "id": asked["id"], "done": true, "tick": 1 }));
     client.text();
     client.settle();
