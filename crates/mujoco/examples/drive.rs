@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let binding = Binding {
         model: model.into(),
         joints: joints.to_vec(),
+        gears: Vec::new(),
         keyframe: None,
         imu: None,
         trunk_touch: "trunk_touch".to_owned(),

@@ -7,9 +7,9 @@
 //! An error inside libmujoco ends the process, by its design; the hook only makes the text visible. Warnings are kept for
 //! the thread that stepped.
 
-use crate::find::{self, VARIABLE};
 use crate::state::Part;
 use arrayvec::ArrayString;
+use khz_rt::library::{self, Absent, SharedLibrary};
 use libloading::Library;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -20,6 +20,11 @@ use std::sync::OnceLock;
 /// Versions before and from which the bits of the state changed, as `mj_version` counts.
 const OLD: std::ops::RangeInclusive<i32> = 300..=340;
 const NEW: std::ops::RangeInclusive<i32> = 3_005_000..=4_000_999;
+
+/// Names the library, or a folder to search.
+const VARIABLE: &str = "KHZ_MUJOCO";
+static LIBRARY: SharedLibrary =
+    SharedLibrary { name: "MuJoCo", variable: VARIABLE, package: "mujoco", file: "libmujoco" };
 
 /// Bytes for the text of an error; MuJoCo cuts it off.
 const TEXT: usize = 1000;
@@ -41,21 +46,9 @@ pub enum Object {
 /// Why MuJoCo cannot be used, or not this model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MujocoError {
-    /// There is no library.
-    #[error(
-        "MuJoCo is not installed: run `pip install mujoco` in the active Python environment, or set {VARIABLE} to \
-         libmujoco.so or its folder ({0})"
-    )]
-    Missing(String),
-    /// The variable names what is not there.
-    #[error("{VARIABLE} is {0}, where there is no libmujoco.so")]
-    Named(PathBuf),
-    /// This program opens no libraries at all.
-    #[error(
-        "this khz is the static program, which cannot open libraries such as MuJoCo: use the one of \
-         `pip install kilohertz`, of the Debian package or of your own build"
-    )]
-    Static,
+    /// There is none that can be opened.
+    #[error(transparent)]
+    Absent(#[from] Absent),
     /// A version that was never tried.
     #[error(
         "{path} is MuJoCo {version}: versions 3.0 to 4.0 can be used; run `pip install 'mujoco>=3,<4.1'`"
@@ -63,7 +56,7 @@ pub enum MujocoError {
     Version {
         /// The library.
         path: PathBuf,
-        /// What it says of itself.
+        /// The version it reports.
         version: String,
     },
     /// A function is missing.
@@ -146,7 +139,7 @@ impl MujocoError {
     fn unopened(path: &Path, what: &str) -> Self {
         match path.is_file() {
             true => Self::Unfit { path: path.to_owned(), what: what.to_owned() },
-            false => Self::Missing(what.to_owned()),
+            false => Absent::Missing(&LIBRARY, what.to_owned()).into(),
         }
     }
 }
@@ -162,9 +155,8 @@ impl Api {
     }
 
     fn open_once() -> Result<Self, MujocoError> {
-        opens_libraries(cfg!(target_feature = "crt-static"))?;
-        let path = find::library().map_err(MujocoError::Named)?;
-        if find::is_cut_off(&path) {
+        let path = LIBRARY.find()?;
+        if library::is_cut_off(&path) {
             return Err(MujocoError::Unfit { path, what: "the file is cut off".to_owned() });
         }
         // SAFETY: what libmujoco does when it is loaded is nothing but setting up its tables.
@@ -185,7 +177,7 @@ impl Api {
         for (name, hook) in [(&b"mju_user_error\0"[..], error as Hook), (b"mju_user_warning\0", warning)] {
             // SAFETY: the symbols are variables of this type.
             let variable = unsafe { library.get::<*mut Option<Hook>>(name) }.map_err(unfit)?;
-            // SAFETY: nobody else in this process has begun to use the library; the hooks live as long as the process.
+            // SAFETY: no other code in this process has begun to use the library; the hooks live as long as the process.
             unsafe { **variable = Some(hook) };
         }
         std::mem::forget(library);
@@ -205,11 +197,6 @@ impl Api {
     fn bits(&self, part: Part) -> c_int {
         part.bit(NEW.contains(&self.version))
     }
-}
-
-/// Linked statically there is no loader in the process: musl's `dlopen` always fails, with a text that names no cause.
-fn opens_libraries(is_static: bool) -> Result<(), MujocoError> {
-    if is_static { Err(MujocoError::Static) } else { Ok(()) }
 }
 
 /// 337 is 3.3.7, 3017000 is 3.17.0.
@@ -279,7 +266,7 @@ impl Loaded {
     /// Loads MJCF or URDF.
     ///
     /// # Errors
-    /// What MuJoCo says of the file, in one line.
+    /// MuJoCo's error for the file, in one line.
     pub fn load(api: &'static Api, path: &Path) -> Result<Self, MujocoError> {
         let wrong = |what: String| MujocoError::Model { path: path.to_owned(), what };
         let mut text = [0; TEXT];
@@ -307,7 +294,7 @@ impl Loaded {
     /// Writes the model that was loaded last as MJCF.
     ///
     /// # Errors
-    /// What MuJoCo says.
+    /// MuJoCo's error.
     pub fn save(&self, path: &Path) -> Result<(), MujocoError> {
         let wrong = |what: String| MujocoError::Model { path: path.to_owned(), what };
         let mut text = [0; TEXT];
@@ -323,7 +310,7 @@ impl Loaded {
     /// The model that was loaded last as MJCF.
     ///
     /// # Errors
-    /// What MuJoCo or the system says.
+    /// The error of MuJoCo or the system.
     pub fn saved(&self) -> Result<String, MujocoError> {
         let unread = |error: std::io::Error| MujocoError::Model {
             path: std::env::temp_dir(),
@@ -402,7 +389,7 @@ impl Loaded {
         (number >= 0).then_some(Id { object, number })
     }
 
-    /// How far a step goes, s, by the clock: no function tells it. Takes that step; see [`Loaded::reset`].
+    /// How far a step goes, s, by the clock: no function returns it. Takes that step; see [`Loaded::reset`].
     pub fn timestep(&mut self) -> f64 {
         let mut times = [[0.0]; 2];
         self.get(Part::Time, &mut times[0]);
@@ -521,8 +508,7 @@ mod tests {
 
     #[test]
     fn the_static_program_says_that_it_cannot_and_what_can() {
-        assert_eq!(opens_libraries(false), Ok(()));
-        let said = opens_libraries(true).unwrap_err().to_string();
+        let said = MujocoError::from(Absent::Static(&LIBRARY)).to_string();
         assert!(said.contains("the static program") && said.contains("pip install kilohertz"), "{said}");
     }
 

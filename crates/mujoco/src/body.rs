@@ -5,6 +5,7 @@ use crate::layout::{Joint, JointKind, Layout};
 use crate::state::Part;
 use crate::wrapper;
 use arrayvec::ArrayString;
+use khz_emu::JointConfig;
 use khz_emu::body::{Body, Drive, Forces, JointState, Trunk};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -25,7 +26,10 @@ pub struct Binding {
     pub model: PathBuf,
     /// Name of the joint of each servo.
     pub joints: Vec<String>,
-    /// Where it starts; `None`: as the model says.
+    /// The gear of each servo, of which only the friction counts that MuJoCo has no model of: what depends on the load, and what is
+    /// added at standstill. Everything else is the model's. One per joint, or none at all.
+    pub gears: Vec<JointConfig>,
+    /// Where it starts; `None`: as in the model.
     pub keyframe: Option<String>,
     /// The site where the robot's IMU is, in line with the trunk; `None`: it has none.
     pub imu: Option<String>,
@@ -44,6 +48,7 @@ pub struct Mujoco {
     model: Loaded,
     step_s: f64,
     joints: Vec<JointIndex>,
+    gears: Vec<Gear>,
     states: Vec<JointState>,
     free: Option<Joint>,
     imu: Option<Id>,
@@ -54,7 +59,7 @@ pub struct Mujoco {
     time_s: f64,
     trunk: Trunk,
     forces: Forces,
-    /// What MuJoCo said when it could not go on; nothing moves any more.
+    /// MuJoCo's error when it could not go on; nothing moves any more.
     failed: Option<ArrayString<200>>,
 }
 
@@ -65,6 +70,39 @@ struct JointIndex {
     velocity: usize,
     /// 1/(kg·m²) at the start: how the joint answers a torque.
     mobility: f64,
+}
+
+/// Friction of a gear that MuJoCo has no model of.
+#[derive(Clone, Copy, Debug)]
+struct Gear {
+    /// `coulomb` is the model's `frictionloss`, and 0 here.
+    joint: JointConfig,
+    /// Before the last step, rad/s.
+    velocity: f64,
+    /// During the last step, N·m.
+    applied: f64,
+}
+
+impl Gear {
+    fn new(joint: &JointConfig) -> Self {
+        Self { joint: JointConfig { coulomb: 0.0, ..*joint }, velocity: 0.0, applied: 0.0 }
+    }
+
+    /// What it takes from a torque at its joint, N·m. What comes from outside is what the last step has shown: the change of speed
+    /// that the torque before does not explain.
+    ///
+    /// Half of what would stop the joint within a step: it may be lighter in another pose than where its mobility was measured.
+    fn friction(&mut self, place: &JointIndex, velocity: f64, torque: f64, step_s: f64) -> f64 {
+        if !self.joint.has_rich_friction() || place.mobility <= 0.0 {
+            return 0.0;
+        }
+        let stops = 1.0 / (step_s * place.mobility);
+        let outside = (velocity - self.velocity) * stops - self.applied;
+        let most = self.joint.dry_friction(torque - outside, velocity);
+        let friction = (0.5 * velocity * stops + torque + outside).clamp(-most, most);
+        (self.velocity, self.applied) = (velocity, torque - friction);
+        friction
+    }
 }
 
 impl Mujoco {
@@ -96,6 +134,7 @@ impl Mujoco {
         let size = |part| vec![0.0; model.size(part)];
         let mut body = Self {
             step_s,
+            gears: binding.gears.iter().map(Gear::new).collect(),
             states: vec![JointState::default(); joints.len()],
             free,
             imu,
@@ -157,7 +196,7 @@ impl Mujoco {
     /// The model, if none was loaded since, as [`saved`](crate::saved) has it.
     ///
     /// # Errors
-    /// What MuJoCo or the system says.
+    /// The error of MuJoCo or the system.
     pub fn saved(&self) -> Result<String, MujocoError> {
         self.model.saved()
     }
@@ -263,6 +302,10 @@ impl Mujoco {
         for ((place, state), drive) in self.joints.iter().zip(&self.states).zip(drives) {
             self.applied[place.velocity] =
                 drive.torque - place.damping(drive.damping, self.step_s) * state.velocity;
+        }
+        for ((place, state), gear) in self.joints.iter().zip(&self.states).zip(&mut self.gears) {
+            let torque = &mut self.applied[place.velocity];
+            *torque -= gear.friction(place, state.velocity, *torque, self.step_s);
         }
         self.model.set(Part::Applied, &self.applied);
     }

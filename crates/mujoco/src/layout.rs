@@ -97,7 +97,7 @@ fn count(model: &Loaded) -> Result<i32, String> {
     i32::try_from(joints).map_err(|error| error.to_string())
 }
 
-/// `moved` says how many positions a velocity moves.
+/// `moved` gives how many positions a velocity moves.
 fn blocks(velocities: usize, positions: usize, moved: impl Fn(usize) -> usize) -> Result<Vec<Block>, String> {
     let (mut blocks, mut position, mut velocity) = (Vec::new(), 0, 0);
     while velocity < velocities {

@@ -7,7 +7,6 @@
 #[allow(unsafe_code)]
 mod api;
 mod body;
-mod find;
 mod layout;
 mod state;
 mod wrapper;

@@ -40,7 +40,8 @@ const fn last_of(bin: usize) -> u64 {
 /// Realtime: allocates only in [`Histogram::new`].
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    counts: Box<[u64]>,
+    /// An array, as the compiler then knows that every [bin] is in it.
+    counts: Box<[u64; BINS]>,
     count: u64,
     sum: i128,
     sum_of_squares: i128,
@@ -59,7 +60,9 @@ impl Histogram {
     /// An empty one.
     #[must_use]
     pub fn new() -> Histogram {
-        let counts = vec![0; BINS].into();
+        // By way of a vector: an array of this size would be made on the stack.
+        let counts = vec![0; BINS].into_boxed_slice().try_into();
+        let counts = counts.unwrap_or_else(|_| unreachable!("it has as many"));
         Histogram { counts, count: 0, sum: 0, sum_of_squares: 0, min: i64::MAX, max: i64::MIN, max_at: 0 }
     }
 
@@ -117,11 +120,13 @@ impl Histogram {
     fn extend(&mut self, first_ns: i64, last_ns: i64, count: i64, at: i64) {
         let (first, last, count) = (i128::from(first_ns), i128::from(last_ns), i128::from(count));
         let (sum, squares) = if count == 1 { (first, first * first) } else { series(first, last, count) };
-        // 2³² times, each as long as can be said, still fit as often.
+        // 2³² times, each as long as can be represented, still fit as often.
         self.sum += sum;
         // No square is negative: what does not fit is too much.
-        self.sum_of_squares = self.sum_of_squares.checked_add(squares).unwrap_or(i128::MAX);
-        self.min = self.min.min(first_ns);
+        self.sum_of_squares = self.sum_of_squares.checked_add(squares).unwrap_or_else(too_much);
+        if first_ns < self.min {
+            self.min = first_ns;
+        }
         if last_ns > self.max {
             (self.max, self.max_at) = (last_ns, at);
         }
@@ -129,7 +134,7 @@ impl Histogram {
 
     /// Adds all of another's values.
     pub fn add(&mut self, other: &Histogram) {
-        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.counts.iter_mut().zip(&*other.counts).for_each(|(count, more)| *count += more);
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
         self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
@@ -245,6 +250,12 @@ impl Histogram {
         }
         values
     }
+}
+
+/// Apart, so that what always fits is not chosen between.
+#[cold]
+fn too_much() -> i128 {
+    i128::MAX
 }
 
 /// Sum and sum of squares of `count` equally spaced numbers, saturating.

@@ -337,12 +337,12 @@ fn sleep() -> i64 {
     crate::now_ns() - from_ns - period_ns - (queued_ns_since(queued_ns)).max(0)
 }
 
-/// Time this thread has spent in the run queue, if the kernel says.
+/// Time this thread has spent in the run queue, if the kernel reports it.
 fn queued_ns() -> Option<i64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// The same since then. Where the kernel does not say, everything: nothing is called a stop.
+/// The same since then. Where the kernel does not report it, everything: nothing is called a stop.
 fn queued_ns_since(then_ns: Option<i64>) -> i64 {
     queued_ns().zip(then_ns).map_or(i64::MAX / 2, |(now_ns, then_ns)| now_ns - then_ns)
 }

@@ -2,7 +2,7 @@
 //!
 //! A real-time thread does, in this order: [`Setup::apply`] (asks the kernel, reads back what it granted),
 //! [`Waiter::new`] (how to wait for a deadline), and then in each tick [`Waiter::wait_until`], the work, and
-//! [`Histogram::record`]. [`ThreadMonitor`] says for each tick whether something took the CPU away meanwhile.
+//! [`Histogram::record`]. [`ThreadMonitor`] shows for each tick whether something took the CPU away meanwhile.
 //!
 //! Nothing here knows about robots. `unsafe` code is confined to the private module `sys`.
 #![deny(unsafe_code)]
@@ -11,6 +11,7 @@ pub mod alloc_trap;
 pub mod clock;
 mod histogram;
 pub mod late;
+pub mod library;
 mod other;
 mod pace;
 pub mod panics;

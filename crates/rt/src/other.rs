@@ -25,7 +25,7 @@ impl OtherThread {
     /// # Errors
     /// If the kernel does not let it be seen: no `/proc`, for example.
     pub fn current() -> io::Result<Self> {
-        // The file stays that of this thread, whoever reads it.
+        // The file stays that of this thread, whichever thread reads it.
         Ok(Self { clock: cpu_clock()?, stat: File::open("/proc/thread-self/stat")? })
     }
 

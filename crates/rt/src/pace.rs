@@ -210,7 +210,7 @@ impl Pacer {
 /// when none does.
 ///
 /// The loop waits with [`crate::wait_readable`] until [`PacketPacer::deadline_ns`] and reports how that ended. It follows a
-/// sensor that is up to 5 % faster than the period says, with a jitter of up to 0.4 periods. Packets that come more often
+/// sensor that is up to 5 % faster than the period, with a jitter of up to 0.4 periods. Packets that come more often
 /// start no tick: over any time there are at most 5 % more ticks than periods, and two.
 ///
 /// ```

@@ -28,7 +28,7 @@ thread_local! {
     static LAST: RefCell<Panic> = const { RefCell::new(Panic::new()) };
 }
 
-/// What a panic said, and where. Of a long message the beginning.
+/// The message of a panic, and where it was. Of a long message the beginning.
 #[derive(Clone)]
 pub struct Panic {
     text: [u8; ROOM],

@@ -1,4 +1,4 @@
-//! Asks the kernel for real-time treatment of the calling thread, reads back what it granted, and says what
+//! Asks the kernel for real-time treatment of the calling thread, reads back what it granted, and advises what
 //! to do about the difference.
 
 mod advice;
@@ -199,7 +199,7 @@ pub struct Setting {
     pub name: String,
     /// What was asked for.
     pub requested: String,
-    /// What the kernel says is in force.
+    /// What is in force, as the kernel reports it.
     pub granted: String,
     /// Whether that is what was asked for.
     pub ok: bool,

@@ -332,7 +332,7 @@ pub enum Cause {
     /// It waited for a page from disk, or for many from memory.
     #[serde(alias = "fault")]
     PageFault,
-    /// Unaccounted for by the kernel. Results before 2026-11-22 say `stolen`, which there is the whole remainder:
+    /// Unaccounted for by the kernel. Results before 2026-11-22 have `stolen`, which there is the whole remainder:
     /// also what the tick before took, what the thread waited for by itself, and faults.
     #[serde(alias = "stolen")]
     Unaccounted,

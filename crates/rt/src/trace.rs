@@ -31,7 +31,7 @@ impl KernelTrace {
     /// Begins to trace a CPU.
     ///
     /// # Errors
-    /// If the kernel does not trace, does not let this user, or tracefs is not mounted; the error says what to do.
+    /// If the kernel does not trace, does not let this user, or tracefs is not mounted; the error states what to do.
     pub fn start(cpu: usize) -> io::Result<KernelTrace> {
         KernelTrace::within(&Root::system(), cpu)
     }

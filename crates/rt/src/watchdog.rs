@@ -18,7 +18,7 @@ pub struct Watchdog {
 
 impl Watchdog {
     /// Opens a watchdog and starts it. `timeout_s`: how long it waits for food; without one the driver decides.
-    /// A pipe (FIFO) that somebody reads will do for a trial, without a timeout.
+    /// A pipe (FIFO) that has a reader will do for a trial, without a timeout.
     ///
     /// # Errors
     /// If it cannot be opened, is neither a device nor a pipe, or does not take the timeout.
@@ -43,10 +43,10 @@ impl Watchdog {
         Ok(watchdog)
     }
 
-    /// Tells it that all is well. One system call, which the driver answers at once.
+    /// Feeds it. One system call, which the driver answers at once.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn feed(&mut self) -> io::Result<()> {
         self.file.write_all(b"\0")
     }
@@ -54,7 +54,7 @@ impl Watchdog {
     /// Disarms it with the magic character that drivers accept for closing (a driver built with "nowayout" accepts none).
     ///
     /// # Errors
-    /// What the driver says; the watchdog then goes on.
+    /// The driver's error; the watchdog then goes on.
     pub fn disarm(&mut self) -> io::Result<()> {
         self.file.write_all(b"V")
     }

@@ -1,4 +1,4 @@
-//! A loop in the process of somebody who maps gigabytes: a file of its own, because it locks the memory of its whole process.
+//! A loop in a process that maps gigabytes: a file of its own, because it locks the memory of its whole process.
 
 use khz_rt::{Policy, Setup};
 

@@ -55,7 +55,7 @@ fn periods(run: &Results) -> u64 {
 }
 
 /// One section that sets runs side by side, the first as the yardstick. Runs are judged by what a planned question waited
-/// for its answer; what the answers alone say stands beside it.
+/// for its answer; what the answers alone show stands beside it.
 pub fn compare(runs: &[Results]) -> Section {
     const SHOWN: [(&str, f64); 5] =
         [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("largest", 1.0)];

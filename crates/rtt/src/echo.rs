@@ -33,7 +33,7 @@ pub struct EchoCounts {
 
 /// How long [`Echo::run`] waits before it looks whether to stop.
 const PATIENCE_NS: i64 = 100_000_000;
-/// Told to stop, what is in the socket already is still taken, up to so many datagrams.
+/// After a stop, what is in the socket already is still answered, up to so many datagrams.
 const MOST_AFTER_STOP: usize = 10_000;
 
 impl Echo {
@@ -49,17 +49,17 @@ impl Echo {
     /// Where it listens.
     ///
     /// # Errors
-    /// If the kernel will not say.
+    /// Those of the kernel.
     pub fn address(&self) -> Result<SocketAddr, RttError> {
         Ok(self.socket.inner().local_addr()?)
     }
 
-    /// Answers until told to stop; looks ten times a second.
+    /// Answers until `stop` is set; looks ten times a second.
     ///
     /// # Errors
     /// If the socket breaks.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<EchoCounts, RttError> {
-        // What came before the end is answered, too; but who goes on asking does not keep it.
+        // What came before the stop is answered, too, but a client that goes on asking must not keep this running.
         let mut still = MOST_AFTER_STOP;
         while still > 0 {
             let over = stop.load(Ordering::Relaxed);

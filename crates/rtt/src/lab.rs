@@ -2,7 +2,7 @@
 //!
 //! Echo devices, each in its own network namespace, are joined to a bridge, one of them to a second bridge
 //! behind the first. What is measured is the kernel's way from program to program, and what the programs cost
-//! each other; there is no wire, so nothing here says how a real switch behaves.
+//! each other; there is no wire, so nothing here shows how a real switch behaves.
 mod network;
 mod ports;
 mod robot;
@@ -37,7 +37,7 @@ pub struct Lab {
     pub setup: Setup,
     /// Only the experiments whose name contains this.
     pub only: Option<String>,
-    /// Tell the kernel's own times of every datagram apart.
+    /// Split each round trip by the kernel's own times of every datagram.
     pub stamps: bool,
 }
 

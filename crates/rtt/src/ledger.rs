@@ -287,7 +287,7 @@ impl Ledger {
     }
 
     /// When an answer's round trip ends: when the program has it; if it came while the program waited for its tick, when
-    /// it came in the kernel. And whether the kernel should have said so and did not.
+    /// it reached the kernel. And whether the kernel's time is missing although it was needed.
     fn end(&mut self, came: Arrival, asked_ns: i64) -> (i64, bool) {
         if came.attended {
             return (came.read_ns, false);
@@ -346,7 +346,7 @@ impl Ledger {
         }
     }
 
-    /// An ICMP message says that a question did not get to this address: the port is closed (`refused`), or there is no
+    /// Counts an ICMP error about a question to this address: the port is closed (`refused`), or there is no
     /// way to it. To an address that was not asked (a broadcast's) it counts for no device.
     pub fn undelivered(&mut self, to: SocketAddr, refused: bool) {
         let Some(index) = self.by_address.get(&to) else { return };

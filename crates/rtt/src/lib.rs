@@ -51,7 +51,7 @@ pub enum RttError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// The plan asks for something that cannot be.
@@ -64,7 +64,7 @@ pub enum RttError {
         address: SocketAddr,
         /// How many bytes.
         payload: usize,
-        /// What the kernel says.
+        /// The kernel's error.
         source: std::io::Error,
         /// What to do.
         hint: &'static str,
@@ -98,10 +98,10 @@ pub struct Counts {
     /// Datagrams from the device that cannot be read: damaged on the way, or sent so.
     #[serde(default)]
     pub corrupt: u64,
-    /// Questions of which an ICMP message said that no program listens there (port unreachable). They are lost, too.
+    /// Questions to a port at which no program listens, by an ICMP message (port unreachable). They are lost, too.
     #[serde(default)]
     pub refused: u64,
-    /// Questions of which an ICMP message said that there is no way to the device. They are lost, too.
+    /// Questions without a way to the device, by an ICMP message. They are lost, too.
     #[serde(default)]
     pub unreachable: u64,
     /// Questions that came back unchanged, as from a plain echo. They are lost, too.

@@ -98,7 +98,7 @@ impl Log {
     /// Writes what is still in the ring and ends the file.
     ///
     /// # Errors
-    /// What the disk said.
+    /// Those of writing the file.
     pub fn finish(self) -> io::Result<Logged> {
         let summary = self.0.finish();
         match &summary.error {
@@ -111,7 +111,7 @@ impl Log {
 fn begin(path: Option<&Path>, to: Option<SocketAddr>, limit: u64) -> Result<(Tap, Log), RecorderError> {
     let file = path.map(Path::to_owned);
     let mut config = LogConfig { stream: to.map(|to| to.to_string()), ..LogConfig::default() };
-    // As full as the disk may be: whoever names a file wants it written.
+    // However full the disk is: a file that the user named is written.
     config.keep_free_mib = 0;
     config.path = path.map_or(config.path, |path| path.display().to_string());
     let builder = RecorderBuilder::new(config).since_1970().most_bytes(limit);

@@ -1,6 +1,6 @@
 //! Periodic modes: delays that come again and again, found among all that come.
 //!
-//! A [`Watch`] knows what is usual (median and median deviation, followed slowly) and tells each [`Excursion`] above
+//! A [`Watch`] knows what is usual (median and median deviation, followed slowly) and reports each [`Excursion`] above
 //! it. [`modes`] looks for excursions that resemble each other and lie equally far apart, and takes them for a mode
 //! only if chance would hardly ever make such a row.
 use serde::{Deserialize, Serialize};

@@ -28,13 +28,13 @@ pub struct Results {
     pub rate_hz: Option<f64>,
     /// Bytes of a datagram.
     pub payload: usize,
-    /// How the sender waited for its ticks; results saved before 2026-11-22 do not say.
+    /// How the sender waited for its ticks; not in results saved before 2026-11-22.
     #[serde(default)]
     pub wake: Option<Wake>,
-    /// For how long the kernel polled the network card, µs; results saved before 2026-11-22 do not say.
+    /// For how long the kernel polled the network card, µs; not in results saved before 2026-11-22.
     #[serde(default)]
     pub busy_poll_us: Option<u32>,
-    /// The network between, if it was said: for the theory beside the measurement.
+    /// The network between, if it was given: for the theory beside the measurement.
     #[serde(default)]
     pub network: Option<Network>,
     /// When the run began, ns since 1970.
@@ -242,7 +242,7 @@ impl Results {
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
-            // What is said of the whole holds for each part.
+            // The grade of the whole holds for each part: it is the lowest.
             if later.setup.grade < self.setup.grade {
                 self.setup = later.setup.clone();
             }
@@ -438,7 +438,7 @@ mod tests {
         let note =
             "the parts of this measurement had different set-ups: sending thread ordinary and real-time";
         assert_eq!(whole.notes, [note]);
-        // The other way round nothing better is said of it.
+        // The other way round the grade is the lower one, too.
         later.absorb(&answered(121_000_000_000, 100));
         assert_eq!((later.setup.grade, later.notes.len()), (khz_rt::Grade::Ordinary, 1));
     }

@@ -13,7 +13,7 @@ pub struct RoundTrip {
     pub device: [u8; 16],
     /// The device's port.
     pub device_port: u16,
-    /// All zero: once the address of a sender whose samples another program logged; a run tells senders apart.
+    /// All zero: once the address of a sender whose samples another program logged; now `run` distinguishes senders.
     pub sender: [u8; 16],
     /// When it was asked, ns since the run began.
     #[tlog(unit = "ns")]

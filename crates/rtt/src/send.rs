@@ -45,7 +45,7 @@ pub struct Live {
 /// How long answers to the last tick are waited for.
 const GRACE_NS: i64 = 1_000_000_000;
 
-/// After so long without an answer, from devices at which no program listens, more questions tell nothing more.
+/// After so long without an answer from devices at which no program listens, more questions would show nothing new.
 const REFUSED_NS: i64 = 1_000_000_000;
 
 /// Runs a plan on the calling thread.
@@ -151,7 +151,7 @@ impl Sender {
         self
     }
 
-    /// Runs the plan to its end, until told to stop, or until every device has refused for a second and none has answered.
+    /// Runs the plan to its end, until `stop` is set, or until every device has refused for a second and none has answered.
     ///
     /// The calling thread gets the plan's set-up. A tick allocates nothing, unless a broadcast is answered by
     /// a device for the first time.
@@ -226,7 +226,7 @@ impl Sender {
         self.collect(ledger, 0, until_ns)
     }
 
-    /// No program listens at any of the devices. How often a kernel says so is limited, so that one time is enough.
+    /// No program listens at any of the devices. A kernel limits how often it reports that, so one report of each is enough.
     fn is_refused(&self, ledger: &Ledger) -> bool {
         let is_refused = |(_, counts): (SocketAddr, Counts)| counts.refused > 0;
         self.seen.is_refused() && self.plan.ask != Ask::Broadcast && ledger.counts().all(is_refused)
@@ -284,7 +284,7 @@ impl Sender {
             Packet { kind: PacketKind::Request, run: self.run, sequence, sent_ns: at_ns, held_ns: 0 };
         packet.write(&mut self.question);
         let sent = match self.put(device) {
-            // The first failure was that of an earlier question, which the kernel tells once.
+            // The failure is of an earlier question, which the kernel reports once, on the next call.
             Err(error) if self.socket.failed_for_earlier(&error) => self.put(device),
             sent => sent,
         };
@@ -419,7 +419,7 @@ impl Sender {
         Ok(true)
     }
 
-    /// Tells an answer to the log.
+    /// Logs an answer.
     fn tell(&mut self, packet: &Packet, from: SocketAddr, heard: Incoming) {
         let Incoming::Answer { asked_ns, round_trip_ns, late, .. } = heard else { return };
         let Some(log) = &mut self.log else { return };

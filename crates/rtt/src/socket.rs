@@ -92,7 +92,7 @@ impl Socket {
     /// Binds a socket.
     ///
     /// # Errors
-    /// What the kernel says: the address is in use, or is not of this machine.
+    /// Those of the kernel: the address is in use, or is not of this machine.
     pub fn bind(address: SocketAddr, receive: Receive) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         socket.set_read_timeout(Some(Duration::from_millis(10)))?;
@@ -109,7 +109,7 @@ impl Socket {
     /// Has the kernel poll the network card for so many µs when nothing is there (`SO_BUSY_POLL`).
     ///
     /// # Errors
-    /// What the kernel says: more than `net.core.busy_read` needs `CAP_NET_ADMIN`.
+    /// Those of the kernel: more than `net.core.busy_read` needs `CAP_NET_ADMIN`.
     pub fn busy_poll(&self, us: u32) -> io::Result<()> {
         stamps::busy_poll(self.socket.as_fd(), us)
     }
@@ -117,7 +117,7 @@ impl Socket {
     /// Asks the kernel when datagrams arrive, and which of those sent could not be delivered.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn explain(&mut self) -> io::Result<()> {
         let v6 = self.socket.local_addr()?.is_ipv6();
         self.undelivered.reserve_exact(UNDELIVERED);
@@ -132,7 +132,7 @@ impl Socket {
         self.undelivered.pop()
     }
 
-    /// Whether a call failed because an earlier datagram could not be delivered. What the kernel says of it is kept for
+    /// Whether a call failed because an earlier datagram could not be delivered. The kernel's report on it is kept for
     /// [`Socket::undelivered`].
     pub fn failed_for_earlier(&mut self, error: &io::Error) -> bool {
         let earlier = Errno::from_io_error(error).is_some_and(is_delivery_failure);
@@ -145,7 +145,7 @@ impl Socket {
     /// Asks the kernel for its own times of every datagram, and counts those sent from 0 again.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn stamp(&mut self) -> io::Result<()> {
         while stamps::queued(self.socket.as_fd())?.is_some() {}
         stamps::enable(self.socket.as_fd())?;
@@ -156,7 +156,7 @@ impl Socket {
         Ok(())
     }
 
-    /// When the kernel handed on the datagram of this number, if it says so and has not forgotten.
+    /// When the kernel handed on the datagram of this number, if it reported that and the time is still kept.
     pub fn sent(&mut self, number: u32) -> Option<Stamps> {
         let slot = number as usize % SENT;
         if self.sent.as_ref()?[slot].0 != number {
@@ -194,7 +194,7 @@ impl Socket {
     /// there before is taken even when it is past the time.
     ///
     /// # Errors
-    /// What the kernel says; an interrupted call and an earlier datagram that could not be delivered
+    /// Those of the kernel; an interrupted call and an earlier datagram that could not be delivered
     /// are not errors here.
     pub fn receive(&mut self, buffer: &mut [u8], until_ns: i64) -> io::Result<Option<Came>> {
         let sleep_from_ns = match self.receive {

@@ -61,7 +61,7 @@ pub struct DeviceTally {
     pub counts: Counts,
     /// Its round trips.
     pub round_trip: Series,
-    /// How long it held the requests, as it says itself.
+    /// How long it held the requests, as it reports itself.
     pub held: Histogram,
 }
 

@@ -86,7 +86,7 @@ pub struct Shares {
     /// Of it, as reported by the device: how long its program had the request, p50.
     pub held_ns: f64,
     /// The rest: the sender's and the device's operating system, driver and network card. Below zero if the
-    /// network is faster than was said.
+    /// network is faster than was given.
     pub rest_ns: f64,
 }
 

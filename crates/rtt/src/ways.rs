@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often the ways take turns, so that whatever disturbs the machine disturbs all.
 const ROUNDS: u64 = 10;
-/// For how long the kernel polls the card in the comparison, unless the plan says.
+/// For how long the kernel polls the card in the comparison, µs, unless the plan has a time.
 const POLL_US: u32 = 50;
 
 /// Runs a plan with each way of receiving, a tenth of its ticks at a time and in turns: blocking, hybrid, spinning, and

@@ -1,4 +1,4 @@
-//! What a sender tells its log in its turn does not touch the heap, even when it is dropped.
+//! What a sender logs does not touch the heap, even when it is dropped.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use khz_rt::alloc_trap::{CountingAllocator, forbid};

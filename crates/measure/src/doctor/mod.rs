@@ -1,4 +1,4 @@
-//! Is this machine fit for a loop at 1 kHz? Each check is a pure function of what the machine tells.
+//! Is this machine fit for a loop at 1 kHz? Each check is a pure function of what the machine reports.
 //!
 //! ```no_run
 //! use khz_measure::doctor::{Machine, examine, worst};
@@ -25,12 +25,12 @@ use serde::Serialize;
 use std::fmt;
 use std::process::Command;
 
-/// What is known of the machine: its `/proc`, `/sys` and `/dev`, and what only a program can tell.
+/// What is known of the machine: its `/proc`, `/sys` and `/dev`, and the output of programs.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Where the files are read from.
     pub root: Root,
-    /// What `ethtool -c` says of each network card, by the card's name.
+    /// The output of `ethtool -c` for each network card, by the card's name.
     pub coalescing: Vec<(String, String)>,
 }
 
@@ -81,7 +81,7 @@ pub struct Fix {
     /// What to do where no command does it by itself, or what to know of the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Needs root; such commands say `sudo`.
+    /// Needs root; such commands begin with `sudo`.
     pub root: bool,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn coalescing(machine: &Machine) -> Vec<Finding> {
     machine.coalescing.iter().filter_map(finding).collect()
 }
 
-/// A number from the output of `ethtool -c`; cards without the setting say `n/a`.
+/// A number from the output of `ethtool -c`; it is `n/a` for cards without the setting.
 fn setting(text: &str, name: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
 }

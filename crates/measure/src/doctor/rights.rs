@@ -53,7 +53,7 @@ fn shown(limit: Option<u64>) -> String {
     limit.map_or("any".into(), |limit| limit.to_string())
 }
 
-/// The soft limit, `None` where there is none. A machine that does not tell allows nothing.
+/// The soft limit, `None` if unlimited. One that cannot be read counts as 0.
 fn limit(machine: &Machine, name: &str) -> Option<u64> {
     let limits = machine.root.read("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix(name));

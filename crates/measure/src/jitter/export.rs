@@ -4,7 +4,7 @@ use super::recording::{Recording, Sample};
 use khz_rt::{Disturbance, Histogram};
 use std::io::{self, Write};
 
-/// Writes every sample kept, one line per tick, with a heading. `docs/metrics.md` says how the figures follow from it.
+/// Writes every sample kept, one line per tick, with a heading. `docs/metrics.md` has how the figures follow from it.
 ///
 /// # Errors
 /// Of the writer.

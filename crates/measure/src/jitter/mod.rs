@@ -1,6 +1,6 @@
 //! How punctually a thread with a period wakes and works on this machine.
 //!
-//! A [`Plan`] says what to measure; an [`Experiment`] carries it out; [`Results`] hold the figures, which
+//! A [`Plan`] is what to measure; an [`Experiment`] carries it out; [`Results`] hold the figures, which
 //! [`text`](run_text), [`page`](results_page), [`csv`] and [`hgrm`] show. Several plans are measured in turns by
 //! [`measure_in_turns`].
 //!

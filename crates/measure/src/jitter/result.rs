@@ -238,7 +238,7 @@ impl Results {
     }
 }
 
-/// What a file from elsewhere says of one wake is believed up to so many periods.
+/// More missed periods in one wake are not believed: a file from elsewhere may have any number.
 const MOST_MISSED: i64 = 10_000;
 
 fn first_definitions() -> u32 {
@@ -264,7 +264,7 @@ impl Measurement {
         self.counts.ticks + self.counts.missed
     }
 
-    /// Whether it ended by itself before its time, because a tick took too long and the plan said `stop`. A person who
+    /// Whether it ended by itself before its time, because a tick took too long and the plan has `stop`. A person who
     /// interrupts a measurement does not stop it in this sense.
     #[must_use]
     pub fn stopped(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Where a program runs decides who grants its rights, and so what to do about one that is missing: PAM reads `limits.d` when somebody
+//! Where a program runs decides who grants its rights, and so what to do about one that is missing: PAM reads `limits.d` when a user
 //! logs in, never for a service of systemd.
 
 use crate::proc::Root;
@@ -15,7 +15,7 @@ pub enum StartedBy {
     Service(String),
     /// The runtime of a container.
     Container,
-    /// Somebody who logged in: a shell, a desktop.
+    /// A user who logged in: a shell, a desktop.
     Login,
 }
 

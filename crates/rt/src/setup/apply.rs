@@ -165,7 +165,7 @@ fn affinity(cpu: usize) -> Setting {
     }
 }
 
-/// A process that maps more than this is somebody else's that has a loop, too: with a learning library it maps gigabytes that it never
+/// A process that maps more than this belongs to a larger program that also has a loop: with a learning library it maps gigabytes that it never
 /// touches, and to fill the RAM with them takes seconds.
 const LARGE_KB: u64 = 1 << 20;
 
@@ -233,7 +233,7 @@ fn touch_stack(chunks: usize) {
 
 fn timer_slack(ns: u64) -> Setting {
     let result = set_current_timer_slack(NonZeroU64::new(ns));
-    // A thread already at real-time priority has no slack at all, and says 0.
+    // A thread already at real-time priority has no slack at all, and reports 0.
     let granted = current_timer_slack().unwrap_or(u64::MAX);
     let ok = granted <= ns;
     Setting {

@@ -1,4 +1,4 @@
-//! Signals that set flags while somebody wants that; before and after they do what the program had them do.
+//! Signals that set flags while that is requested; before and after they do what the program had them do.
 
 use std::io;
 use std::mem::zeroed;
@@ -30,7 +30,7 @@ extern "C" fn handle(_: libc::c_int) {
     HANDLING.fetch_add(1, Ordering::SeqCst);
     CAME.store(true, Ordering::SeqCst);
     for flag in &FLAGS {
-        // SAFETY: it is NULL, or a flag that lives: whoever takes it out lets it go only when no handler looks any more.
+        // SAFETY: it is NULL, or a flag that lives: the code that takes it out releases it only when no handler reads it any more.
         if let Some(flag) = unsafe { flag.load(Ordering::SeqCst).as_ref() } {
             flag.store(true, Ordering::SeqCst);
         }

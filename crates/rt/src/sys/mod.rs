@@ -135,7 +135,7 @@ pub fn hold_tostop() -> io::Result<()> {
     signal_timer::block(libc::SIGTTOU).map(drop)
 }
 
-/// Tells the C heap to keep what it has: freed memory stays with the process and no request becomes an
+/// Has the C heap keep what it has: freed memory stays with the process and no request becomes an
 /// `mmap`, so that once grown the heap needs no system call and meets no page fault. Process-wide.
 #[cfg(target_env = "gnu")]
 pub(crate) fn keep_heap() -> io::Result<()> {
@@ -160,7 +160,7 @@ pub(crate) fn clock_ticks_per_second() -> i64 {
 }
 
 /// Touches memory, in huge pages where the kernel has them, so that no later access waits for a page, nor for
-/// looking one up: in a large ring every fifth sample of 1 kB would begin a page nobody has asked for lately. Only
+/// looking one up: in a large ring every fifth sample of 1 kB would begin a page that was not used lately. Only
 /// whole huge pages (2 MiB on x86) within the memory can be had.
 pub fn touch(memory: &mut [MaybeUninit<u8>]) {
     /// uapi/asm-generic/mman-common.h, Linux 6.1
@@ -194,7 +194,7 @@ pub(crate) fn with_absent_pages<T>(pages: usize, each: impl FnOnce(&mut [u8]) ->
         // SAFETY: as above.
         && unsafe { libc::madvise(memory, len, libc::MADV_DONTNEED) } == 0;
     let result = is_absent.then(|| {
-        // SAFETY: `len` bytes that can be read and written, known to nobody else, for as long as the mapping lives.
+        // SAFETY: `len` bytes that can be read and written, known to no one else, for as long as the mapping lives.
         each(unsafe { std::slice::from_raw_parts_mut(memory.cast(), len) })
     });
     // SAFETY: the mapping made above; what was lent of it has been given back.

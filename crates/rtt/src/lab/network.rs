@@ -90,7 +90,7 @@ impl Network {
         }
     }
 
-    /// Once everybody is joined, so that joining is neither slow nor lossy.
+    /// Call it once all members are joined, so that joining is neither slow nor lossy.
     fn set_up(&self, ports: &Ports) -> Result<(), RttError> {
         for (port, member) in self.members().iter().enumerate() {
             for (qdisc, rule) in ports.rules(&format!("p{port}")) {
@@ -166,7 +166,7 @@ fn ip(member: Option<&str>, lines: &str) -> Result<(), RttError> {
     batch("ip", member, lines)?.map_err(RttError::Lab)
 }
 
-/// Gives lines to `ip` or `tc`, in the namespace of a member. Returns what the program says if it refuses them.
+/// Gives lines to `ip` or `tc`, in the namespace of a member. Returns the program's message if it refuses them.
 ///
 /// # Errors
 /// If the program cannot be run.

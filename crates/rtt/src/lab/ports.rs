@@ -54,7 +54,7 @@ impl Ports {
     }
 }
 
-/// What to do about a qdisc of which `tc` said this.
+/// What to do about a qdisc that `tc` refused with this message.
 pub(super) fn refused(qdisc: &str, said: &str) -> RttError {
     let what = if qdisc == "tbf" { "limits" } else { "delay and loss" };
     let module = format!("sch_{qdisc}");

@@ -90,7 +90,7 @@ fn unexpected_datagrams_are_named_and_never_answers() {
     assert!(ledger.tally().devices.iter().all(|d| d.counts.answered == 0));
 }
 
-/// `khz rtt send` said that none came back when 588 of 600 did, unchanged.
+/// `khz rtt send` reported that none came back when 588 of 600 did, unchanged.
 #[test]
 fn a_plain_echo_is_no_answer_and_no_silence() {
     let mut ledger = two();
