@@ -13,7 +13,9 @@ use khz_loop::supervisor::Cause;
 use khz_page::{Level, counted, grouped};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 
 /// What came of the whole campaign.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -132,7 +134,7 @@ pub fn campaign_watched(
     runs(fleet, scenarios, seed, &Sound, begun)
 }
 
-/// The first robot that does not come under control although nothing goes wrong, and why: a campaign with it would say
+/// The first robot that does not come under control although nothing goes wrong, and why: a campaign with it would show
 /// nothing. It is in order otherwise, and can be emulated.
 pub fn idle(fleet: &Fleet) -> Option<String> {
     (0..fleet.members.len()).find_map(|robot| {
@@ -182,7 +184,10 @@ fn runs(
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let results = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        handles.into_iter().flat_map(|handle| handle.join().unwrap_or_default()).collect::<Vec<_>>()
+        // What draws a scenario has no right to panic: without its results everything would seem to have held.
+        let results =
+            |handle: ScopedJoinHandle<'_, Vec<_>>| handle.join().unwrap_or_else(|panic| resume_unwind(panic));
+        handles.into_iter().flat_map(results).collect::<Vec<_>>()
     });
     Ok(summary(scenarios, seed, results))
 }

@@ -22,7 +22,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Records as the robot file says, but not to its disk.
+    /// Records as the robot file sets, but not to its disk.
     pub fn start(config: &RobotConfig) -> Result<Self, RecorderError> {
         let mut config = config.clone();
         config.log.ring_mib = 1;

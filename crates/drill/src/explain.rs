@@ -2,7 +2,7 @@
 
 use super::faulty_controller;
 use super::monitor::{GAINS, SMOOTH_HZ};
-use super::scenario::{Event, Fault, Queue, Scenario, Style, is_coarse};
+use super::scenario::{Event, Fault, Queue, Scenario, Style, is_coarse, is_unwatched, takes_shares};
 use khz_file::RobotConfig;
 use khz_file::config::ServoConfig;
 use khz_loop::supervisor::{Cause, Quantity, Recover, Trigger};
@@ -59,6 +59,7 @@ impl Fault {
             | Self::ServoFault(servo)
             | Self::Asleep(servo)
             | Self::RefusesLimit(servo)
+            | Self::WatchdogActs(servo)
             | Self::Jumps(servo, _) => Some(servo),
             _ => None,
         }
@@ -75,6 +76,7 @@ impl Fault {
             | Self::Asleep(_)
             | Self::RefusesPosition(_)
             | Self::RefusesLimit(_)
+            | Self::WatchdogActs(_)
             | Self::PowerCut(..)
             | Self::BusDead(_)
             | Self::BusLate(..)
@@ -171,13 +173,26 @@ impl Fault {
             Self::HostStopped(_) | Self::HostLate(_) | Self::ControllerFreezes(_) => {
                 is_silence(trigger) || matches!(trigger, Trigger::Imu | Trigger::ServoFault) || moves(trigger)
             }
+            Self::WatchdogActs(servo) => {
+                trigger == Trigger::ServoFault && cause.servo().map(usize::from) == Some(servo)
+            }
             Self::Reboot(_) | Self::OtherTurn(..) | Self::Asleep(_) | Self::RefusesPosition(_) => {
                 matches!(trigger, Trigger::ServoFault | Trigger::MissedReplies | Trigger::Stale)
                     || moves(trigger)
             }
             Self::RefusesLimit(_) => trigger == Trigger::ServoFault,
             Self::ServoFault(_) => matches!(cause, Cause::ServoFault { .. }),
-            Self::Lying(_) => matches!(cause, Cause::ServoNotFinite { .. } | Cause::ServoSaturated { .. }),
+            // Servos of a family without NaN report that they are somewhere else, some of them far beyond every turn.
+            Self::Lying(_) => {
+                moves(trigger)
+                    || matches!(
+                        cause,
+                        Cause::ServoNotFinite { .. }
+                            | Cause::ServoSaturated { .. }
+                            | Cause::ServoFault { .. }
+                            | Cause::PositionJumped { .. }
+                    )
+            }
             // A joint that does not feel itself move is driven wherever it goes.
             Self::Stuck(_) | Self::Pushed(..) | Self::WrongSign(_) | Self::ControllerStops(_) => {
                 moves(trigger)
@@ -202,8 +217,10 @@ impl Fault {
             Self::ControllerNan => matches!(cause, Cause::CommandNotFinite { .. }),
             Self::ControllerWild | Self::ControllerHuge => trigger == Trigger::Command || moves(trigger),
             Self::OperatorStop => matches!(cause, Cause::OperatorStop),
-            // A robot that stands on soft legs falls.
-            Self::ParametersMoved(_) => robot.body.is_some() && moves(trigger),
+            // A robot that stands on soft legs falls, and not every servo takes a share of its gains.
+            Self::ParametersMoved(_) => {
+                robot.body.is_some() && moves(trigger) || trigger == Trigger::Command && !takes_shares(robot)
+            }
             lie => lie.lie_leads_to(trigger, robot),
         }
     }
@@ -238,11 +255,15 @@ pub fn longest_watchdog_s(robot: &RobotConfig) -> f64 {
     robot.servos.iter().map(|servo| servo.watchdog_s).fold(0.0, f64::max)
 }
 
-/// So long a host may stand still and go on, s: its servos damp after a watchdog without a command, or are switched on again.
+/// So long a host may stand still and go on, s: its servos damp after a watchdog without a command, or are switched on again, or have none.
 fn longest_stall_s(robot: &RobotConfig) -> f64 {
     const RECOVERS_S: f64 = 0.3;
     let watchdog_s = longest_watchdog_s(robot);
-    if robot.supervisor.recover == Recover::On { watchdog_s.max(RECOVERS_S) } else { watchdog_s }
+    match robot.supervisor.recover {
+        _ if is_unwatched(robot) => f64::INFINITY,
+        Recover::On => watchdog_s.max(RECOVERS_S),
+        _ => watchdog_s,
+    }
 }
 
 /// Every joint settles without much overshoot.
@@ -250,7 +271,7 @@ fn is_damped(robot: &RobotConfig) -> bool {
     const RATIO: f64 = 0.5;
     let ratio = |servo: &ServoConfig| {
         let [kp, kd] = servo.gains();
-        0.5 * kd / (kp * servo.joint.inertia).sqrt().max(f64::MIN_POSITIVE)
+        0.5 * kd / (kp * servo.joint.whole_inertia()).sqrt().max(f64::MIN_POSITIVE)
     };
     robot.servos.iter().all(|servo| ratio(servo) >= RATIO)
 }
@@ -261,7 +282,7 @@ fn overshoot(servo: &ServoConfig, rate_hz: f64) -> f64 {
     const STEPS: u32 = 1000;
     let limits = &servo.limits;
     let Some(fastest) = limits.velocity.filter(|_| limits.position.is_some()) else { return 0.0 };
-    let (inertia, kd) = (servo.joint.inertia, servo.gains()[1].max(1e-3));
+    let (inertia, kd) = (servo.joint.whole_inertia(), servo.gains()[1].max(1e-3));
     let (lag_s, braking_s) = (inertia / kd, BRAKING_S + 2.0 / rate_hz);
     let most = limits.torque.unwrap_or(f64::INFINITY) / inertia;
     let dt_s = 10.0 * lag_s.max(braking_s) / f64::from(STEPS);
@@ -282,7 +303,7 @@ fn swing(servo: &ServoConfig) -> f64 {
     const MOST: u32 = 20_000;
     let limits = &servo.limits;
     let Some(([low, high], fastest)) = limits.position.zip(limits.velocity) else { return 0.0 };
-    let (inertia, [kp, kd]) = (servo.joint.inertia, servo.gains());
+    let (inertia, [kp, kd]) = (servo.joint.whole_inertia(), servo.gains());
     let most = limits.torque.unwrap_or(f64::INFINITY);
     let quick_s = (inertia / kp.max(1e-3)).sqrt().min(inertia / kd.max(1e-3)) / PER_S;
     let slow_s = (inertia / kp.max(1e-3)).sqrt().max(kd / kp.max(1e-3));
@@ -320,7 +341,7 @@ impl Scenario {
             _ => 0.0,
         };
         let holds_s = GAINS / self.rate_hz + self.faults().map(late).sum::<f64>();
-        let gained = faulty_controller::torque(&servo.limits) / servo.joint.inertia * holds_s;
+        let gained = faulty_controller::torque(&servo.limits) / servo.joint.whole_inertia() * holds_s;
         let factor = robot.supervisor.velocity_factor - 1.0;
         servo.limits.velocity.is_some_and(|limit| gained > factor * limit)
     }
@@ -352,7 +373,7 @@ impl Scenario {
         let is_fast = jerks || gains || self.rings(robot) || reads_coarsely(robot);
         // The supervisor takes no torque in a loop that is too slow to brake what it leads to.
         let refuses = self.style == Style::Torque && self.rate_hz < TORQUE_HZ;
-        // Where nothing limits it, a joint may be faster than its servo can tell, and turn further.
+        // Where nothing limits it, a joint may be faster than its servo can report, and turn further.
         let runs_away = match cause {
             Cause::ServoSaturated { servo, quantity, .. } => {
                 let limits = &robot.servos[usize::from(servo)].limits;
@@ -407,7 +428,7 @@ impl Scenario {
         self.faults().any(|fault| fault.unhinges() == Some(servo))
     }
 
-    /// What the servo says was never true.
+    /// What the servo reports was never true.
     pub fn is_untrue(&self, servo: usize) -> bool {
         self.faults().any(|fault| fault.is_untrue() == Some(servo))
     }
@@ -453,7 +474,7 @@ impl Scenario {
         self.style == Style::Torque || self.faults().any(pushes)
     }
 
-    /// A constant torque may be what a servo does last: nothing limits a joint under it that nobody sees or reaches.
+    /// A constant torque may be what a servo does last: nothing limits a joint whose servo can neither be observed nor reached.
     pub fn may_push_blindly(&self, robot: &RobotConfig) -> bool {
         self.blind_s(robot) > 0.0 && self.commands_torque()
     }

@@ -25,7 +25,7 @@ pub struct Fall {
     pub contact_speed: Option<f64>,
     /// Greatest force of the ground, N.
     pub peak_force: f64,
-    /// Greatest torque the ground put on a joint, N·m; none if the body cannot tell.
+    /// Greatest torque the ground put on a joint, N·m; none if the body cannot compute it.
     pub peak_torque: Option<f64>,
     /// What the supervisor answered to, if it did.
     pub cause: Option<String>,
@@ -150,7 +150,7 @@ fn fall(
     Ok(fall)
 }
 
-/// What the body says of its fall is so.
+/// The body's account of its fall is correct.
 pub(super) fn body_is_sound(rig: &Rig) -> Result<(), DrillError> {
     let stage = rig.stage();
     let body = stage.world.body();

@@ -70,10 +70,18 @@ impl ControllerFaults {
     }
 }
 
-/// A controller of this style for a robot.
+/// A controller of this style for a robot, prepared for it.
+///
+/// # Panics
+/// If the robot's own does not fit it: the fleet has none such.
 pub fn controller(style: Style, robot: &RobotConfig) -> Box<dyn Controller> {
     match style {
-        Style::Own => khz_robot::assemble::controller(&robot.controller),
+        Style::Own => {
+            let mut own = khz_robot::assemble::controller(&robot.controller);
+            let prepared = own.prepare(&khz_robot::assemble::info(robot));
+            assert!(prepared.is_ok(), "{prepared:?}");
+            own
+        }
         Style::Hold => Box::new(Hold::default()),
         Style::Steps | Style::Velocity | Style::Torque => {
             let limits = robot.servos.iter().map(|servo| servo.limits.clone()).collect();

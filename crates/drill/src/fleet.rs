@@ -141,9 +141,12 @@ const OPENARM: &str = include_str!("../robots/openarm_like.toml");
 const ROBSTRIDE: &str = include_str!("../robots/quadruped_robstride.toml");
 const RMD: &str = include_str!("../robots/arm_rmd.toml");
 const ODRIVE: &str = include_str!("../robots/legs_odrive.toml");
+const KOCH: &str = include_str!("../robots/koch.toml");
+const SO101: &str = include_str!("../robots/so101.toml");
+const FOLLOWED: &str = include_str!("../robots/leader_follower.toml");
 const MIXED: &str = include_str!("../robots/mixed.toml");
 
-/// Two CubeMars servos on classic CAN: no watchdog, and replies that say nothing of what they answer.
+/// Two CubeMars servos on classic CAN: no watchdog, and replies that do not show what they answer.
 const UNWATCHED: &str = r#"
     [robot]
     name = "cubemars"
@@ -167,6 +170,44 @@ const UNWATCHED: &str = r#"
     amplitude = 0.4
     from_hz = 0.5
     to_hz = 1.0
+    sweep_s = 1.0
+"#;
+
+/// Three Dynamixel servos as fast as their line allows: each command but a stop is answered by none.
+const FINGER: &str = r#"
+    [robot]
+    name = "finger"
+    [bus.main]
+    link = "emulated"
+    wire = "dynamixel"
+    baud = 4000000
+    turnaround_us = 4
+    [emulation]
+    supply_v = 5
+    [supervisor]
+    voltage_low_v = 4
+    [servo_defaults]
+    bus = "main"
+    family = "dynamixel"
+    dynamixel = { model = "XL330-M288", torque_constant = 0.35, position_p = 400 }
+    limits = { position = [-1.0, 1.0], velocity = 6.0 }
+    joint = { inertia = 0.001, viscous = 0.01, coulomb = 0.01 }
+    watchdog_s = 0.06
+    [[servo]]
+    name = "base"
+    id = 1
+    [[servo]]
+    name = "middle"
+    id = 2
+    sign = -1
+    [[servo]]
+    name = "tip"
+    id = 3
+    [controller]
+    name = "sine"
+    amplitude = 0.4
+    from_hz = 1.0
+    to_hz = 2.0
     sweep_s = 1.0
 "#;
 
@@ -203,6 +244,10 @@ impl Fleet {
             Member::new(&read(UNWATCHED, "cubemars"), 1, false),
             Member::new(&read(RMD, "arm_rmd.toml"), 1, false),
             Member::new(&read(ODRIVE, "legs_odrive.toml"), 1, false),
+            Member::new(&read(FOLLOWED, "leader_follower.toml"), 1, false),
+            Member::new(&read(KOCH, "koch.toml"), 1, false),
+            Member::new(&read(FINGER, "finger"), 1, true),
+            Member::new(&read(SO101, "so101.toml"), 1, false),
         ];
         Self { members }
     }

@@ -97,8 +97,8 @@ struct Way {
 }
 
 /// The experiments on the quadruped of `config`, each on its own thread. The first two are the fault without and with
-/// our reaction; in those that lower torque, the robot file's `[supervisor]` says from where on. The servos do not lower
-/// their own current, but in the two that say so.
+/// our reaction; in those that lower torque, the robot file's `[supervisor]` sets from where on. The servos do not lower
+/// their own current, except in the two that are named so.
 ///
 /// # Errors
 /// If the robot cannot be emulated, has no body, or its controller is not `stand_and_squat`.

@@ -9,7 +9,7 @@ use khz_loop::supervisor::Trigger;
 
 /// One scenario in so many has one.
 const RARELY: u64 = 5;
-/// Below this rate a position that jumps is not told from one that moves, Hz.
+/// Below this rate a position that jumps is not distinguished from one that moves, Hz.
 const JUMPS_HZ: f64 = 100.0;
 /// What is less than this is no jump by itself, rad·10⁻³: it comes in so many ticks one after another.
 const A_JUMP: u16 = 150;
@@ -27,7 +27,7 @@ pub fn draw(seed: u64, events: &mut Vec<Event>, robot: &RobotConfig, rate_hz: f6
     let Some(lie) = lie(&mut dice, robot, rate_hz) else { return };
     event.fault = lie;
     event.tick = event.tick.max(1);
-    // A lie hides what else is wrong with its servo, and what only its servo could tell.
+    // A lie hides what else is wrong with its servo, and what only its servo could report.
     let liar = lie.injection().map(|(servo, _)| servo);
     let told_by = |fault: Fault| match fault {
         Fault::RefusesLimit(servo) => Some(servo),
@@ -44,19 +44,19 @@ fn lie(dice: &mut Dice, robot: &RobotConfig, rate_hz: f64) -> Option<Fault> {
     let number = dice.pick(robot.servos.len() as u64) as usize;
     let (family, size) = (robot.servos[number].twin(), dice.pick(1000));
     let modes = family.lies().other_modes();
-    let mode = modes[size as usize % modes.len()];
+    let mode = modes.get(size as usize % modes.len().max(1));
     let suits = |fault: &Fault| fault.injection().is_none_or(|(_, injection)| family.lies().suits(injection));
     let drawn = match dice.pick(8) {
         0 => [Some(Fault::StaysOn(number)), None],
         1 => [
-            (size >= 500).then_some(Fault::MostlyOtherMode(number, mode)),
-            Some(Fault::OtherMode(number, mode)),
+            mode.filter(|_| size >= 500).map(|mode| Fault::MostlyOtherMode(number, *mode)),
+            mode.map(|mode| Fault::OtherMode(number, *mode)),
         ],
         2 => [Some(Fault::Frozen(number)), None],
         3 => [Some(Fault::Echoes(number)), None],
         4 => [Some(Fault::Altered(number, (size / 10) as u8)), None],
-        5 => [Some(Fault::Unmeasured(number)), None],
-        // Not noticed where nothing but the greatest velocity says how far a joint may have moved.
+        5 => [Some(Fault::Unmeasured(number)), Some(Fault::WatchdogActs(number))],
+        // Not noticed where nothing but the greatest velocity limits how far a joint may have moved.
         6 if rate_hz >= JUMPS_HZ => [
             size.is_multiple_of(3).then_some(Fault::Jumps(number, if size < 500 { -145 } else { 145 })),
             Some(Fault::Jumps(number, if size < 500 { -300 - size as i16 } else { 300 + size as i16 / 2 })),
@@ -79,6 +79,7 @@ impl Fault {
             Self::Stuck(servo) => (servo, Injection::Stuck(true)),
             Self::Asleep(servo) => (servo, Injection::Asleep(true)),
             Self::RefusesPosition(servo) => (servo, Injection::RefuseRead(Some(Refused::Position))),
+            Self::WatchdogActs(servo) => (servo, Injection::RefuseWrite(Some(Refused::Position))),
             lie => return lie.lie(),
         })
     }
@@ -106,7 +107,7 @@ impl Fault {
         }
     }
 
-    /// The servo goes where nobody can see or keep it: its joint says nothing of the host.
+    /// The servo goes where it cannot be observed or controlled: its joint is no evidence about the host.
     pub(super) const fn unhinges(self) -> Option<usize> {
         match self {
             Self::Stuck(servo) | Self::StaysOn(servo) | Self::Frozen(servo) | Self::Altered(servo, _) => {
@@ -116,7 +117,7 @@ impl Fault {
         }
     }
 
-    /// What the servo says was never true.
+    /// What the servo reports was never true.
     pub(super) const fn is_untrue(self) -> Option<usize> {
         match self {
             Self::Frozen(servo) | Self::Altered(servo, _) => Some(servo),
@@ -143,9 +144,9 @@ impl Fault {
         let silence = matches!(trigger, Trigger::MissedReplies | Trigger::Stale | Trigger::ServoFault);
         match self {
             Self::OtherMode(..) => trigger == Trigger::ServoFault,
-            // In the end it does not say often enough that it is off.
+            // In the end it does not report often enough that it is off.
             Self::MostlyOtherMode(..) => matches!(trigger, Trigger::ServoFault | Trigger::MissedReplies),
-            // One that says in heartbeats what it does may not have said by the end that it is on.
+            // One that reports its state in heartbeats may not have reported by the end that it is on.
             Self::StaysOn(_) if trigger == Trigger::MissedReplies => true,
             Self::StaysOn(_) | Self::Jumps(..) => trigger == Trigger::ServoFault || moves,
             Self::Frozen(_) => silence || moves,

@@ -40,7 +40,7 @@ pub enum Gate {
 #[derive(Debug, Default)]
 pub struct Switch {
     pub gate: Gate,
-    /// Frames a second that come from somebody else.
+    /// Frames a second that come from another host.
     pub flood_hz: i64,
     held: VecDeque<Kept>,
     /// Where they are.
@@ -105,9 +105,13 @@ impl Line {
     }
 
     fn made(&mut self, request: &Request<'_>, now_ns: i64) {
-        let servo = request.to.and_then(|id| self.servos[usize::from(id & 0x7f)]);
-        if let (Some(servo), Some(monitor)) = (servo, &self.monitor) {
-            lock(monitor).made(servo, request.frame, now_ns);
+        // A broadcast may command all of them.
+        let servos = match request.to {
+            Some(id) => &self.servos[usize::from(id & 0x7f)..][..1],
+            None => &self.servos[..],
+        };
+        if let Some(monitor) = &self.monitor {
+            servos.iter().flatten().for_each(|servo| lock(monitor).made(*servo, request.frame, now_ns));
         }
         if let Some(forger) = &mut self.forger {
             forger.query(request.frame);

@@ -1,6 +1,6 @@
 //! Watches joints and servos from the devices' side of the wire, and remembers where they really were.
 //!
-//! Frames say what was asked; what hurts somebody is a joint. So the limits are checked on the joints of the emulated
+//! Frames show what was commanded; what injures a person is a joint. So the limits are checked on the joints of the emulated
 //! body: a joint counts as *driven* while its servo's torque does work on it. Motion by gravity, contact or a push is
 //! not held against the robot.
 
@@ -37,11 +37,13 @@ pub const SMOOTH_HZ: f64 = 65.0;
 pub const GAINS: f64 = 2.0;
 /// One without a limit, which is so great that what happens before a period's measurement counts: three.
 const UNLIMITED_GAINS: f64 = 1.5;
-/// A joint that was pushed, by somebody or by the ground, swings back so many times faster.
+/// A joint that was pushed, by a person or by the ground, swings back so many times faster.
 const THROWN: f64 = 1.5;
-/// In a slow loop a joint is so many times faster whose controller's parameters were moved: its target goes on in another way from one
-/// large step to the next (seen: 1.006).
+/// In a slow loop a joint is so many times faster whose controller's parameters were moved, because its target goes on in another way from one
+/// large step to the next (seen: 1.006), or whose servo does not keep its limit of torque (seen: 1.03).
 const MOVED: f64 = 1.1;
+/// How fast a joint may be was seen, not computed: campaigns of other scenarios went 2 % further.
+const SEEN: f64 = 1.03;
 /// The torque of a servo without its own limit, N·m: the emulated motor's at 100 A, behind its gear.
 const UNLIMITED: f64 = 33.0;
 /// The greatest torque with which a servo damps (`servo.timeout_max_torque_Nm` from the factory), N·m.
@@ -92,7 +94,9 @@ impl Drive {
         let is_pushed = scenario.faults().any(|fault| matches!(fault, Fault::Pushed(..)));
         let is_thrown = is_pushed || scenario.falls(robot);
         let is_moved = scenario.rate_hz < SMOOTH_HZ
-            && scenario.faults().any(|fault| matches!(fault, Fault::ParametersMoved(..)));
+            && scenario
+                .faults()
+                .any(|fault| matches!(fault, Fault::ParametersMoved(..) | Fault::RefusesLimit(..)));
         let swings = match () {
             () if is_thrown => steps * THROWN,
             () if is_moved => steps * MOVED,
@@ -103,7 +107,7 @@ impl Drive {
     }
 
     /// A servo whose position jumps drives its joint back with all its torque until the next command; so does one that was off within one
-    /// long period, and whose target went on meanwhile; or one that says by turns that it follows and does not, whose target starts anew
+    /// long period, and whose target went on meanwhile; or one that reports by turns that it follows and that it does not, whose target starts anew
     /// each time from where its joint was a long period ago.
     fn of_joint(&self, scenario: &Scenario, servo: usize) -> Self {
         let is_slow = scenario.rate_hz < SMOOTH_HZ;
@@ -125,7 +129,7 @@ struct Joint {
     offset: f64,
     /// Its servo does not feel it move: it is driven wherever it goes.
     is_stuck: bool,
-    /// What its servo says was never true.
+    /// What its servo reports was never true.
     is_untrue: bool,
     fastest: f64,
     low: f64,
@@ -162,7 +166,7 @@ impl Monitor {
         let blind_s = if anywhere { f64::INFINITY } else { scenario.blind_s(file) };
         let drive = Drive::of(scenario, file);
         let joints = robot.stands_for.iter().map(|&servo| {
-            // What the file says counts; what its joint is made of is what is really there.
+            // The file counts; what its joint is made of is what is really there.
             let (file, real) = (&robot.file.servos[servo], &robot.real.servos[servo]);
             let (is_stuck, is_untrue) = (scenario.is_stuck(servo), scenario.is_untrue(servo));
             let drive = drive.of_joint(scenario, servo);
@@ -173,8 +177,13 @@ impl Monitor {
         let late = |joint: &Joint| {
             let servo = &robot.file.servos[joint.servo];
             let is_half_duplex = matches!(wires[servo.bus].wire, WireKind::Rs485 { .. });
-            let besides = servo.family().settings().besides(servo.id, Occasion::Changing).len();
-            scenario.late_by_kernel(is_half_duplex, 1 + besides as u32)
+            let (family, occasion) = (servo.family(), Occasion::Changing);
+            // Of one that is commanded with others every packet is for all of them.
+            let frames = match family.settings().group() {
+                Some(_) => family.settings().question(&[servo.id], occasion).len(),
+                None => 1 + family.settings().besides(servo.id, occasion).len(),
+            };
+            scenario.late_by_kernel(is_half_duplex, frames as u32)
         };
         let servos = robot.file.servos.len();
         let steps = HISTORY.max((PERIODS * robot.file.timing.period_ns() / STEP_NS) as usize);
@@ -210,7 +219,7 @@ impl Monitor {
         self.violated.get_or_insert(Violated { invariant, what });
     }
 
-    /// Compares what the host takes for the state with what was true. A value may be older than its age says by one period:
+    /// Compares what the host takes for the state with what was true. A value may be older than its age by one period:
     /// its query and its reply travel.
     pub fn compare(&mut self, state: &RobotState) {
         for index in 0..self.servos.len() {
@@ -296,13 +305,13 @@ impl Monitor {
 impl Joint {
     fn new(servo: usize, file: &ServoConfig, real: &ServoConfig, drive: &Drive, blind_s: f64) -> Self {
         let torque = file.limits.torque.unwrap_or(UNLIMITED);
-        let (inertia, kd) = (real.joint.inertia, real.gains()[1].max(1e-3));
+        let (inertia, kd) = (real.joint.whole_inertia(), real.gains()[1].max(1e-3));
         let answer_s = drive.gains_s * if file.limits.torque.is_some() { 1.0 } else { UNLIMITED_GAINS };
         let most = drive.swings * if blind_s > 0.0 || drive.rings { UNSEEN } else { TRIGGER };
         // The host sees no less than a step.
         let step = file.carries().reported_steps[1];
         let gained = torque / inertia * answer_s + step;
-        let fastest = file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + gained);
+        let fastest = file.limits.velocity.map_or(f64::INFINITY, |limit| SEEN * (most * limit + gained));
         let braking = fastest * inertia / kd + inertia * fastest * fastest / (2.0 * DAMPING_TORQUE);
         let angle_step = file.carries().reported_steps[0].max(real.twin().lies().encoder_step());
         let resolution = (angle_step / TAU).max(1e-6);
@@ -353,7 +362,7 @@ impl Probe for MonitorProbe {
         let mut monitor = lock(&self.0);
         let of_file = monitor.joints[servo].servo;
         let hash = hash(frame);
-        // Of equal commands the newest: to carry out an old one that says the same does no harm.
+        // Of equal commands the newest: to carry out an old one that is the same does no harm.
         let made = monitor.servos[of_file].iter().rev().find(|made| made.hash == hash);
         let age_ns = made.map(|made| at_ns - made.at_ns);
         if age_ns.is_some_and(|age_ns| age_ns <= monitor.two_ticks_ns) {

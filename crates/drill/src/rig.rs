@@ -191,7 +191,7 @@ impl Rig {
         lock(&self.switches[bus]).open();
     }
 
-    /// From now on somebody sends so many frames a second on a bus.
+    /// From now on another host sends so many frames a second on a bus.
     pub fn flood(&mut self, bus: usize, hz: i64) {
         lock(&self.switches[bus]).flood_hz = hz;
     }

@@ -10,8 +10,9 @@ use super::monitor::{Monitor, lock};
 use super::paced;
 use super::prints;
 use super::rig::{Rig, Set};
-use super::scenario::{Event, Fault, Queue, Scenario};
+use super::scenario::{Event, Fault, Queue, Scenario, is_unwatched};
 use super::violation::{Invariant, Violated};
+use khz_emu::PUSH_S;
 use khz_emu::injection::{Injection, Refused};
 use khz_emu::noise::Noise;
 use khz_file::RobotConfig;
@@ -36,8 +37,8 @@ const SWITCHED_ON_S: f64 = 0.03;
 /// The operator asks to arm at this interval; each request arrives twice, this far apart, ns.
 const ASKS_NS: i64 = 100_000_000;
 const TWICE_NS: i64 = 50_000_000;
-/// A joint is pushed for so long.
-const PUSH_S: f64 = 0.1;
+/// One without a limit of torque is pushed by at most this, rad/s².
+const PUSHED: f64 = 250.0;
 
 /// What came of one run.
 #[derive(Default)]
@@ -345,7 +346,8 @@ impl Run<'_> {
 
     fn push(&mut self, servo: usize, percent: i16) {
         let now_ns = self.rig.now_ns();
-        let limit = self.robot.file.servos[servo].limits.torque.unwrap_or(5.0);
+        let pushed = &self.robot.file.servos[servo];
+        let limit = pushed.limits.torque.unwrap_or(PUSHED * pushed.joint.whole_inertia());
         self.rig.stage().world.push(servo, limit * f64::from(percent) * 0.01, now_ns);
         let ticks = (PUSH_S * self.robot.file.timing.rate_hz) as u64;
         self.later.push((self.tick + ticks, Later::LetGo(servo)));
@@ -493,7 +495,7 @@ impl Run<'_> {
     fn check_active(&self) -> Result<(), Violated> {
         let config = &self.robot.file;
         let after = |seconds: f64| self.active_since + (seconds * config.timing.rate_hz) as u64;
-        // A servo is not commanded before the tick after, and says in the one after that that it runs, in a slow loop one later.
+        // A servo is not commanded before the tick after, and reports in the one after that that it runs, in a slow loop one later.
         let (runs, grace) =
             (after(SWITCHED_ON_S).max(self.active_since + 4), after(config.supervisor.grace_s));
         let overdue = |event: &&Event| {
@@ -556,7 +558,10 @@ impl Run<'_> {
             if self.tells_of(of_file) {
                 continue;
             }
-            if doing == Doing::Following {
+            // Without a watchdog it follows its last target for ever.
+            if doing == Doing::Following
+                && !(unreachable.contains(&of_file) && is_unwatched(&self.robot.file))
+            {
                 let what = format!("{name} still follows a position at rest");
                 return Violated::by(Invariant::OutputsOff, what);
             }
@@ -628,7 +633,7 @@ mod tests {
     use super::*;
     use crate::{Formats, Style};
 
-    /// The end of the shorter one opened the bus, and the robot that went on was said to have to come down.
+    /// The end of the shorter one opened the bus, and the robot that went on was required to come down.
     #[test]
     fn a_bus_that_is_held_twice_at_once_is_held_until_the_later_end() {
         let fleet = Fleet::built_in();

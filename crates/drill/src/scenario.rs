@@ -4,6 +4,7 @@ use super::fleet::{Fleet, Member};
 use super::lies;
 use khz_emu::injection::{Injection, Refused};
 use khz_emu::noise::Noise;
+use khz_file::RobotConfig;
 use khz_file::config::{Format, ServoConfig};
 use khz_loop::supervisor::Recover;
 use khz_wire::{Class, Resolution};
@@ -33,7 +34,7 @@ pub enum Fault {
     RefusesPosition(usize),
     /// A servo refuses the torque limit and the watchdog it is sent.
     RefusesLimit(usize),
-    /// Somebody pushes a joint for 100 ms, with this many percent of its torque limit.
+    /// A person pushes a joint for 100 ms, with this many percent of its torque limit.
     Pushed(usize, i16),
     /// All servos lose power for this many ticks: an emergency stop that is released again. Frames are lost meanwhile, or
     /// the buses' queues stand still.
@@ -48,7 +49,7 @@ pub enum Fault {
     BusLate(usize, u8),
     /// A bus takes commands but carries none of them for so many ticks.
     BusHolds(usize, u16, Queue),
-    /// Somebody floods a bus with frames, so many per millisecond.
+    /// Another host floods a bus with frames, so many per millisecond.
     BusFlooded(usize, u16),
     /// The IMU does not answer.
     ImuGone,
@@ -80,7 +81,7 @@ pub enum Fault {
     ControllerStops(usize),
     /// The operator stops the robot.
     OperatorStop,
-    /// From now on somebody moves a parameter of the controller anywhere in its range, every so many ticks.
+    /// From now on a person moves a parameter of the controller anywhere in its range, every so many ticks.
     ParametersMoved(u16),
     /// From the start: a joint is found outside its limits by this many hundredths of a radian.
     FoundOutside(usize, i16),
@@ -98,13 +99,13 @@ pub enum Fault {
     AsksLate(u16),
     /// From the start: frames pace the loop, so many percent of its rate. Nothing else goes wrong in such a run.
     PacedTooFast(u16),
-    /// A servo goes on with the last command it followed: it neither damps nor stops, and says so.
+    /// A servo goes on with the last command it followed: it neither damps nor stops, and reports so.
     StaysOn(usize),
-    /// A servo says that it is in this mode of its family, whatever it does.
+    /// A servo reports this mode of its family, whatever it does.
     OtherMode(usize, u8),
-    /// A servo says so in four of five replies.
+    /// A servo reports so in four of five replies.
     MostlyOtherMode(usize, u8),
-    /// A servo says for ever what it said then.
+    /// A servo repeats its present reply for ever.
     Frozen(usize),
     /// A servo answers everything twice.
     Echoes(usize),
@@ -114,6 +115,8 @@ pub enum Fault {
     Unmeasured(usize),
     /// A servo's position jumps by so many thousandths of a radian; by less than 150 in several ticks one after another.
     Jumps(usize, i16),
+    /// A servo's watchdog acts although it is fed: it refuses targets in silence.
+    WatchdogActs(usize),
     /// The IMU repeats its newest reading.
     ImuFrozen,
 }
@@ -127,7 +130,7 @@ pub enum Queue {
     /// The link keeps them, and drops what is of an earlier tick.
     Link,
     /// A queue behind the link keeps those of one tick and refuses more. When the bus carries frames again, these come
-    /// first: nobody can call them back.
+    /// first: they cannot be called back.
     Kernel,
 }
 
@@ -147,7 +150,7 @@ pub enum Style {
     Torque,
 }
 
-/// How values travel, for all servos alike; `None`: as the robot file says.
+/// How values travel, for all servos alike; `None`: as the robot file sets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Formats {
     /// Position, velocity and torque in commands.
@@ -285,6 +288,9 @@ impl Style {
             Style::Torque,
         ];
         let style = dice.one_of(&ALL);
+        // Servos that follow positions with all their gains take neither velocities nor torques.
+        let is_taken = style.follows_targets() || takes_shares(&member.config);
+        let style = if is_taken { style } else { Self::Hold };
         // A robot on legs falls over under any controller but its own, which is soon the only thing that happens.
         if member.config.body.is_some() && dice.pick(4) > 0 { Self::Own } else { style }
     }
@@ -314,6 +320,16 @@ impl Formats {
             query: query.filter(|_| has_formats).filter(suits_query),
         }
     }
+}
+
+/// A servo holds its last target for ever when no command comes.
+pub fn is_unwatched(robot: &RobotConfig) -> bool {
+    robot.servos.iter().any(|servo| !servo.in_file().facts().has_watchdog)
+}
+
+/// Every servo can be commanded with a share of its gains.
+pub fn takes_shares(robot: &RobotConfig) -> bool {
+    robot.servos.iter().all(|servo| servo.carries().kp_scale && servo.carries().kd_scale)
 }
 
 /// A servo can be commanded in this format: it carries the limits, and makes no frame longer.
@@ -355,9 +371,12 @@ fn is_no_longer(format: Format, own: [Format; 3]) -> bool {
 impl Event {
     fn draw(dice: &mut Dice, member: &Member, rate_hz: f64) -> Self {
         let fault = Fault::draw(dice, member, rate_hz);
-        // What servos without a watchdog, which do not tell whether they are on, cannot be brought down from: docs/safety.md.
-        let is_unwatched = member.config.servos.iter().any(|servo| !servo.in_file().facts().has_watchdog);
-        let fault = if is_unwatched && fault.needs_watchdog() { Fault::OperatorStop } else { fault };
+        // What servos cannot be brought down from that have no watchdog, or do not even report whether they are on: docs/safety.md.
+        let facts = || member.config.servos.iter().map(|servo| servo.in_file().facts());
+        let is_blind = facts().any(|facts| !facts.has_watchdog && !facts.tells_on);
+        let leaves_out = is_blind && fault.needs_to_be_told()
+            || fault == Fault::HostKilled && is_unwatched(&member.config);
+        let fault = if leaves_out { Fault::OperatorStop } else { fault };
         // One in four while the robot starts.
         let span = member.span(rate_hz);
         let from = if dice.pick(4) == 0 { 1 } else { span.from };
@@ -373,8 +392,9 @@ impl Event {
 }
 
 impl Fault {
-    /// Only a watchdog ends it, or is lost by it, or replies come later than anybody without registers can know.
-    const fn needs_watchdog(self) -> bool {
+    /// Only a watchdog ends it, or is lost by it, or replies come later than can be known without registers; or only a servo that reports that it
+    /// is off.
+    const fn needs_to_be_told(self) -> bool {
         matches!(
             self,
             Self::HostKilled
@@ -414,7 +434,7 @@ impl Fault {
             6 => Self::BusNoisy(bus, (size / 10) as u8),
             7 => Self::BusSlow(bus, size),
             8 if member.config.imu.is_some() => Self::ImuGone,
-            9 => Self::BrownOut((5 + size / 167) as u8),
+            9 => Self::BrownOut(sagging(5 + size / 167, member.config.emulation.supply_v)),
             10 => Self::HostKilled,
             11 => Self::HostStopped(1 + size / 2),
             12 => Self::HostLate(size * 2),
@@ -444,7 +464,7 @@ impl Fault {
             36 if is_simple => Self::DuplicateId(servo),
             36 | 38 => Self::WrongSign(servo),
             37 if member.any_rate && size.is_multiple_of(2) => Self::Overloaded,
-            // One complete tick at a time is enough for a robot whose file says so.
+            // One complete tick at a time is enough for a robot whose file sets that.
             37 if member.config.supervisor.answer_ticks > 1 => Self::LooseContact(bus, 2 + (size % 5) as u8),
             39 if is_simple => Self::PacedTooFast(110 + size / 3),
             _ => Self::OperatorStop,
@@ -493,6 +513,11 @@ fn stall(seed: u64, member: &Member, rate_hz: f64, events: &[Event]) -> Option<E
         (span.from + dice.pick(span.to - span.from), (watchdog_s * 1e3) as u16 + dice.pick(60) as u16);
     let stall = Event { tick, fault: Fault::HostStopped(ms) };
     (is_drawn && !events.iter().any(|event| event.fault.is_alone())).then_some(stall)
+}
+
+/// So many volts of the usual supply of 24 V, of that of a smaller robot in proportion.
+fn sagging(volts: u16, supply_v: f64) -> u8 {
+    (f64::from(volts) * (supply_v / 24.0).min(1.0)) as u8
 }
 
 /// Ticks for which a bus carries nothing: a few, 0.1 s at the most at low rates, and many. What waits in a queue behind the

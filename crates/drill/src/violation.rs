@@ -15,7 +15,7 @@ pub enum Invariant {
     JointLimits,
     /// No servo carries out a command older than two ticks.
     CommandAge,
-    /// No state handed to a controller is older than its age says.
+    /// No state handed to a controller is older than its age.
     StateAge,
     /// A robot that must not be armed never is.
     Arming,

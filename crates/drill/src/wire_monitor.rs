@@ -13,9 +13,9 @@ const LED_BACK: f64 = 0.05;
 /// What the wires carried so far.
 pub struct WireMonitor {
     servos: Vec<Watched>,
-    /// When a fault was first told to the host.
+    /// When a fault was first reported to the host.
     pub fault_told_ns: Option<i64>,
-    /// When each servo was first told something gentler than to follow a position after that.
+    /// When each servo was first commanded something gentler than to follow a position after that.
     answered_ns: Vec<Option<i64>>,
     /// The first command beyond the limits.
     pub beyond: Option<String>,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// What is called by its name taken apart is not listed: `BusDead`, bus dead.
-const WORDS: [(&str, &str); 35] = [
+const WORDS: [(&str, &str); 36] = [
     ("Silent", "servo silent"),
     ("Reboot", "servo reboots"),
     ("OtherTurn", "servo reboots a turn off"),
@@ -39,6 +39,7 @@ const WORDS: [(&str, &str); 35] = [
     ("Altered", "bits of replies altered"),
     ("Unmeasured", "no voltage and temperature"),
     ("Jumps", "position jumps"),
+    ("WatchdogActs", "servo refuses targets"),
 ];
 
 /// A name from [`Campaign::drawn`](crate::campaign::Campaign::drawn) in words.

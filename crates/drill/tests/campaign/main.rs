@@ -38,7 +38,7 @@ fn fleet(plant: Plant) -> Fleet {
     fleet
 }
 
-/// The first violation by a planted defect in the seeds' order, as [`shown_by`] says.
+/// The first violation by a planted defect in the seeds' order, as [`shown_by`] finds.
 fn find(plant: Plant) -> Violation {
     find_from(plant, 1)
 }
@@ -71,7 +71,7 @@ fn nothing_is_violated_in_a_short_campaign() {
     assert!(campaign.brought_down > 25, "{}", campaign.brought_down);
 }
 
-/// A joint without limits that turns beyond what an int8 tells, and a queue that filled in two ticks, because a half-duplex bus
+/// A joint without limits that turns beyond what an int8 holds, and a queue that filled in two ticks, because a half-duplex bus
 /// hands over one frame at a time: nothing was wrong with the robot.
 #[test]
 fn what_a_robot_without_limits_on_one_half_duplex_bus_makes_possible_is_no_violation() {
@@ -103,7 +103,7 @@ fn scenarios_one_by_one_have_the_results_of_the_campaign() {
     assert_eq!(outcomes(&fleet, [71]).unwrap().next().as_ref(), each.get(11));
 }
 
-/// A joint alone on its bus, and what its file says besides.
+/// A joint alone on its bus, and what its file sets besides.
 fn joint(rate_hz: u32, more: &str) -> Fleet {
     let text = format!(
         "[loop]\nrate_hz = {rate_hz}\n[bus.main]\nlink = \"emulated\"\n\

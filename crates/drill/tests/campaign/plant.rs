@@ -69,7 +69,7 @@ pub enum Plant {
     FrozenImu,
     /// A request to arm is as old as the time since it came.
     LateRequests,
-    /// Servos that have timed out are switched on again although the file says that they are not.
+    /// Servos that have timed out are switched on again although the file forbids it.
     Recovers,
 }
 
@@ -170,7 +170,7 @@ impl Forge for Shared {
     }
 }
 
-/// Changes replies so that the host cannot see what it has learnt to see, and commands so that it does not know what they say.
+/// Changes replies so that the host cannot see what it has learnt to see, and commands so that it does not know what they contain.
 struct Forger {
     plant: Plant,
     /// The last query to each servo, and how many replies came to it.
