@@ -113,19 +113,19 @@ pub fn by() -> String {
 /// Why a question over the network has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
-    /// The robot or its bridge refused, and said why.
+    /// The robot or its bridge refused, with this reason.
     #[error("{0}")]
     Refused(String),
     /// The bridge did not reach its robot.
     #[error("its bridge does not reach it: {0}")]
     Unreachable(String),
-    /// Somebody is there, and did not answer in time.
+    /// A bridge is there, and did not answer in time.
     #[error("no reply in time")]
     Late,
     /// What came is no answer of a bridge.
     #[error("its bridge's answer cannot be read; is it of another version?")]
     Nonsense,
-    /// The network knows nobody who may be asked.
+    /// No bridge on the network may be asked.
     #[error("no answer; is the robot's bridge on the network (`khz-fleet ls`), and may you ask for this?")]
     Nobody,
     /// `stop` was set.

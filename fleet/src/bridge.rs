@@ -26,7 +26,7 @@ use zenoh::{Session, Wait};
 
 /// A robot that sends nothing for so long is not alive: its recorder sends many times a second.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How often the bridge tells how things are.
+/// How often the bridge publishes its status.
 const STATUS: Duration = Duration::from_millis(500);
 /// How often it looks whether anything is due.
 const LOOK: Duration = Duration::from_millis(50);
@@ -37,7 +37,7 @@ const MAX: usize = 65_536;
 /// What the kernel may keep while the bridge does something else, as far as it grants it.
 const KERNEL_BYTES: usize = 4 << 20;
 
-/// How a robot and its bridge are: what `khz/<robot>/@status` says twice a second.
+/// How a robot and its bridge are: published at `khz/<robot>/@status` twice a second.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
     /// The robot's name.
@@ -121,9 +121,9 @@ pub enum Presence {
     Waiting,
     /// Its samples come.
     Up,
-    /// It has said that its run is over.
+    /// It has reported that its run is over.
     Ended,
-    /// Its samples stopped coming, and it has not said why: it is dead, frozen or cut off.
+    /// Its samples stopped coming without a reported end: it is dead, frozen or cut off.
     Silent,
 }
 
@@ -207,7 +207,7 @@ impl Robot {
         }
     }
 
-    /// Notes what a sample says of the robot itself. Returns the name of a robot that is another one.
+    /// Notes what a sample has about the robot itself. Returns the robot's name if it is another robot than before.
     fn note(&mut self, record: &str, value: &Value<'_>) -> Option<String> {
         let text = |field| match value.at(field)? {
             Value::String(text) => Some(text.to_owned()),
@@ -236,7 +236,7 @@ impl Robot {
 pub struct Shared {
     /// The robot's name on the network.
     pub name: RobotName,
-    /// What the bridge was told.
+    /// The bridge's settings.
     pub settings: Settings,
     /// The session.
     pub session: Session,
@@ -256,7 +256,7 @@ impl Shared {
         self.settings.view.map(|at| View { at, token: self.settings.token.clone() })
     }
 
-    /// How things were when it was told last.
+    /// The status published last.
     pub fn status(&self) -> Option<Status> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -342,7 +342,7 @@ struct Bridge {
     outlets: Option<Outlets>,
     up: Option<LivelinessToken>,
     status: Publication,
-    /// Everything as it comes, for whoever shows the robot's page: only while somebody does.
+    /// Everything as it comes, for programs that show the robot's page: only while one does.
     stream: Publication,
     told: Instant,
     host: String,
@@ -450,7 +450,7 @@ impl Bridge {
             }
         }
         result?;
-        // Nobody who asks waits for the network.
+        // Published only now, without the lock on the robot: a request need not wait for the network.
         if let Some(outlets) = &mut self.outlets {
             due.into_iter().for_each(|message| outlets.put(message));
         }
@@ -489,7 +489,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Says once which records of the settings the robot does not have: a name with a slip changes nothing otherwise.
+    /// Reports once which records of the settings the robot does not have: a misspelt name has no other effect.
     fn check_records(&mut self) {
         let robot = self.shared.robot();
         if self.is_checked || !robot.is_known {
@@ -583,7 +583,7 @@ fn pass_on(socket: &UdpSocket, queue: &SyncSender<Vec<u8>>, inbox: &Inbox) {
     }
 }
 
-/// Tells the person at the terminal. Whoever closed it does not want to know.
+/// Prints to the terminal. If that is closed, the line is dropped.
 pub fn eprint_line(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "khz-fleet: {}", khz_view::text::plain(&khz_view::text::name(text)));
@@ -617,7 +617,7 @@ mod tests {
         let next = || datagrams.recv_timeout(Duration::from_secs(20)).unwrap();
         first.send_to(&datagram(1, &message()), at).unwrap();
         assert_eq!(next(), datagram(1, &message()));
-        // Meanwhile nobody else.
+        // Meanwhile no other sender.
         second.send_to(&datagram(2, &message()), at).unwrap();
         first.send_to(&datagram(1, &[]), at).unwrap();
         assert_eq!(next(), datagram(1, &[]));

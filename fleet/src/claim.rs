@@ -16,7 +16,7 @@ use zenoh::{Session, Wait};
 /// How long a bridge that seems to have the name may take to go: one that froze goes with its lease.
 const PATIENCE: Duration = Duration::from_millis(2 * LEASE_MS);
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the network may take to say who has the name.
+/// How long the network may take to report who has the name.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// The claim of this bridge to its robot's name, or to the name that ROS 2 gets.
@@ -24,7 +24,7 @@ pub struct Claim {
     taken: String,
     own: String,
     others: Ids,
-    /// Who says how the robot of this name is: a token without a bridge takes nobody's name. `None`: it is not known who says that.
+    /// The bridges that publish the status of a robot of this name: a token without a bridge claims nothing. `None`: they are not known.
     heard: Option<Ids>,
     /// Of whom it was reported that they are ignored.
     ignored: Mutex<BTreeSet<String>>,
@@ -76,7 +76,7 @@ impl Claim {
         Self::at(session, &RobotName::ros_key(domain, &ros), None, taken, stop)
     }
 
-    /// Claims what is at `key`; each bridge has its own token below it, and says at `status` how the robot is.
+    /// Claims what is at `key`; each bridge has its own token below it, and publishes the robot's status at `status`.
     fn at(
         session: &Session,
         key: &str,
@@ -131,7 +131,7 @@ impl Claim {
     }
 
     /// Whether the name is still this bridge's. Two that claimed it at the same time, or on two networks that have become
-    /// one, see each other here; the one with the lesser id stays. Who has a token and says nothing is no bridge.
+    /// one, see each other here; the one with the lesser id stays. A program with a token that publishes no status is no bridge.
     ///
     /// # Errors
     /// It is the other's.
@@ -152,7 +152,7 @@ impl Claim {
     }
 }
 
-/// Notes who says at `status` how a robot is.
+/// Notes who publishes at `status`.
 fn listen(session: &Session, status: &str) -> Result<(Ids, Subscriber<()>)> {
     let heard = Ids::default();
     let noted = heard.clone();

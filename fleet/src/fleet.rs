@@ -1,4 +1,4 @@
-//! A fleet as somebody at a terminal or a page sees it: which robots are up, and how they are.
+//! A fleet as shown on a terminal or a page: which robots are up, and how they are.
 
 use crate::bridge::{Presence, Status};
 use crate::names::{RobotName, of_key};
@@ -13,31 +13,31 @@ use zenoh::query::{ConsolidationMode, QueryTarget, Reply};
 use zenoh::sample::{Sample, SampleKind};
 use zenoh::{Session, Wait};
 
-/// How long the network may take to say who is there. It says when that was all: one that is quick keeps nobody waiting.
+/// How long the network may take to report who is there. It reports the end, too, so a quick network causes no wait.
 const TOLD: Duration = Duration::from_secs(5);
-/// How long bridges may take to say how their robots are.
+/// How long bridges may take to report the status of their robots.
 const ANSWER: Duration = Duration::from_secs(1);
-/// For how long robots are listened to before their tokens are: anybody on an open network can have thousands of those.
+/// For how long answers of bridges are received before tokens are: on an open network any program can have thousands of tokens.
 const FIRST: Duration = Duration::from_millis(500);
 
-/// A bridge says how things are twice a second; what is older says nothing about now.
+/// A bridge publishes its status twice a second; what is older than this is stale.
 const FRESH: Duration = Duration::from_secs(3);
-/// How many robots are kept in mind, and how many bridges of each: names cost whoever makes them up nothing.
+/// How many robots are kept, and how many bridges of each: any program on the network can make up names.
 const MAX_ROBOTS: usize = 1000;
 const MAX_BRIDGES: usize = 16;
 /// The longest status.
 const MAX_STATUS: usize = 8192;
-/// How many names are listed to somebody who asked for another one.
+/// How many names are listed where a user asked for another one.
 const MAX_LISTED: usize = 8;
 
-/// What is said where no robot is seen. The network does not tell who is kept from seeing what.
+/// The message where no robot is seen. The network does not report what its access control hides.
 pub const NONE_SEEN: &str =
     "no robot can be seen: none is on the network, or the router's access control does not let you see any";
 
 /// A robot as it is seen from here.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Its token says that its samples come.
+    /// It has a token: its samples come.
     pub has_token: bool,
     /// Since when no bridge of it is there, if one was.
     pub gone: Option<Instant>,
@@ -45,7 +45,7 @@ pub struct Seen {
     pub bridges: BTreeSet<String>,
     /// Who answered for it to one question: more than one is an alarm.
     pub answering: BTreeSet<String>,
-    /// What its bridge said last, and when that came.
+    /// The last status of its bridge, and when that came.
     pub status: Option<(Status, Instant)>,
     /// It has answered before, and is named also when it is not there.
     pub is_expected: bool,
@@ -64,17 +64,17 @@ impl Seen {
         self.gone = None;
     }
 
-    /// Its bridge's last word, unless that is too old to say anything about now.
+    /// Its bridge's last status, unless that is stale.
     pub fn status(&self) -> Option<&Status> {
         self.status.as_ref().filter(|(_, came)| came.elapsed() < FRESH).map(|(status, _)| status)
     }
 
-    /// Its process is alive and can be reached: its token, its bridge's last word and the age of that say the same.
+    /// Its process is alive and can be reached, by its token and by a fresh status of its bridge.
     pub fn is_up(&self) -> bool {
         self.has_token && self.answering.len() <= 1 && self.status().is_some_and(|status| status.up)
     }
 
-    /// In a few words. "Unreachable" says nothing about what the robot does.
+    /// In a few words. "Unreachable" is no statement about what the robot does.
     pub fn state(&self) -> String {
         let ago = |what: &str, s: Option<f64>| match s {
             Some(s) => format!("{what} {} ago", age(s)),
@@ -118,7 +118,7 @@ impl Seen {
     }
 }
 
-/// A time that has passed, as somebody says it.
+/// A time that has passed, for people: `12 s`, `3 min`.
 pub fn age(s: f64) -> String {
     match s {
         s if s < 100.0 => format!("{s:.0} s"),
@@ -134,7 +134,7 @@ pub type Robots = BTreeMap<RobotName, Seen>;
 /// answered, further tokens are waited for for a second at most, however many there are.
 ///
 /// # Errors
-/// The session is closed, or no robot answered and the network does not say who is there.
+/// The session is closed, or no robot answered and the network did not report in time who is there.
 pub fn look(session: &Session, robots: &mut Robots) -> Result<()> {
     let begun = Instant::now();
     let (mut has_answered, mut is_late) = (false, false);
@@ -161,18 +161,18 @@ pub fn look(session: &Session, robots: &mut Robots) -> Result<()> {
     Ok(())
 }
 
-/// Of a network that has not said who is there nobody knows who is not.
+/// The network did not report in time who is there, so whether a robot is missing is not known.
 pub fn not_told() -> anyhow::Error {
     anyhow!("the network did not say within {} s who is there; try again", TOLD.as_secs())
 }
 
-/// What says that a robot is there: what its bridge answered, or a token.
+/// Evidence that a robot is there: its bridge's answer, or a token.
 pub enum Found {
     /// What its bridge answered.
     Status(Sample),
     /// The token of a robot that is up, or of a bridge.
     Token(Sample),
-    /// Of a network that has not said it all nobody knows who is not there.
+    /// The network did not report all of them in time: which robots are missing is not known.
     Late,
 }
 
@@ -192,7 +192,7 @@ impl Found {
 /// The session is closed.
 pub fn answers(session: &Session, patience: Duration) -> Result<Receiver<Found>> {
     let (queue, found) = channel();
-    // All of them: one that says it knows everything (`complete`) would else answer instead of the bridges.
+    // All queryables: one that declares itself `complete` would otherwise answer instead of the bridges.
     let get = session.get("khz/*/summary").target(QueryTarget::All).consolidation(ConsolidationMode::None);
     let get = get.priority(Priority::RealTime).express(true).timeout(patience);
     get.callback(into(queue, Found::Status, false)).wait().map_err(failed)?;
@@ -236,18 +236,18 @@ fn drain(found: &Receiver<Found>, until: Instant, take: &mut impl FnMut(Found)) 
 /// Whether a bridge of the robot is on the network; no bridge needs to answer for this.
 ///
 /// # Errors
-/// The session is closed, or the network does not say who is there.
+/// The session is closed, or the network did not report in time who is there.
 pub fn is_there(session: &Session, robot: &RobotName) -> Result<bool> {
     let replies = session.liveliness().get(robot.key("@bridge/*")).timeout(TOLD).wait().map_err(failed)?;
     any(replies.iter().map(Reply::into_result))
 }
 
-/// Whether there is a reply. Of a network that has not said them all nobody knows who is not there.
+/// Whether there is a reply. Without one from a network that timed out, that is not known: an error.
 fn any<S, E>(mut replies: impl Iterator<Item = Result<S, E>>) -> Result<bool> {
     replies.next().map_or(Ok(false), |reply| reply.map(|_| true).map_err(|_| not_told()))
 }
 
-/// What is said to a user who names a robot that is not seen.
+/// The message to a user who names a robot that is not seen.
 ///
 /// # Errors
 /// The session is closed.
@@ -321,7 +321,7 @@ fn failed(error: zenoh::Error) -> anyhow::Error {
 }
 
 /// The place of a robot. A new one for which there is no room takes that of one that is neither there nor expected; one that
-/// speaks takes that of one that never said anything.
+/// answers takes that of one that never answered.
 fn entry(robots: &mut Robots, name: RobotName, speaks: bool) -> Option<&mut Seen> {
     if robots.len() >= MAX_ROBOTS && !robots.contains_key(&name) {
         let is_away = |seen: &Seen| seen.bridges.is_empty() && !seen.has_token;
@@ -348,7 +348,7 @@ fn note_token(robots: &mut Robots, sample: &Sample) {
     }
 }
 
-/// Notes what a bridge says of its robot, without being asked.
+/// Notes a status that a bridge publishes without being asked.
 fn note_status(robots: &mut Robots, sample: &Sample) {
     let Some((seen, status)) = read_status(robots, sample) else { return };
     seen.status = Some((status, Instant::now()));
@@ -415,7 +415,7 @@ mod tests {
         Seen { has_token: status.up, bridges, status: Some((status, Instant::now())), ..Seen::default() }
     }
 
-    /// A network that took more than a second was said to have no robot on it.
+    /// A network that took more than a second was reported to have no robot on it.
     #[test]
     fn of_a_network_that_has_not_said_all_nobody_knows_who_is_not_there() {
         assert!(any([Ok(1), Ok::<_, ()>(2)].into_iter()).unwrap());
@@ -468,7 +468,7 @@ mod tests {
         assert!(entry(&mut robots, name(9999), false).is_none());
     }
 
-    /// With 3,000 tokens of nobody on the network, no robot was listed.
+    /// With 3,000 tokens without a robot on the network, no robot was listed.
     #[test]
     fn robots_that_speak_have_room_beside_any_number_of_tokens() {
         let name = |text: &str| RobotName::new(text).unwrap();

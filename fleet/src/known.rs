@@ -26,7 +26,7 @@ pub struct Known {
 struct Seconds(BTreeMap<String, u64>);
 
 impl Known {
-    /// Those of the network that is reached at `endpoints`. Without a home, or with a file that cannot be read, nobody is known.
+    /// Those of the network that is reached at `endpoints`. Without a home, or with a file that cannot be read, none is known.
     pub fn of(endpoints: &str) -> Self {
         let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let state = var("XDG_STATE_HOME").or_else(|| Some(var("HOME")?.join(".local/state")));

@@ -13,7 +13,7 @@ use twox_hash::XxHash3_128;
 
 /// Bytes of a piece at most.
 pub const PIECE: u64 = 1 << 20;
-/// How many bytes of its beginning tell one log from another.
+/// How many bytes of their beginning distinguish logs.
 const HEAD: usize = 4096;
 /// How many logs are listed.
 const MAX_LISTED: usize = 1000;
@@ -77,7 +77,7 @@ struct Cut {
     asked: Instant,
 }
 
-/// How long a stretch is kept that nobody asks for: its receiver is gone.
+/// How long a stretch is kept without a request for a piece: its receiver is gone by then.
 const KEPT: Duration = Duration::from_secs(30);
 
 impl Logs {
@@ -130,7 +130,7 @@ impl Logs {
     }
 
     /// The piece at `offset` of a stretch of a log. The stretch is cut when its first piece is asked for, which takes as long as
-    /// reading the log, and given back with its last. Others are the pieces of `cut`, or of the last one if nobody says.
+    /// reading the log, and given back with its last. Pieces at other offsets are those of `cut`; `None`: of the newest cut of the same stretch.
     ///
     /// # Errors
     /// There is no such log or stretch, it cannot be read, or there is no room for the stretch.
@@ -204,7 +204,7 @@ fn is_log(name: &str) -> bool {
     name.ends_with(".tlog") && crate::names::is_part(name) && !name.starts_with('.')
 }
 
-/// Tells a log from another one that gets its name: by the file, and by how it begins, which does not change while it grows.
+/// Distinguishes a log from a later one with its name: by the file, and by how it begins, which does not change while it grows.
 fn mark(log: &File) -> io::Result<u64> {
     let mut bytes = vec![0; HEAD];
     let about = log.metadata()?;
@@ -263,7 +263,7 @@ fn cut(log: File, stretch: &Stretch, room: u64) -> Result<(File, u64)> {
         last_us = last_us.max(time_us);
         let is_within = (from_us..=to_us).contains(&time_us);
         copied += u64::from(is_within);
-        // What was said before and explains the stretch: the robot, the parameters in force, the changes of phase.
+        // Earlier samples without which the stretch cannot be understood: the robot, the parameters in force, the changes of phase.
         if is_within || time_us < from_us && BEFORE.contains(&item.record.name()) {
             copier.copy(&item)?;
         }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use zenoh::{Session, Wait};
 
-/// Where a router is, unless it is said.
+/// Where a router is by default.
 pub const ROUTER: &str = "tcp/127.0.0.1:7447";
 
 /// How a frozen process is noticed: its links are given up after this, ms. A dead one is noticed at once.
@@ -23,7 +23,7 @@ pub struct Options {
     /// A Zenoh configuration (JSON5): TLS, users, access control. What it leaves open is as without it
     #[arg(long, value_name = "FILE", global = true)]
     pub zenoh: Option<PathBuf>,
-    /// Allow connections beyond this computer without authentication: anybody there can stop the robots
+    /// Allow connections from other computers without authentication: every one of them can stop the robots
     #[arg(long, global = true)]
     pub open: bool,
 }
@@ -33,7 +33,7 @@ pub struct Options {
 pub enum Role {
     /// Beside a robot: waits for its router for as long as it takes.
     Bridge,
-    /// Somebody at a terminal: complains if there is no router.
+    /// A command at a terminal: fails if there is no router.
     Visitor,
     /// The router itself.
     Router,
@@ -43,7 +43,7 @@ impl Options {
     /// Opens a session. Blocks.
     ///
     /// # Errors
-    /// The configuration is wrong or open to anybody, or (not for a bridge) the router cannot be reached.
+    /// The configuration is wrong or lacks authentication, or (not for a bridge) the router cannot be reached.
     pub fn session(&self, role: Role) -> Result<Session> {
         let config = self.config(role)?;
         let parsed = zenoh::Config::from_json5(&config.to_string())
@@ -77,7 +77,7 @@ impl Options {
         let mut config = usual(role, self.router.as_deref().unwrap_or(ROUTER));
         if let Some(path) = &self.zenoh {
             merge(&mut config, read(path)?);
-            // Said on the command line counts more than a file.
+            // The command line overrides a file.
             if let Some(router) = &self.router {
                 let side = if role == Role::Router { "listen" } else { "connect" };
                 config[side]["endpoints"] = json!([router]);
@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-/// What Zenoh says, without the places in its sources.
+/// Zenoh's message, without the places in its sources.
 pub fn plain(error: &zenoh::Error) -> String {
     let text = error.to_string();
     text.split(" at /").next().unwrap_or(&text).trim_end_matches('.').to_owned()
@@ -117,11 +117,11 @@ fn usual(role: Role, router: &str) -> Value {
             "exit_on_failure": role == Role::Visitor,
             "retry": { "period_init_ms": 200, "period_max_ms": 1000, "period_increase_factor": 2 },
         },
-        // Whoever is to be found is named: a robot does not join what happens to be on the network.
+        // Peers are named, not discovered: a robot does not join what happens to be on the network.
         "scouting": { "multicast": { "enabled": false }, "gossip": { "enabled": role == Role::Router } },
         "transport": { "link": { "tx": {
             "lease": LEASE_MS,
-            // A bridge puts on a thread for which nobody waits: a computer that is busy for a moment need not cost samples.
+            // A bridge publishes on a thread of its own that may wait: a computer that is busy for a moment need not cost samples.
             "queue": { "congestion_control": { "drop": { "wait_before_drop": 5000 } } },
         } } },
     })
@@ -158,7 +158,7 @@ fn texts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What reaches beyond this computer although nobody has to prove who they are.
+/// What can be reached from other computers without authentication.
 fn exposed(config: &Value, role: Role) -> Option<String> {
     let auth = &config["transport"]["auth"]["usrpwd"];
     let tls = &config["transport"]["link"]["tls"];

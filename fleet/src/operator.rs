@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use zenoh::Wait;
 use zenoh::qos::{CongestionControl, Priority};
 
-/// How often the clock is published while somebody may steer.
+/// How often the clock is published while steering is possible.
 const CLOCK: Duration = Duration::from_millis(50);
 /// How long a bridge waits before it looks for the view again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const LET_GO: Duration = Duration::from_secs(1);
 /// How many inputs may wait. They are old soon.
 const WAITING: usize = 8;
 const MAX_INPUT: usize = 1024;
-/// An input older than this counts for nothing at the robot; and it does not make anybody the one who steers.
+/// An input older than this is ignored by the robot, and does not give its sender the steering.
 const FRESH: Duration = Duration::from_millis(300);
 
 /// An input as it comes by `khz/<robot>/operator`.

@@ -214,7 +214,7 @@ fn message(publication: usize, time_us: i64, ty: &Type, payload: &[u8]) -> Optio
     Some((publication, time_us, cdr(ty, payload)?))
 }
 
-/// How the loop and the servos are, under names that tell the robots apart.
+/// How the loop and the servos are, under names that distinguish the robots.
 fn statuses(robot: &RobotName, ticks: &TickSummary, intake: &Intake, time_us: i64) -> Vec<Status> {
     let servos = intake.records().iter().find(|known| known.name == "servo").and_then(|known| {
         let (_, payload) = known.latest.as_ref()?;

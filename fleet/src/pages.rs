@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zenoh::Session;
 
-/// A robot at which nobody has looked for so long is not received any more: its samples fill the network.
+/// After so long without a viewer a robot is not received any more: its samples fill the network.
 const UNSEEN: Duration = Duration::from_secs(30);
 /// How many robots are received at once.
 const MAX_SHOWN: usize = 16;
 
-/// The robots of a network, and the runs of those that somebody looks at.
+/// The robots of a network, and the runs of those that have a viewer.
 pub struct Pages {
     session: Session,
     watch: Watch,
@@ -34,7 +34,7 @@ impl Pages {
         Ok(Self { session, watch, shown: Mutex::default() })
     }
 
-    /// Lets go of robots that nobody looks at. Call it about once a second.
+    /// Lets go of robots without a viewer. Call it about once a second.
     pub fn tidy(&self) {
         let mut shown = self.shown();
         for (viewed, seen) in shown.values_mut() {

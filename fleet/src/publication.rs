@@ -58,7 +58,7 @@ impl Publication {
         }
     }
 
-    /// Whether anybody subscribes.
+    /// Whether it has a subscriber.
     pub fn is_wanted(&self) -> bool {
         self.publisher.matching_status().wait().is_ok_and(|status| status.matching())
     }

@@ -32,7 +32,7 @@ impl Recent {
         }
     }
 
-    /// The last `seconds`, apart from this: nobody who asks something else waits until they are a log. Copies no sample.
+    /// The last `seconds`, apart from this, so that other requests need not wait until they are a log. Copies no sample.
     pub fn last(&self, seconds: f64) -> Last {
         let newest_us = self.samples.back().map_or(0, |(_, time_us, _)| *time_us);
         let from_us = newest_us.saturating_sub((seconds.clamp(0.0, MAX_US as f64 / 1e6) * 1e6) as i64);
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(all[1..], (3999..5000).map(|ms| ("servo".to_owned(), 1000 * ms)).collect::<Vec<_>>()[..]);
     }
 
-    /// Whoever asked for them held the robot while 16 MiB became a log, and Stop waited for that.
+    /// A request for them once held the lock on the robot while 16 MiB became a log, and Stop waited for that.
     #[test]
     fn taking_the_last_seconds_copies_no_sample_and_needs_the_robot_no_longer() {
         let mut recent = Recent::default();

@@ -69,7 +69,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// The token that says that the node is there.
+    /// The token that shows that the node is there.
     pub fn token(&self) -> String {
         format!("{}/NN/{}", self.head(0), self.tail())
     }

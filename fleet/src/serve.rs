@@ -1,5 +1,5 @@
-//! What may be asked of a robot over the network, and what it answers. Every kind of question has a thread: a log that is
-//! read keeps nobody from Stop.
+//! What may be asked of a robot over the network, and what it answers. Every kind of question has a thread: reading a
+//! log does not delay Stop.
 
 use crate::asks::{Asker, Meant};
 use crate::bridge::{Shared, eprint_line, text};
@@ -27,7 +27,7 @@ const MAX_PAYLOAD: usize = 4096;
 const FINDINGS: Duration = Duration::from_secs(60);
 /// How often stretches of logs are looked after.
 const TIDY: Duration = Duration::from_secs(10);
-/// How many seconds of the log are meant if nobody says so.
+/// How many seconds of the log are sent by default.
 const RECENT_S: f64 = 5.0;
 
 /// What may be asked of several robots at once.
@@ -121,7 +121,7 @@ struct Questions(SyncSender<Query>);
 impl Questions {
     fn put(&self, query: Query) {
         if let Err(TrySendError::Full(query)) = self.0.try_send(query) {
-            // Whoever repeats Stop while the robot does not answer is not refused by that.
+            // Not a refusal by the robot: a program that repeats Stop goes on until the robot answers.
             refuse(&query, &Denied::Unreachable("too many ask at the same time; try again".into()));
         }
     }
@@ -155,7 +155,7 @@ fn serve(
     how: &mut impl FnMut(&Shared, &Query) -> Result<Answer, Denied>,
 ) {
     for query in questions {
-        // Whoever asks everything of everybody (`khz/**`) wants to look: it must stop or set nothing.
+        // A query for everything (`khz/**`) wants to look: it must stop or set nothing.
         if query.key_expr().is_wild() && !looks {
             continue;
         }
@@ -199,7 +199,7 @@ fn stop(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, Den
     Ok(Answer::json(&json!({ "done": true, "tick": tick, "robot_ms": took_ms })))
 }
 
-/// What the parameters of a question say of it: `run` is the run that is meant, `by` who asks. A question that was under way
+/// The parameters of a question: `run` is the run that is meant, `by` who asks. A question that was under way
 /// for long, through a bridge or a network that was frozen, does not reach the next run.
 fn meant(shared: &Shared, query: &Query) -> Result<Meant, Denied> {
     let run = shared.robot().run()?;
@@ -362,7 +362,7 @@ fn beginning(shared: &Shared) -> Result<Answer, Denied> {
     Ok(Answer::of(framed.collect::<Vec<u8>>(), "application/octet-stream"))
 }
 
-/// The newest sample of a record, for whoever came late.
+/// The newest sample of a record, for programs that joined later.
 fn newest(shared: &Shared, query: &Query) -> Result<Answer, Denied> {
     let name = last_part(query)?;
     let robot = shared.robot();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// The greatest rate of ROS topics, Hz: `docs/fleet.md` says why.
+/// The greatest rate of ROS topics, Hz: `docs/fleet.md` has the reason.
 const MAX_ROS_HZ: f64 = 200.0;
 
 /// The most of the temporary folder, MiB.
@@ -84,7 +84,7 @@ impl Settings {
         settings.check().with_context(|| format!("in {}", path.display()))
     }
 
-    /// Checks what the types alone do not say.
+    /// Checks what the types alone do not ensure.
     ///
     /// # Errors
     /// What is wrong.

@@ -1,4 +1,4 @@
-//! Which samples go on the network: a loop makes more than anybody looks at.
+//! Which samples go on the network: a loop makes more than a viewer can use.
 
 use khz_tlog::{DecodeError, Input, Type, Value};
 use serde::{Deserialize, Serialize};

@@ -107,7 +107,7 @@ impl Clock {
 struct Asked {
     session: Session,
     robot: RobotName,
-    /// Weak: the hub has the other end of the socket, and whoever shows it keeps it.
+    /// Weak: the hub has the other end of the socket, and the pages that show it keep it alive.
     hub: Weak<Hub>,
     clock: Arc<Mutex<Clock>>,
 }
@@ -163,7 +163,7 @@ impl Asked {
             };
             answered(&hub, id, &answer);
         };
-        // All who answer there: one that says it knows everything (`complete`) would else be asked instead of the bridge.
+        // All queryables: one that declares itself `complete` would otherwise be asked instead of the bridge.
         let get =
             self.session.get(key).target(QueryTarget::All).priority(priority).express(true).timeout(ANSWER);
         let asked = match payload {
@@ -179,8 +179,8 @@ impl Asked {
         answered(&self.hub, id, &Answer::Denied(why.into()));
     }
 
-    /// A request says how old it is here; the robot measures its age by what it was decided on: the newest clock then, and its
-    /// run.
+    /// A request has its age on this computer. The robot measures age by its own clock, so this returns the newest of its times that was
+    /// known here when the request was decided, and its run.
     fn seen(&self, request: &Request) -> Option<(u64, u64)> {
         let age_ms = request.age_ms.filter(|age| (0.0..1e6).contains(age))?;
         let decided = Instant::now().checked_sub(Duration::from_secs_f64(age_ms / 1000.0))?;

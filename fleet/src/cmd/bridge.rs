@@ -26,7 +26,7 @@ pub struct Args {
     /// The robot's live view, for stop, parameters and steering
     #[arg(long, value_name = "ADDR:PORT")]
     view: Option<SocketAddr>,
-    /// The view's token, if it has one. Everybody at this computer can read this argument (`ps`): better use KHZ_FLEET_TOKEN
+    /// The view's token, if it has one. Every user of this computer can read this argument (`ps`): better use KHZ_FLEET_TOKEN
     #[arg(long, env = "KHZ_FLEET_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// A folder with the robot's logs

@@ -148,7 +148,7 @@ impl Programs {
             .args(command.get_args());
         command.get_current_dir().into_iter().for_each(|folder| _ = follower.current_dir(folder));
         let mut command = follower;
-        // What a program said is of interest only when it ends by itself.
+        // The output of a program is of interest only when it ends by itself.
         let said = std::fs::File::create(self.folder.join(format!("{what}.txt")))
             .context("cannot keep what programs say")?;
         // A group of its own: Ctrl-C is for the demo, which brings the robots down before their bridges.
@@ -163,7 +163,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Tells once of each program that has ended.
+    /// Reports once each program that has ended.
     fn report(&mut self, told: &mut Vec<String>) {
         for (what, child) in &mut self.all {
             if let Ok(Some(status)) = child.try_wait()

@@ -191,7 +191,7 @@ fn ask_again(
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     for _ in 1..ATTEMPTS {
         match ask(session, key, parameters, ANSWER, stop) {
-            // A bridge that says no has read the whole log, perhaps, and will say it again.
+            // A bridge that refused may have read the whole log first, and would refuse again.
             Err(error) if !error.downcast_ref().is_some_and(Unanswered::is_refused) => {}
             answer => return answer,
         }

@@ -12,10 +12,10 @@ use std::process::ExitCode;
 
 /// List the robots: which are up, their phases, rates and verdicts
 ///
-/// STATE is up while samples come, ended after the robot said that its run is over, silent if they stopped coming without a word
-/// (dead, frozen or cut off), unreachable without a bridge: a robot that has answered here within the last 24 h is expected, until
-/// --forget. Several bridges that answer for one robot are an alarm. WORST WAKE is the worst wake latency of the loop in the last 10 s, LOST
-/// what was lost on the way here since the run began. Of a robot that has come down by a fault, the last column has the cause.
+/// STATE is up while samples arrive; ended after the robot has reported the end of its run; silent if samples stopped without such a
+/// report (dead, frozen or cut off); unreachable without a bridge. A robot that has answered here within the last 24 h is expected until
+/// --forget. Several bridges that answer for one robot are an alarm. WORST WAKE is the worst wake latency of the loop in the last 10 s,
+/// LOST the samples lost on the way here since the run began. For a robot that a fault has brought down, the last column has the cause.
 ///
 /// Exit codes: 0 every robot is up, 1 one is not or there is none, 2 the network cannot be reached.
 #[derive(clap::Args)]

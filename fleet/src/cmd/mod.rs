@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Robots of Kilohertz on Zenoh: a bridge beside each robot, and what somebody elsewhere does with them.
+/// Robots of Kilohertz on Zenoh: a bridge beside each robot, and commands to watch, stop and tune them over the network.
 #[derive(Parser)]
 #[command(name = "khz-fleet", version, max_term_width = 100)]
 struct Cli {
@@ -43,13 +43,13 @@ enum Command {
     WithParent(with_parent::Args),
 }
 
-/// Runs what the command line says.
+/// Runs the command line.
 ///
 /// # Errors
 /// What went wrong.
 pub fn run() -> Result<ExitCode> {
     let Cli { network, command } = Cli::parse();
-    // What Zenoh has to say, to whoever sets RUST_LOG.
+    // Zenoh's own messages, if RUST_LOG is set.
     zenoh::try_init_log_from_env();
     match command {
         Command::Bridge(args) => bridge::run(args, &network),
@@ -88,7 +88,7 @@ fn signalled() -> Result<Arc<AtomicBool>> {
 /// Writes to stdout.
 ///
 /// # Errors
-/// Nobody reads it. Whoever left on purpose (`| head`) does not want to know: see [`is_gone`].
+/// The reader is gone. One that left on purpose (`| head`) needs no message: see [`is_gone`].
 fn show(text: &str) -> Result<()> {
     write_raw(&khz_view::text::plain(text))
 }
@@ -98,7 +98,7 @@ fn write_raw(text: &str) -> Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write")
 }
 
-/// Whether a command failed because nobody reads what it prints.
+/// Whether a command failed because the reader of its output is gone.
 pub fn is_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

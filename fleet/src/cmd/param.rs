@@ -17,17 +17,17 @@ use zenoh::qos::Priority;
 use zenoh::sample::Sample;
 use zenoh::{Session, Wait};
 
-/// How long a bridge may take to say how its robot is.
+/// How long a bridge may take to report its robot's status.
 const SOON: Duration = Duration::from_secs(3);
 /// How long a robot may take to answer: its bridge gives it 5 s, twice if their connection has broken.
 const ANSWER: Duration = Duration::from_secs(11);
 
 /// List, read and set the parameters of a robot
 ///
-/// The robot checks a new value, takes it at the start of a tick, and records it with that tick and who asked. Its answer is
-/// printed. A value reaches only the run that was there when it was asked for.
+/// The robot checks a new value, takes it at the start of a tick, and records it with that tick and its sender. Its answer is
+/// printed. A value reaches only the run that was active when the command was given.
 ///
-/// Exit codes: 0 done, 1 the robot refused or did not answer, 2 nothing could be asked.
+/// Exit codes: 0 done, 1 the robot refused or did not answer, 2 no request could be sent.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz-fleet param quad1                  all, with their units and ranges
@@ -122,7 +122,7 @@ fn clock(session: &Session, robot: &RobotName, run: u64) -> Result<u64, Unanswer
     Err(Unanswered::Unreachable("its live view's clock is not received".into()))
 }
 
-/// What is said to somebody who got no answer.
+/// The message to a user who got no answer.
 fn explained(why: &Unanswered, was_sent: bool) -> String {
     let known = match why {
         // It was not passed on, or not answered in time; which of them is not known.

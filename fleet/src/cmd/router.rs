@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Run a Zenoh router: where bridges, operators and ROS 2 meet
 ///
 /// It is an ordinary one; zenohd and that of rmw_zenoh serve as well. Listens at --router, for this computer alone unless a
-/// configuration (--zenoh) says who may do what.
+/// configuration (--zenoh) has authentication.
 #[derive(clap::Args)]
 pub struct Args {}
 

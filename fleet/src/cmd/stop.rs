@@ -22,22 +22,24 @@ use zenoh::{Session, Wait};
 
 /// How often a robot is asked again until it answers.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How many robots are stopped at once; anybody on an open network can make up names.
+/// How many robots are stopped at once: any program on an open network can make up names.
 const MAX_ROBOTS: usize = 2000;
 /// How many of those are asked that have a token and did not answer at once.
 const MAX_SILENT: usize = 64;
 /// How long a robot is asked that was here and is not.
 const AWAY: Duration = Duration::from_secs(1);
-/// For how long nobody may say anything else before a robot counts as at rest.
+/// A robot counts as at rest only if no other report comes for this long.
 const SAID_AGAIN: Duration = Duration::from_millis(500);
-/// How many of those who answer for one robot are told apart.
+/// How many programs that answer for one robot are distinguished.
 const MAX_ANSWERING: usize = 8;
 
 /// Stop robots, as Ctrl-C at the robot does
 ///
-/// A convenience, never an emergency stop: it depends on a network and three processes. A robot that does not answer is asked
-/// again every 50 ms, and named; with --all also one that has answered here within the last 24 h, and is not there. Ends when all robots say
-/// that they are at rest. Exit codes: 0 all are at rest, 1 one is not, did not answer or may not have been asked, 2 nothing could be asked.
+/// A convenience, never an emergency stop: it depends on a network and three processes. The request is repeated every 50 ms until the
+/// robot answers; one that does not is named. With --all, a robot that has answered here within the last 24 h and is missing is named,
+/// too. Ends when all robots report that they are at rest.
+///
+/// Exit codes: 0 all are at rest, 1 one is not, did not answer or may not have received the stop, 2 no stop could be sent.
 #[derive(clap::Args)]
 pub struct Args {
     /// The robots; or --all
@@ -98,7 +100,7 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// The exit code, and what is to be said beside the outcomes. `are_all`: the network has said who is there.
+/// The exit code, and what is to be printed beside the outcomes. `are_all`: the network has reported all robots.
 fn ended(outcomes: &[Outcome], are_all: bool) -> Result<(u8, Option<String>)> {
     if outcomes.is_empty() {
         return Err(if are_all { anyhow!(NONE_SEEN) } else { not_told() });
@@ -146,7 +148,7 @@ impl Asking<'_> {
 
     /// Stops those that were here before, and all that answer, from the moment they do. Only then it is asked which tokens there are,
     /// so that no number of them keeps a stop back: some of those that have one and did not answer are asked, too, and the rest named.
-    /// Returns also whether these were all, as far as the network has said.
+    /// Also returns whether these were all, as far as the network reported.
     fn stop_all(&self, known: impl Iterator<Item = RobotName>) -> Result<(Vec<Outcome>, bool)> {
         let (begun, mut unasked, mut are_all) = (Instant::now(), Vec::new(), true);
         let outcomes = std::thread::scope(|scope| {
@@ -206,7 +208,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Stops a robot, and waits until it says that it is at rest. Its status comes first: it says which run is there, and a stop that
+    /// Stops a robot, and waits until it reports that it is at rest. Its status comes first: it has the number of the run, and a stop that
     /// arrives late must not reach another one.
     fn stop_one(&self, robot: RobotName) -> Outcome {
         let begun = Instant::now();
@@ -269,7 +271,7 @@ impl Stopping<'_> {
         let Asking { session, by, patience, .. } = self.asking;
         let left = patience.saturating_sub(self.begun.elapsed()).max(AGAIN);
         ask(session, &robot.key("summary"), left, news)?;
-        // When several answer, nobody knows whose answer to a stop it was.
+        // When several answer, it is not known whose answer to a stop it was.
         if self.outcome.tick.is_none() || self.said.alarm.is_some() {
             let runs: BTreeSet<u64> = self.said.runs.values().copied().collect();
             runs.into_iter()
@@ -292,14 +294,14 @@ impl Stopping<'_> {
             News::Stop(Ok(tick)) if self.outcome.tick.is_none() => {
                 (self.outcome.tick, self.outcome.taken) = (Some(tick), Some(self.begun.elapsed()));
             }
-            // It may have come to rest by itself meanwhile: its next status says so. Otherwise it is refused, unless that was the
-            // word of somebody else.
+            // It may have come to rest by itself meanwhile: its next status reports that. Otherwise it is refused, unless another program
+            // answered.
             News::Stop(Err(Denied::Refused(why)))
                 if self.outcome.tick.is_none() && self.said.alarm.is_none() && !why.contains("at rest") =>
             {
                 return Err(format!("refused: {why}"));
             }
-            // A run that is just ending has no live view any more: its next status says so, too.
+            // A run that is just ending has no live view any more: its next status reports that, too.
             News::Stop(Err(Denied::Unreachable(why))) if self.outcome.tick.is_none() => {
                 self.unreachable = Some(why)
             }
@@ -319,7 +321,7 @@ impl Stopping<'_> {
             (None, Some(_)) => "no reply to Stop, though its bridge answers: may you stop robots? \
                 The router's access control says who may"
                 .into(),
-            // Only now: a network that is slow to say who is there must not keep a stop back.
+            // Only now: a network that is slow to report who is there must not delay a stop.
             (None, None) if is_there(self.asking.session, robot).is_ok_and(|there| !there) => {
                 no_such(self.asking.session, robot).unwrap_or_else(|error| error.to_string())
             }
@@ -328,20 +330,20 @@ impl Stopping<'_> {
     }
 }
 
-/// What those said who answer for a robot. On a network without access control that can be anybody.
+/// The reports of the programs that answer for a robot. On a network without access control that can be any program.
 #[derive(Debug, Default)]
 struct Said {
     /// The run that each of them named first.
     runs: BTreeMap<String, u64>,
     phase: Option<String>,
-    /// When the robot was first said to be at rest.
+    /// When the robot was first reported at rest.
     rest_since: Option<Instant>,
     /// Why none of it can be believed.
     alarm: Option<String>,
 }
 
 impl Said {
-    /// Notes a status. Returns how the robot is at rest, when that was said again after a while, and nobody said anything else.
+    /// Notes a status. Returns how the robot is at rest, once that was reported again after a while and nothing else came in between.
     fn note(&mut self, status: &Status, now: Instant) -> Result<Option<String>, String> {
         let Some(run) = status.run else { return Ok(None) };
         let is_first = self.runs.is_empty();
@@ -390,14 +392,14 @@ fn rest(status: &Status, is_first: bool) -> Option<String> {
     }
 }
 
-/// Asks once. An answer that says why it was refused is one; silence is none, and neither is what no bridge says.
+/// Asks once. A refusal with its reason is an answer; silence is none, and neither is what no bridge sends.
 fn ask(session: &Session, key: &str, patience: Duration, news: &Sender<News>) -> Result<()> {
     let news = news.clone();
     let callback = move |reply: Reply| {
         let bytes = match reply.result() {
             Ok(sample) => sample.payload().to_bytes(),
             Err(error) if *error.encoding() == Encoding::APPLICATION_JSON => error.payload().to_bytes(),
-            // The network's own word: nobody answered in time.
+            // An error of the network itself: no answer in time.
             Err(_) => return,
         };
         let Ok(answer) = serde_json::from_slice::<Value>(&bytes) else { return };
@@ -407,7 +409,7 @@ fn ask(session: &Session, key: &str, patience: Duration, news: &Sender<News>) ->
         };
         said.into_iter().for_each(|said| _ = news.send(said));
     };
-    // All who answer there, and all they say: one that says it knows everything (`complete`) would else be asked instead of the bridge.
+    // All queryables, and all their answers: one that declares itself `complete` would otherwise be asked instead of the bridge.
     let get = session.get(key).target(QueryTarget::All).consolidation(ConsolidationMode::None);
     let get = get.priority(Priority::RealTime).express(true).timeout(patience).callback(callback);
     get.wait().map_err(|error| anyhow!("the network: {error}"))
@@ -499,7 +501,7 @@ mod tests {
     #[test]
     fn answers_that_differ_are_an_alarm_and_no_rest() {
         for all in [
-            // Another one answers, too; or says that it is the same one.
+            // Another program answers, too; or claims to be the same one.
             [("x", 7, "stopped"), ("a", 7, "active"), ("x", 7, "stopped"), ("x", 7, "stopped")],
             [("a", 7, "stopped"), ("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped")],
             [("x", 9, "active"), ("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped")],

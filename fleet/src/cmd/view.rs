@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use zenoh::Session;
 
-/// Where the pages are, unless it is said or taken.
+/// Where the pages are by default; if that port is taken, another one is.
 const PORT: u16 = 8770;
 
 /// Serve the pages of all robots through one port
@@ -89,7 +89,7 @@ impl View {
         Ok(Self { pages, _serving: serving, link })
     }
 
-    /// Waits for `stop`, or until `goes_on` says no. Looks twenty times a second.
+    /// Waits for `stop`, or until `goes_on` returns false. Looks twenty times a second.
     pub fn wait(&self, stop: &AtomicBool, mut goes_on: impl FnMut() -> bool) {
         while !stop.load(Ordering::Relaxed) && goes_on() {
             self.pages.tidy();
