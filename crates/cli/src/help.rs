@@ -5,10 +5,9 @@ use clap::{Command, Error};
 use std::fmt::Write;
 
 /// The commands by what they are for, in the order in which a person meets them.
-const GROUPS: [(&str, &[&str]); 4] = [
-    ("Robots", &["new", "check", "budget", "run", "policy", "view", "param"]),
-    ("Devices", &["bus", "emulate"]),
-    ("Logs and faults", &["log", "replay", "drill"]),
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Robots", &["new", "check", "budget", "run", "policy", "view", "param", "bus", "emulate"]),
+    ("Logs and faults", &["log", "replay", "identify", "drill"]),
     ("Computer and network", &["doctor", "jitter", "rtt", "compare"]),
 ];
 

@@ -37,7 +37,7 @@ fn a_hat_tells_what_it_is_and_what_its_registers_hold() {
     let output = khz(&["info", "emulated:pi3hat"]);
     let about = text(&output.stdout);
     assert!(about.contains("CAN1: 000") && about.contains("AUX: average:300 min:250"), "{output:?}");
-    // The configuration that opening wrote is not there: registers are read from a hat nobody has opened.
+    // The configuration that opening writes is not there: registers are read from a hat that was not opened.
     let output = khz(&["spi", "--link", "emulated:pi3hat", "1,7,25", "2,32,1", "2,97,2"]);
     assert_eq!(text(&output.stdout), "40420f00404b4c000101010000ffffffffffffffff32000000\n20\n0000\n");
     let output = khz(&["send", "--link", "emulated:pi3hat", "4,800b,1300,r", "--timeout-ms", "2000"]);

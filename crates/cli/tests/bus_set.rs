@@ -1,4 +1,4 @@
-//! `khz bus set-zero`, `set-id` and `set-watchdog`: what is announced, asked, refused and told.
+//! `khz bus set-zero`, `set-id` and `set-watchdog`: what is announced, asked, refused and reported.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -143,7 +143,7 @@ const RMDS: &str = "[loop]\nrate_hz = 400\n[bus.main]\nlink = \"emulated\"\nwire
                     [[servo]]\nname = \"hip\"\nid = 1\n[[servo]]\nname = \"knee\"\nid = 2\n";
 const ENDPOINTS: &str = include_str!("../../../robots/odrive_endpoints.json");
 
-/// What a tool says of these robots: standard output, standard error, exit code.
+/// What a tool prints for these robots: standard output, standard error, exit code.
 fn tool(words: &[&str]) -> (String, String, Option<i32>) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [

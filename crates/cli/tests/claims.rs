@@ -1,4 +1,4 @@
-//! Two programs and one bus: the second is refused, and told who has it, until the first has ended, however it ended.
+//! Two programs and one bus: the second is refused, with the name of the first, until that has ended, however it ended.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -26,7 +26,7 @@ fn khz(words: &[&str]) -> Command {
     command
 }
 
-/// Servos in a process of their own, served as `--at main=…` says, and where they are.
+/// Servos in a process of their own, served at `--at main=…`, and where they are.
 fn served(folder: &Path, at: &str) -> (Process, String) {
     let devices = folder.join("devices.toml");
     std::fs::write(&devices, format!("[bus.main]\nlink = \"emulated\"\n{SERVOS}")).unwrap();

@@ -134,6 +134,22 @@ fn a_fault_that_a_family_does_not_have_is_refused() {
     );
 }
 
+/// It was taken, and had no effect.
+#[test]
+fn a_lie_that_a_family_does_not_tell_is_refused_with_those_it_tells() {
+    let robot = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/so101.toml");
+    let output = khz(&["emulate", robot, "--fault", "twice:gripper"]).output().unwrap();
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        told.contains(
+            "a Feetech has no such fault; it has silent, lying, stuck, asleep, stays_on, frozen, reboot, "
+        ),
+        "{told}"
+    );
+    assert!(!told.contains("unmeasured") && !told.contains("mode_mostly"), "{told}");
+}
+
 /// Their replies went out as CAN-FD's.
 #[test]
 fn classic_servos_behind_an_emulated_fdcanusb_reply() {
@@ -167,7 +183,7 @@ fn a_scan_says_what_it_does_to_servos() {
     );
 }
 
-/// A run said that the servo did not answer, and to check its power and id.
+/// A run reported that the servo did not answer, and advised to check its power and id.
 #[test]
 fn a_run_names_a_port_with_the_wrong_link_instead_of_its_silent_servo() {
     let folder = tempfile::tempdir().unwrap();

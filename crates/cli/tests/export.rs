@@ -1,4 +1,4 @@
-//! `khz log export` of logs whose names somebody else has chosen.
+//! `khz log export` of logs with untrusted names.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 mod common;

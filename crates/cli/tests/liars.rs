@@ -89,7 +89,7 @@ impl Stand {
             .unwrap()
     }
 
-    /// It is no success, and the run says why. On a machine so busy that most replies come late that may take more than one run.
+    /// It is no success, and the run reports why. On a machine so busy that most replies come late that may take more than one run.
     fn finds(&self, fault: &str, why: &str) {
         self.comes_to(fault, why, |ran| stdout(ran).contains(why) && ran.status.code() == Some(1));
     }
@@ -156,7 +156,7 @@ fn a_servo_in_another_mode_than_commanded_is_found() {
 #[test]
 fn a_servo_that_stays_on_ends_in_no_success() {
     for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, RMD, ODRIVE] {
-        // Seen on, or not heard: a machine that is busy may miss the replies.
+        // Reported on, or no reply at all: a machine that is busy may miss the replies.
         stand.finds("stays_on", "cut its power");
     }
 }

@@ -310,7 +310,7 @@ impl Receiver {
     }
 }
 
-/// It once said "whole" and ended with 0.
+/// It once printed "whole" and ended with 0.
 #[test]
 fn a_received_log_that_somebody_removes_truncates_or_replaces_is_an_error_at_once() {
     let removed = |log: &str| std::fs::remove_file(log).unwrap();
@@ -595,7 +595,7 @@ fn write_samples(path: &str, samples: &[(&str, i64, f64)]) {
     std::fs::write(path, log.finish().unwrap()).unwrap();
 }
 
-/// What `khz log diff` says, with its exit code.
+/// What `khz log diff` prints, with its exit code.
 fn diff(words: &[&str]) -> (Option<i32>, Value, String) {
     let output = khz(&[&["diff", "--json"], words].concat());
     let message = String::from_utf8(output.stderr.clone()).unwrap();
@@ -673,7 +673,7 @@ fn diff_reads_what_is_sound_of_damaged_logs_and_tells() {
         assert!(message.contains(&format!("{cut}: byte")), "{message}");
         assert!(diff[0]["fields"].as_array().unwrap().is_empty(), "{diff}");
     }
-    // Of a sound part and a damaged one the same is left, and still the damage is told.
+    // The damaged log and its repaired copy have the same samples, and still the damage is reported.
     let repaired = format!("{}/repaired.tlog", bench.folder);
     assert_eq!(khz(&["repair", &cut, "-o", &repaired]).status.code(), Some(1));
     let (code, _, message) = diff(&[&cut, &repaired]);
@@ -767,7 +767,7 @@ fn extract_over_links_steps_over_damage() {
         log.write(filler, Some(T0 + n), &[&[0xd0, 0x0f], &noise[..]].concat()).unwrap();
     }
     std::fs::write(&path, log.finish().unwrap()).unwrap();
-    // The newest tells how sparse they are; without it the log is read through.
+    // The newest sample shows how sparse they are; without it the log is read through.
     for (damaged, left) in [(3, 9), (9, 8)] {
         damage_sample(&path, damaged);
         let part = format!("{}/part.tlog", bench.folder);

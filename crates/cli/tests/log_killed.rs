@@ -1,4 +1,4 @@
-//! A process that records is killed: what it had told of, but for the last moment, is in the log. How long that moment is is tried
+//! A process that records is killed: what it had printed, but for the last moment, is in the log. How long that moment is, is tested
 //! where time is an argument (`a_killed_recorder_leaves_all_but_the_last_tenth_of_a_second` in `crates/record`).
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may stop at what it did not expect")]
 
@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Tells the child where to record.
+/// The variable with the child's log.
 const LOG: &str = "KHZ_TEST_LOG";
 /// A busy machine must not fail a test. A test that fails waits so long.
 const GENEROUS: Duration = Duration::from_secs(60);
 
-/// The child: records a number each millisecond, and then tells it with its time.
+/// The child: records a number each millisecond, and then prints it.
 #[test]
 fn child() {
     let Some(path) = std::env::var(LOG).ok() else { return };
@@ -33,7 +33,7 @@ fn child() {
     }
 }
 
-/// Kills a recording child once it has told `count` numbers and the log has them. Returns the last number told.
+/// Kills a recording child once it has printed number `count` and the log has it. Returns the last number printed.
 fn kill_after(count: u64, log: &Path) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])

@@ -20,7 +20,7 @@ fn bench() -> tempfile::TempDir {
 const JITTER: [&str; 7] = ["jitter", "--ticks", "20", "--policy", "other", "--wake", "sleep"];
 const RUN: [&str; 5] = ["run", "robot.toml", "--virtual", "--duration", "100ms"];
 
-/// It was said, and the exit code was 0.
+/// It was reported, but the exit code was 0.
 #[test]
 fn a_report_that_was_asked_for_and_cannot_be_written_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What commands print: whoever stops reading ends no command badly, and no name from outside reaches a terminal.
+//! What commands print: a reader that goes away is no failure, and no name from outside reaches a terminal.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -100,7 +100,7 @@ fn ended(folder: &Path, words: &[String], stdout: Stdio, stderr: Stdio) -> Outpu
     khz(folder, &words).stdout(stdout).stderr(stderr).output().unwrap()
 }
 
-/// A pipe that nobody reads.
+/// A pipe without a reader.
 fn closed_pipe() -> Stdio {
     rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap().1.into()
 }

@@ -74,8 +74,8 @@ impl Drop for Process {
     }
 }
 
-/// An end that was asked for. On a busy machine a servo of another process may not say often enough in the last ten ticks that it is off,
-/// and then the robot says that.
+/// An end that was asked for. On a busy machine a servo of another process may not report often enough in the last ten ticks that it is
+/// off, and then the run says that.
 fn is_orderly(status: ExitStatus, said: &str, why: &str) {
     // A terminal has lines.
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -131,8 +131,8 @@ impl Stand {
         self.folder.path().join("robot.toml")
     }
 
-    /// A program that tells this stand how it is. SIGHUP does to it what it does to programs, even if whoever runs the tests has it
-    /// ignored, as `nohup` does.
+    /// A program that reports to this stand, as to systemd. SIGHUP has its default effect, even if the tests run with it ignored, as under
+    /// `nohup`.
     fn program(&self, path: impl AsRef<Path>, words: &[&str]) -> Command {
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP").arg(path.as_ref());
@@ -141,7 +141,7 @@ impl Stand {
         command
     }
 
-    /// `khz run`, which tells all it knows.
+    /// `khz run`, which prints all figures.
     fn run(&self) -> Process {
         let robot = self.robot();
         let mut command = self.program(env!("CARGO_BIN_EXE_khz"), &["run", robot.to_str().unwrap()]);
@@ -167,7 +167,7 @@ impl Stand {
     }
 
     /// Waits until the robot holds its servos. The tick that ends in `active` is followed by one that asks the controller
-    /// for the first time, and that by one that commands what it said; a process killed before leaves servos that never
+    /// for the first time, and that by one that sends its commands; a process killed before leaves servos that never
     /// left `Stopped`.
     fn hear_it_hold(&self) {
         self.hear("STATUS=active");
@@ -219,7 +219,7 @@ impl Stand {
         [1, 2].map(|id| ask(&mut wire, id).0)
     }
 
-    /// Waits until every servo says that it is in this mode; tells their torque.
+    /// Waits until every servo reports this mode; returns their torques.
     fn servos_in(&self, mode: Mode) -> [f32; 2] {
         let mut wire = self.wire();
         let begun = Instant::now();
@@ -236,14 +236,19 @@ impl Stand {
     }
 }
 
-/// Mode and torque of a servo, read without commanding anything. Asked once, however long the answer takes: another would be left
-/// on the wire, where a robot that thaws takes it for the reply of a second servo with this id.
+/// Mode and torque of a servo, read without commanding anything. Another question soon after the first would leave an answer on the
+/// wire, where a robot that thaws takes it for the reply of a second servo with this id. Emulated servos that had no processor for a
+/// while have lost it, though: each holds eight at once, and those to the robot were first.
 fn ask(wire: &mut Fdcanusb, id: u8) -> (u8, f32) {
     // Read one int8 at register 0, the mode, and one float at register 3, the torque.
     let query = Frame::new(0x8000 | u32::from(id), &[0x11, 0x00, 0x1d, 0x03]).unwrap();
-    wire.send(0, &Address::request(&query), now_ns()).unwrap();
-    wire.flush(now_ns()).unwrap();
+    let mut asked: Option<Instant> = None;
     eventually(&format!("servo {id} answers"), || {
+        if asked.is_none_or(|asked| asked.elapsed() > Duration::from_secs(10)) {
+            wire.send(0, &Address::request(&query), now_ns()).unwrap();
+            wire.flush(now_ns()).unwrap();
+            asked = Some(Instant::now());
+        }
         while let Ok(Some(received)) = wire.receive(now_ns()) {
             // Replies to the robot's own queries look different.
             if received.frame.id == u32::from(id) << 8
@@ -277,7 +282,9 @@ fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
     let status = robot.ended();
     let text = robot.said();
     assert_eq!(status.code(), Some(1), "{text}");
-    assert!(text.contains("the servo's own watchdog expired"), "{text}");
+    // The servos' replies in the first tick give the first reason. If they come too late on a busy machine, the loop's clock gives the second.
+    let why = ["the servo's own watchdog expired", "the loop was held up for"];
+    assert!(why.iter().any(|why| text.contains(why)), "{text}");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
 }
 
@@ -480,14 +487,14 @@ fn watched_by_the_kernel() -> (Stand, OwnedFd) {
     let stand = Stand::new("[watchdog]\ndevice = \"DEVICE\"\n");
     let device = stand.folder.path().join("watchdog");
     mknodat(CWD, &device, FileType::Fifo, 0o600.into(), 0).unwrap();
-    // Read and write: nobody waits for the other end.
+    // Read and write: opening does not wait for the other end.
     let pipe = open(&device, OFlags::RDWR | OFlags::NONBLOCK, rustix::fs::Mode::empty()).unwrap();
     let text = std::fs::read_to_string(stand.robot()).unwrap();
     std::fs::write(stand.robot(), text.replace("DEVICE", device.to_str().unwrap())).unwrap();
     (stand, pipe)
 }
 
-/// Holds for so many ticks, and then, once every servo has said in some in a row that it follows, never returns. One whose replies were late
+/// Holds for so many ticks, and then, once every servo has reported in some in a row that it follows, never returns. One whose replies were late
 /// is damped for a while, and on a busy machine there are not many ticks in a row without any.
 struct Hanging {
     after: u32,
@@ -512,7 +519,7 @@ impl Controller for Hanging {
     }
 }
 
-/// Tells the stand of this process, as its watchdogs do.
+/// Reports to the stand of this process, as its watchdogs do.
 fn tell(message: &str) {
     let stand = UnixDatagram::unbound().unwrap();
     stand.send_to(message.as_bytes(), std::env::var_os("NOTIFY_SOCKET").unwrap()).unwrap();
@@ -568,7 +575,7 @@ fn a_process_whose_controller_panics() {
     std::fs::write(std::env::var_os("SAY").unwrap(), format!("{phases:?} {}", summary.end)).unwrap();
 }
 
-/// A pipe into which nothing fits any more, and its other end. Whoever writes to it waits until that is closed.
+/// A pipe into which nothing fits any more, and its other end. A write waits until that is closed.
 fn full_pipe() -> (Stdio, OwnedFd) {
     let (unread, full) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     rustix::io::ioctl_fionbio(&full, true).unwrap();
@@ -596,7 +603,7 @@ fn a_controller_that_panics_with_stderr_blocked_is_damped_and_stopped() {
         assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
         let said = std::fs::read_to_string(&said).unwrap();
         assert!(said.contains("\"damping\""), "{said}");
-        // In between it says which servos it did not hear say that they are off.
+        // In between are the servos that were not reported off.
         assert!(
             ["the controller panicked", "a bug in the controller"].iter().all(|part| said.contains(part)),
             "{said}"
@@ -612,11 +619,11 @@ fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
     let words = ["a_process_whose_loop_hangs", "--exact"];
     let mut command = stand.program(std::env::current_exe().unwrap(), &words);
     let mut robot = Process(command.env("HANGING_ROBOT", stand.robot()).spawn().unwrap());
-    // Before it takes no replies any more, whoever asks the servos takes them away from it.
+    // The test asks the servos only once the robot has stopped reading: before, it would take replies away from it.
     stand.hear("HANGS");
     stand.servos_in(Mode::PositionTimeout);
 
-    // The process is there, its thread that feeds too, but nobody is fed any more.
+    // The process and its feeding thread are there, but no watchdog is fed any more.
     let mut food = Vec::new();
     let mut fed = || {
         food.clear();
@@ -645,7 +652,7 @@ fn the_kernels_watchdog_is_fed_and_called_off_after_an_orderly_end_only() {
     }
 }
 
-/// Beats again and again until told to be silent, while a robot runs; the robot then comes down.
+/// Calls `beat` until the robot is active; without further heartbeats it then comes down.
 fn comes_down_without(from: &str, mut beat: impl FnMut(&mut Process)) {
     let stand = Stand::new(&format!("heartbeat_ms = 2000\nheartbeat_from = \"{from}\"\n"));
     let mut robot = stand.run();
@@ -678,7 +685,7 @@ fn an_operator_heard_in_a_named_pipe_who_falls_silent_brings_the_robot_down() {
     let path = folder.path().join("operator");
     mknodat(CWD, &path, FileType::Fifo, 0o600.into(), 0).unwrap();
     comes_down_without(path.to_str().unwrap(), |_| {
-        // Whoever writes may come and go; without a reader there is nobody to open it for yet.
+        // Writers may come and go. As long as the robot does not read the pipe, opening it fails.
         if let Ok(pipe) = open(&path, OFlags::WRONLY | OFlags::NONBLOCK, rustix::fs::Mode::empty()) {
             std::fs::File::from(pipe).write_all(b"here\n").unwrap();
         }

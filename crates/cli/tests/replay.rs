@@ -33,6 +33,27 @@ fn the_recorded_controller_commands_the_same_again() {
     assert!(said.contains("same: every command is within 1e-5 of the recorded one"), "{said}");
 }
 
+/// Both printed `different`: the last digits of what was measured led a follower elsewhere, and no log has what programs sent.
+#[test]
+fn a_follower_is_led_the_same_again_and_targets_cannot_be() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("follow", include_str!("../../../robots/leader_follower.toml")),
+        ("targets", include_str!("../../../robots/arm_targets.toml")),
+    ] {
+        let [file, log] = ["toml", "tlog"].map(|end| format!("{name}.{end}"));
+        std::fs::write(folder.path().join(&file), text).unwrap();
+        let words = ["run", &file, "--virtual", "--duration", "3s", "--log", &log, "--no-report"];
+        assert!(khz(folder.path(), &words).status.success());
+    }
+    let followed = khz(folder.path(), &["replay", "follow.tlog", "--tolerance", "1e-6"]);
+    assert_eq!(followed.status.code(), Some(0), "{}", stdout(&followed));
+    let sent = khz(folder.path(), &["replay", "targets.tlog"]);
+    assert!(sent.status.code() == Some(2) && stderr(&sent).contains("not their points"), "{}", stderr(&sent));
+    let held = khz(folder.path(), &["replay", "targets.tlog", "--controller", "hold"]);
+    assert_eq!(held.status.code(), Some(0), "{}", stdout(&held));
+}
+
 #[test]
 fn another_controller_and_other_settings_differ_from_a_tick_on() {
     let folder = run();

@@ -16,7 +16,7 @@ fn json(output: &Output) -> Value {
 #[test]
 fn json_has_every_promised_key_and_the_files_are_there() {
     let folder = tempfile::tempdir().unwrap();
-    // How the run ends depends on how busy this machine is; what it tells does not.
+    // How the run ends depends on how busy this machine is; what it reports does not.
     let run = json(&khz(folder.path(), &["run", "--duration", "300ms", "--json"]));
     for key in ["ticks", "missed_replies", "late_replies", "overruns", "skipped", "late_wakes"] {
         assert!(run[key].is_u64(), "{key}: {}", run[key]);
@@ -71,10 +71,11 @@ fn the_measured_tick_stands_beside_its_prediction() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
     let words = ["run", "robot.toml", "--duration", "200ms"];
+    // The row, not the words: the verdict of a run on a busy machine has them too.
     let plain = String::from_utf8(khz(folder.path(), &words).stdout).unwrap();
-    assert!(!plain.contains("late ticks") && !plain.contains("predicted"), "{plain}");
+    assert!(!plain.contains("\nlate ticks") && !plain.contains("predicted"), "{plain}");
     let all = String::from_utf8(khz(folder.path(), &[&words[..], &["-v"]].concat()).stdout).unwrap();
-    assert!(all.contains("late ticks") && !all.contains("predicted"), "{all}");
+    assert!(all.contains("\nlate ticks") && !all.contains("predicted"), "{all}");
     let beside = String::from_utf8(khz(folder.path(), &[&words[..], &["--budget"]].concat()).stdout).unwrap();
     let (_, budget) = beside.split_once("predicted").unwrap();
     for part in ["encode", "send", "bus", "imu", "control", "supervise", "record"] {

@@ -20,7 +20,7 @@ fn commands(of: &[&str]) -> Vec<String> {
 
 #[test]
 fn the_help_of_every_command_has_examples() {
-    // Those that check, budget and make robot files say theirs in their own tests.
+    // Those that check, budget and make robot files are tested on their own.
     for command in commands(&[]).iter().filter(|name| !["check", "budget", "new"].contains(&name.as_str())) {
         let under = commands(&[command]);
         let all = if under.is_empty() {

@@ -153,7 +153,7 @@ fn no_unit_is_written_for_nobody_or_for_root_by_mistake() {
     let output = set_up(folder.path(), "ada", "", &["--robot", line]);
     assert_eq!(output.status.code(), Some(2));
     assert!(!unit.exists());
-    // Behind sudo it is whoever called it.
+    // Behind sudo it is the user who called sudo.
     assert!(set_up(folder.path(), "root", "ada", &[]).status.success());
     assert!(std::fs::read_to_string(&unit).unwrap().contains("\nUser=ada\n"));
 }
@@ -177,7 +177,7 @@ fn systemd_reads_the_words_of_the_unit_as_they_were_given() {
     let Ok(verified) = verified else { return };
     let said = String::from_utf8_lossy(&verified.stderr);
     assert!(!said.contains("kilohertz.service"), "{said}");
-    // And it would have said so.
+    // And it does report a wrong line.
     let text = std::fs::read_to_string(&unit).unwrap();
     std::fs::write(&unit, text.replace("50%%h", "50%h")).unwrap();
     let verified = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output().unwrap();

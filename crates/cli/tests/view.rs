@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Long enough on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A robot that runs until it is told otherwise, however busy this machine is.
+/// A robot that runs until it is stopped, however busy this machine is.
 fn robot() -> String {
     format!(
         "[loop]\nrate_hz = 100\npolicy = \"other\"\nlock_memory = false\n[bus.main]\nlink = \"emulated\"\n\
@@ -103,7 +103,7 @@ fn a_gain_is_tuned_while_the_robot_runs_and_the_log_has_it() {
     terminate(&child);
     // Whether it was under control by then depends on how busy the machine is.
     assert!(child.wait().unwrap().code().is_some_and(|code| code < 2));
-    // Nobody looks any more: the view ends, too.
+    // Without the robot and without a page, the view ends, too.
     let since = Instant::now();
     while TcpStream::connect(&at).is_ok() {
         assert!(since.elapsed() < PATIENCE);
@@ -184,7 +184,7 @@ fn what_cannot_be_viewed_is_told_at_once() {
 
 #[test]
 fn where_nobody_is_the_message_says_what_to_do() {
-    // A port at which nobody may listen but root.
+    // A port at which only root may listen.
     let param = khz(Path::new("."), &["param", "list", "--at", "127.0.0.1:1"]);
     assert_eq!(param.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&param.stderr).contains("khz run --view"), "{param:?}");

@@ -19,7 +19,7 @@ pub struct Args {
     /// predictions
     #[arg(long, conflicts_with = "published")]
     measure: bool,
-    /// Show the published systems and what the model says of them
+    /// Compare the model's predictions with published systems
     #[arg(long, conflicts_with_all = ["robot", "what_if", "sweep", "report"])]
     published: bool,
     /// Change an input, for example bus.rate=8e6; repeatable

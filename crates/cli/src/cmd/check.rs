@@ -1,4 +1,4 @@
-//! `khz check`: is a robot file right, and what does it say?
+//! `khz check`: validates a robot file and summarizes it.
 
 pub mod advice;
 
@@ -7,13 +7,14 @@ use super::{BAD_INPUT, show, show_text, tell_line, text};
 use advice::Checked;
 use anyhow::Result;
 use khz_budget::{File, Host};
+use khz_controllers::policy::{Evaluator, read};
 use khz_file::RobotConfig;
-use khz_file::config::{ConfigError, Problem, ServoConfig};
+use khz_file::config::{ConfigError, ControllerConfig, Problem, ServoConfig};
 use khz_robot::assemble;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Check a robot file and show what it describes.
@@ -38,15 +39,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         show(&format!("{:#}\n", khz_file::config::schema()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let read = RobotFile::read(args.robot.as_deref()).and_then(|source| {
-        let robot = prepared(heard(RobotConfig::parse(&source.text, &source.name)?)?)?;
-        let file = File::read(&source.text, &source.name)?.on(Host::kept());
-        let (prediction, cures) =
-            (file.predict(), if file.predict().fits() { Vec::new() } else { file.cures() });
-        let simulation = robot.simulation();
-        Ok(Checked { robot, prediction, cures, simulation })
-    });
-    let checked = match read {
+    let checked = match checked(args.robot.as_deref()) {
         Ok(checked) => checked,
         Err(error) => {
             if args.json {
@@ -62,12 +55,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match (args.json, args.diagram) {
         (true, _) => show(&format!("{:#}\n", summary(&checked, &warnings))),
         (_, true) => show(&checked.robot.diagram()),
-        _ => show_text(&(table(&checked.robot) + &checked.body() + &checked.budget())),
+        _ => show_text(
+            &(table(&checked.robot) + &engine(&checked.robot) + &checked.body() + &checked.budget()),
+        ),
     }?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// A robot whose heartbeats can be received where its file says; reading the file alone does not show it.
+/// A robot file, with what its controller needs, and what its cycle takes.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(super) fn checked(robot: Option<&Path>) -> Result<Checked, ConfigError> {
+    let source = RobotFile::read(robot)?;
+    let robot = prepared(heard(RobotConfig::parse(&source.text, &source.name)?)?)?;
+    let file = File::read(&source.text, &source.name)?.on(Host::kept());
+    let prediction = file.predict();
+    let cures = if prediction.fits() { Vec::new() } else { file.cures() };
+    let simulation = robot.simulation();
+    Ok(Checked { robot, prediction, cures, simulation })
+}
+
+/// The robot, if its heartbeats can be received where its file expects them; reading the file alone does not show that.
 fn heard(robot: RobotConfig) -> Result<RobotConfig, ConfigError> {
     match khz_loop::operator::check(&robot.supervisor) {
         Ok(()) => Ok(robot),
@@ -166,6 +175,21 @@ fn summary(checked: &Checked, warnings: &[String]) -> Value {
     })
 }
 
+/// Who evaluates the model of a policy, and why, if that is not Kilohertz.
+fn engine(robot: &RobotConfig) -> String {
+    let ControllerConfig::Policy(policy) = &robot.controller else { return String::new() };
+    let evaluator =
+        read(Path::new(&policy.model)).ok().and_then(|bytes| Evaluator::load(&bytes, policy.engine).ok());
+    let Some(evaluator) = evaluator.filter(|evaluator| matches!(evaluator, Evaluator::Library(..))) else {
+        return String::new();
+    };
+    let why = evaluator.beyond().unwrap_or("`engine` says so");
+    format!(
+        "\n  the policy is evaluated by {}: {why}; its bits repeat with this version on this kind of CPU\n",
+        evaluator.engine()
+    )
+}
+
 fn table(robot: &RobotConfig) -> String {
     let timing = &robot.timing;
     let imu = robot.imu.as_ref().map_or("none", |imu| imu.link.word());
@@ -189,7 +213,11 @@ fn table(robot: &RobotConfig) -> String {
     let mut ends = BTreeSet::new();
     for servo in &robot.servos {
         let end = servo.family().settings().cut_off();
-        ends.insert(format!("\n  family {}: a servo cut off for {} s {end}", servo.family, servo.watchdog_s));
+        let after = match servo.in_file().facts().has_watchdog {
+            true => format!(" for {} s", servo.watchdog_s),
+            false => String::new(),
+        };
+        ends.insert(format!("\n  family {}: a servo cut off{after} {end}", servo.family));
     }
     text.extend(ends);
     let stall = khz_page::duration(robot.bearable_stall_s() * 1e9);
@@ -214,7 +242,9 @@ fn servos(robot: &RobotConfig) -> String {
         let number = |limit: Option<f64>| limit.map_or("–".to_owned(), |limit| limit.to_string());
         let [velocity, torque] = [number(limits.velocity), number(limits.torque)];
         let is_emulated = robot.buses[servo.bus].link.is_emulated();
-        let [kp, kd] = gains(is_emulated, servo).map(number);
+        // What follows from a servo's own units has more digits than anybody knows.
+        let [kp, kd] =
+            gains(is_emulated, servo).map(|gain| number(gain.map(|gain| (gain * 1e3).round() / 1e3)));
         [servo.name.clone(), servo.id.to_string(), family(servo), position, velocity, torque, kp, kd]
     };
     let of_bus = |bus| robot.servos_on(bus).map(row).collect::<Vec<_>>();

@@ -134,7 +134,7 @@ fn text(findings: &[Finding], worst: Level, quiet: bool) -> String {
     format!("{lines}\n{verdict} ({bad} bad, {warnings} warnings, {notes} notes){}\n", fix::hint(findings))
 }
 
-/// Who calls: not root, and not nobody, as whom a unit would run as root.
+/// The user who calls, also through sudo. Neither root nor an empty name: a unit with either runs as root.
 fn caller() -> Option<String> {
     let names = ["SUDO_USER", "USER"].into_iter().filter_map(|variable| std::env::var(variable).ok());
     names.into_iter().find(|name| !name.is_empty() && name != "root")

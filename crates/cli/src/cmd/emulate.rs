@@ -5,6 +5,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use khz_emu::serve::{Endpoint, Server};
 use khz_emu::{InjectedFault, Injection};
 use khz_file::RobotConfig;
+use khz_file::config::ServoConfig;
 use khz_file::links::LinkKind;
 use khz_link::socketcan::interface::Interface;
 use khz_loop::Doing;
@@ -19,14 +20,14 @@ use std::sync::atomic::Ordering;
 /// On pseudo terminals, CAN interfaces or UDP ports.
 ///
 /// Prints one line `BUS ENDPOINT` per bus as soon as it can be used, then serves until Ctrl-C. A pseudo terminal is
-/// for the vendor's Python programs, for example `moteus_tool --fdcanusb ENDPOINT --info`, and for ours.
+/// for the vendor's Python programs, for example `moteus_tool --fdcanusb ENDPOINT --info`, and for `khz`.
 ///
 /// The vendor's C++ client cannot open a pseudo terminal by its path: it asks for serial settings (TIOCGSERIAL) that
 /// only real serial ports have. Use `--at BUS=socketcan:vcan0` and its `--socketcan-iface vcan0`, or open the terminal
 /// in your program and give its `Fdcanusb` the file descriptor (docs/emulator.md, "Clients").
 ///
-/// Whatever the robot file says of its links, every bus is a pseudo terminal unless `--at` says otherwise: emulated
-/// servos must not answer among real ones by mistake.
+/// The links of the robot file are ignored: every bus is a pseudo terminal unless `--at` gives another endpoint, so that
+/// emulated servos do not answer on a bus with real ones by mistake.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz emulate robots/pan_tilt.toml
@@ -40,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "BUS=WHERE", value_parser = at)]
     at: Vec<(String, Endpoint)>,
     /// Inject a fault when the first servo follows a command, or TIME after that: `KIND[=VALUE][:SERVO][@TIME]`, for example
-    /// `mode=15:pan@1s` (says that it is in mode 15). Repeatable; `help` lists the kinds.
+    /// `mode=15:pan@1s` (reports mode 15). Repeatable; `help` lists the kinds.
     #[arg(long, value_name = "FAULT")]
     fault: Vec<String>,
     /// End after this time, for example 30s.
@@ -112,17 +113,30 @@ impl Pending {
         let number = |name: &str| robot.servos.iter().position(|servo| servo.name == name);
         let servo =
             servo.map_or(Some(0), number).with_context(|| format!("--fault {text}: no such servo"))?;
-        let what = InjectedFault::named(kind, servo, value)
-            .with_context(|| format!("--fault {text}: no such kind; there are: {}", InjectedFault::NAMES))?;
-        if let (InjectedFault::Servo(_, Injection::Fault(code)), Some(servo)) =
-            (what, robot.servos.get(servo))
-            && !servo.twin().lies().has_fault(code)
-        {
-            bail!("--fault {text}: a {} has no fault {value}", servo.family.title());
+        let what = InjectedFault::named(kind, servo, value).with_context(|| {
+            format!("--fault {text}: no such kind; there are: {}", InjectedFault::names(None))
+        })?;
+        if let Some(servo) = robot.servos.get(servo) {
+            is_there(what, servo).map_err(|why| anyhow!("--fault {text}: {why}"))?;
         }
         let after_ns =
             after.map_or(Ok(0), duration_ns).map_err(|error| anyhow!("--fault {text}: {error}"))?;
         Ok(Self { what, after_ns, since_ns: None })
+    }
+}
+
+/// Whether the servo can suffer it; else why not.
+fn is_there(what: InjectedFault, servo: &ServoConfig) -> Result<(), String> {
+    let (twin, family) = (servo.twin(), servo.family.title());
+    let lies = twin.lies();
+    match what {
+        InjectedFault::Servo(_, Injection::Fault(code)) if !lies.has_fault(code) => {
+            Err(format!("a {family} has no fault {code}"))
+        }
+        _ if !what.suits(lies) => {
+            Err(format!("a {family} has no such fault; it has {}", InjectedFault::names(Some(lies))))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 ///
 /// Alone, or under load.
 ///
-/// Exit code 0: measured with all that was asked for; 1: measured, but the kernel did not grant everything, or what
-/// --require says was not kept; 2: not measured.
+/// Exit code 0: measured with everything that was requested; 1: measured, but the kernel did not grant everything, or a
+/// limit of --require was not met; 2: not measured.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   sudo khz jitter --cpu 3 --duration 1m
@@ -68,7 +68,7 @@ pub struct Args {
     /// Trace the kernel on the CPU until the first late tick, and show what led up to it (root, needs --cpu)
     #[arg(long, requires = "cpu")]
     trace: bool,
-    /// What each measurement must keep, as NAME=LIMIT,… (wake_p99=100us,lost=0); exit code 1 if it does not. `help` lists the
+    /// Limits of each measurement, as NAME=LIMIT,… (wake_p99=100us,lost=0); exit code 1 if one is not met. `help` lists the
     /// names
     #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &jitter::required()))]
     require: Option<Requirements<Measurement>>,
@@ -251,7 +251,7 @@ fn stop_on_signal(watch: &Arc<Watch>) -> Result<()> {
     Ok(())
 }
 
-/// A line on stderr that says how far it is and what was worst, until dropped.
+/// A line on stderr with its progress and what was worst, until dropped.
 struct Progress {
     done: std::sync::mpsc::Sender<()>,
     thread: Option<std::thread::JoinHandle<()>>,

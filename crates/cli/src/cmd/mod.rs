@@ -9,6 +9,7 @@ mod completions;
 mod doctor;
 mod drill;
 mod emulate;
+mod identify;
 mod jitter;
 mod log;
 mod new;
@@ -44,6 +45,7 @@ pub enum Command {
     Doctor(doctor::Args),
     Drill(drill::Args),
     Emulate(emulate::Args),
+    Identify(Box<identify::Args>),
     Jitter(Box<jitter::Args>),
     Log(Box<log::Args>),
     #[command(hide = true)]
@@ -69,6 +71,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(args),
             Self::Drill(args) => drill::run(args),
             Self::Emulate(args) => emulate::run(args),
+            Self::Identify(args) => identify::run(&args),
             Self::Jitter(args) => jitter::run(*args),
             Self::Log(args) => log::run(*args),
             Self::Man(args) => completions::man(&args),

@@ -1,14 +1,19 @@
 //! `khz new`: a robot file to begin with, a project around it, or a model of it.
 
+mod identify;
 mod model;
 mod project;
 
 use super::bus::scan;
+use super::check;
 use super::output;
+use super::policy::{model_in, section};
 use super::{complain, show, tell_line, warn};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_file::config::{ConfigError, FamilyName};
+use khz_file::draft::policy::Decided;
 use khz_file::{RobotConfig, draft};
+use khz_page::for_shell;
 use khz_robot::desk::{Desk, Scan};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,24 +23,29 @@ use std::process::ExitCode;
 /// The largest URDF that is read, in bytes.
 const LARGEST: u64 = 16 << 20;
 
+/// What the draft of a servo without a watchdog has, and what it has once its owner accepts that; its comment names the key, too.
+const WATCHED: &str = ", unwatched = false";
+const UNWATCHED: &str = ", unwatched = true";
+
 /// Write a first robot file, a project around it, or a MuJoCo model of it
 ///
-/// The file is checked, and its rate and formats are such that the cycle fits, as far as `khz budget` can tell. Nothing that is
-/// there is overwritten without --force.
+/// The file is checked, with its model if it has a policy. Rate and formats are chosen so that the cycle fits, as far as `khz budget`
+/// predicts it. Existing files are overwritten only with --force.
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("origin").required(true).args(["from", "template", "urdf", "mjcf", "model_of"])))]
+#[command(group(clap::ArgGroup::new("origin").args(["from", "template", "urdf", "mjcf", "model_of", "identify"])))]
+#[command(group(clap::ArgGroup::new("given").required(true).multiple(true).args(["from", "template", "urdf", "mjcf", "model_of", "identify", "policy"])))]
 pub struct Args {
     /// Where to write the robot file, or the model; without it, robot.toml or robot.xml
     #[arg(conflicts_with_all = ["rust", "python"])]
     file: Option<PathBuf>,
-    /// Write it for the servos that answer on a link: fdcanusb:/dev/ttyACM0, socketcan:can0, …; repeat it for several adapters
+    /// Write it for the servos that reply on a link: fdcanusb:/dev/ttyACM0, socketcan:can0, …; repeat it for several adapters
     #[arg(long, value_name = "LINK")]
     from: Vec<String>,
-    /// With --from, ask for servos of this family only: once for all links, or once for each
-    #[arg(long, value_name = FamilyName::USAGE, requires = "from", conflicts_with_all = ["template", "urdf", "mjcf", "model_of"])]
+    /// With --from, query servos of this family only: once for all links, or once for each
+    #[arg(long, value_name = FamilyName::USAGE, requires = "from", conflicts_with_all = ["template", "urdf", "mjcf", "model_of", "identify"])]
     family: Vec<FamilyName>,
-    /// Copy a built-in emulated robot: pan_tilt, leg3, arm6, openarm_like, quadruped, quadruped_walk, quadruped_mujoco,
-    /// quadruped_robstride or mixed
+    /// Copy a built-in emulated robot: pan_tilt, leg3, arm6, arm_targets, arm_rmd, koch, so101, openarm_like, leader_follower, mixed,
+    /// quadruped, quadruped_walk, quadruped_mujoco or quadruped_robstride
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
     /// Write it for the rotating joints of a URDF, with their names, limits and inertia; emulated
@@ -48,6 +58,14 @@ pub struct Args {
     /// and start; the rest is for you to fill in
     #[arg(long, value_name = "ROBOT", conflicts_with_all = ["rust", "python"])]
     model_of: Option<PathBuf>,
+    /// Write a copy of this robot with a controller that moves one joint after another, gently and within its limits, for a
+    /// recording that `khz identify` can use; without FILE, identify.toml
+    #[arg(long, value_name = "ROBOT", conflicts_with_all = ["rust", "python", "policy"])]
+    identify: Option<PathBuf>,
+    /// Make a trained policy its controller: the ONNX model in this folder, or with this name, configured by the model's metadata and the
+    /// trainer's files beside it. Shows which file each setting comes from, and what remains open. Alone, for a robot of its joints
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["model_of", "rust", "python"])]
+    policy: Option<PathBuf>,
     /// Make a Rust project in this folder, with the robot file in it
     #[arg(long, value_name = "DIR", conflicts_with = "python")]
     rust: Option<PathBuf>,
@@ -57,12 +75,12 @@ pub struct Args {
     /// Make a Python project in this folder, with the robot file in it
     #[arg(long, value_name = "DIR")]
     python: Option<PathBuf>,
-    /// Overwrite what is there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 }
 
-/// Writes the files, and says what to do next.
+/// Writes the files, and prints what to do next.
 ///
 /// # Errors
 /// There is nothing to make it of, or a file cannot be written.
@@ -72,9 +90,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         model::write(robot, &path, args.force)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(robot) = &args.identify {
+        let path = args.file.clone().unwrap_or_else(|| PathBuf::from("identify.toml"));
+        identify::write(robot, &path, args.force)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let path = robot_path(args);
-    let (text, others) = robot(args)?;
-    let Drafted { text, wrong } = fitting(text, &path.display().to_string())?;
+    let (mut text, others) = robot(args)?;
+    let mut lacks = false;
+    if let Some(folder) = &args.policy {
+        let (with, table) = decided(&path, &text, folder)?;
+        show(&table)?;
+        text = with.text;
+        lacks = !with.is_complete;
+    }
+    let Drafted { text, mut wrong } = fitting(text, &path.display().to_string())?;
     let beside = |(name, text): &(&str, &str)| (path.with_file_name(name), (*text).to_owned());
     let others: Vec<_> = others.iter().map(beside).collect();
     let (mut files, next) = if let Some(folder) = &args.rust {
@@ -82,14 +112,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else if let Some(folder) = &args.python {
         project::python(folder, text)
     } else {
-        let next = next(&path.display().to_string(), !args.from.is_empty());
-        (vec![(path, text)], next)
+        let next = next(&for_shell(&path.display().to_string()), !args.from.is_empty());
+        (vec![(path.clone(), text)], next)
     };
     files.extend(others);
     write(&files, args.force)?;
-    if let Some(wrong) = wrong {
+    if args.policy.is_some() && wrong.is_none() {
+        wrong = check::checked(Some(&path)).err();
+    }
+    if wrong.is_some() || lacks {
         show(&listed(&files))?;
-        complain(&wrong.into());
+        wrong.into_iter().for_each(|wrong| complain(&wrong.into()));
+        if lacks {
+            complain(&anyhow!(
+                "not all of the policy was understood: see the lines above, and those with `# not known` in the file"
+            ));
+        }
         return Ok(ExitCode::FAILURE);
     }
     show(&format!("{}next:\n{}\n", listed(&files), indented(&next)))?;
@@ -106,6 +144,25 @@ fn next(path: &str, is_real: bool) -> String {
         "{check}\n# Name the joints. Then turn each by hand and compare its angle (docs/bring-up.md, step 4).\n\
          # Then hold one joint with small limits (step 5), and then all:\n{run}"
     )
+}
+
+/// The robot file that is decided for by the policy of a folder, and what was understood of that. Without text, one of its joints.
+fn decided(robot: &Path, text: &str, folder: &Path) -> Result<(Decided, String)> {
+    let model = model_in(folder)?;
+    let called = seen_from(robot, &model)?;
+    let servos =
+        (!text.is_empty()).then(|| RobotConfig::parse(text, &robot.display().to_string())).transpose()?;
+    let servos: Option<Vec<String>> =
+        servos.map(|robot| robot.servos.iter().map(|servo| servo.name.clone()).collect());
+    let section = section(&model, &called, servos.as_deref())?;
+    let decided = match servos {
+        Some(_) => draft::policy::with_policy(text, &section),
+        None => {
+            let name = folder.file_stem().map_or_else(|| "robot".into(), |name| name.to_string_lossy());
+            draft::policy::robot(&section, &name)
+        }
+    };
+    Ok((decided, section.table))
 }
 
 /// Where the robot file goes.
@@ -130,6 +187,13 @@ struct Drafted {
 /// The text of the robot file, and the files that belong to it.
 fn robot(args: &Args) -> Result<(String, Files)> {
     match &args.template {
+        None if args.policy.is_some()
+            && args.urdf.is_none()
+            && args.mjcf.is_none()
+            && args.from.is_empty() =>
+        {
+            Ok((String::new(), &[]))
+        }
         None => Ok((drawn_up(args)?, &[])),
         Some(name) => {
             let template = draft::template(name).map_err(|error| anyhow!(error))?;
@@ -156,13 +220,13 @@ fn drawn_up(args: &Args) -> Result<String> {
     }
     let links = &args.from;
     if links.is_empty() {
-        bail!("write --from, --template, --urdf or --mjcf");
+        bail!("write --from, --template, --urdf, --mjcf or --policy");
     }
     let mut desk = Desk::open_for(&args.family, links).map_err(|error| anyhow!(error))?;
     let scan = Scan { last: u8::MAX, timeout_ns: 20_000_000, together: false };
     let found = scan::everywhere(&mut desk, &scan, warn)?;
     if found.is_empty() {
-        bail!("no servo answered on {}: {}", links.join(", "), scan::nobody(links));
+        bail!("no servo answered on {}: {}", links.join(", "), scan::unanswered(links));
     }
     for each in &found {
         let amiss = each.family.by_hand().amiss(&each.answer);
@@ -192,19 +256,22 @@ fn read_urdf(path: &Path) -> Result<String> {
 }
 
 /// The file at the rate it was made for if the cycle fits, or as near to it as it can. A file that is wrong stays as it is: its
-/// owner knows what to correct.
+/// owner knows what to correct. One of servos without a watchdog is only wrong until that is accepted, which takes no time of the cycle.
 fn fitting(text: String, name: &str) -> Result<Drafted> {
-    let file = match khz_budget::File::read(&text, name) {
-        Ok(file) => file,
-        Err(wrong) => return Ok(Drafted { text, wrong: Some(wrong) }),
+    let wrong = khz_budget::File::read(&text, name).err();
+    let accepted = if wrong.is_some() { text.replace(WATCHED, UNWATCHED) } else { text.clone() };
+    let file = match khz_budget::File::read(&accepted, name) {
+        Ok(file) if !file.predict().fits() => file,
+        _ => return Ok(Drafted { text, wrong }),
     };
-    if file.predict().fits() {
-        return Ok(Drafted { text, wrong: None });
-    }
-    let rate_hz = RobotConfig::parse(&text, name)?.timing.rate_hz;
+    let rate_hz = RobotConfig::parse(&accepted, name)?.timing.rate_hz;
     let fit = file.fit(rate_hz)?;
     tell_line(format_args!("with the defaults the cycle does not fit; {}", fit.text()));
-    Ok(Drafted { text: fit.text, wrong: None })
+    if wrong.is_none() {
+        return Ok(Drafted { text: fit.text, wrong });
+    }
+    let text = fit.text.replace(UNWATCHED, WATCHED);
+    Ok(Drafted { wrong: khz_budget::File::read(&text, name).err(), text })
 }
 
 /// Writes all of them, or none if one of them is there.
@@ -240,5 +307,19 @@ mod tests {
         let Drafted { text: kept, wrong } = fitting(text.clone(), "leg.toml").unwrap();
         assert_eq!(kept, text);
         assert!(wrong.unwrap().to_string().contains("leg.toml:"));
+    }
+
+    /// Its rate was not looked at, and once `unwatched` was written the cycle did not fit.
+    #[test]
+    fn a_draft_of_servos_without_a_watchdog_fits_once_that_is_accepted() {
+        let so101 = draft::template("so101").unwrap().text.replace(UNWATCHED, WATCHED);
+        let fast =
+            so101.replace("rate_hz = 500\nbus_deadline_us = 1900", "rate_hz = 1000 # `unwatched = true`");
+        assert_ne!(fast, so101);
+        let Drafted { text, wrong } = fitting(fast, "arm.toml").unwrap();
+        assert!(wrong.unwrap().to_string().contains("unwatched"));
+        let accepted = text.replace(WATCHED, UNWATCHED);
+        assert!(accepted != text && text.contains("`unwatched = true`"), "{text}");
+        assert!(khz_budget::File::read(&accepted, "arm.toml").unwrap().predict().fits(), "{text}");
     }
 }

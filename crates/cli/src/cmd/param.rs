@@ -42,7 +42,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Print the value of a parameter: that of the last tick that took one
+    /// Print the value of a parameter that is in force
     #[command(after_help = "Examples:
   khz param get kp_scale")]
     Get {

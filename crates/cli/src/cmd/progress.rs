@@ -37,7 +37,7 @@ impl Progress {
         Self { bar, started: Instant::now(), calls: 0 }
     }
 
-    /// Tells the position, cheaply: for calls by the million.
+    /// Updates the position, cheaply: for calls by the million.
     pub fn at(&mut self, position: u64) {
         self.calls = self.calls.wrapping_add(1);
         if self.calls.is_multiple_of(1024) {
@@ -83,7 +83,7 @@ fn watch(done: &AtomicU64, total: u64, what: &'static str) {
     }
 }
 
-/// `, 2m left`, if anything can be said: `share` of the work is done, after `elapsed`.
+/// `, 2m left`, if that can be estimated: `share` of the work is done, after `elapsed`.
 pub fn left(share: f64, elapsed: Duration) -> String {
     if share <= 0.0 || elapsed < PATIENCE {
         return String::new();

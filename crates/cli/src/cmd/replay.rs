@@ -4,7 +4,8 @@ use super::{note, show, text};
 use anyhow::{Result, anyhow};
 use khz_file::config::ControllerKind;
 use khz_report::replay::{
-    self, Apart, AtTick, BodyReplay, ControllerReplay, Deviation, Differences, Joint, JointDeviation, Source,
+    self, Apart, AtTick, BodyReplay, ControllerReplay, DecisionApart, Decisions, Deviation, Differences,
+    Ended, Engine, Joint, JointDeviation, Source,
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             "the log begins when the controller was running: it was started at the first tick, and may differ for that",
         );
     }
-    if is_of_file && !replay.same {
+    if is_of_file && !replay.same && replay.decisions.is_none() {
         note(format_args!(
             "`{}` is what the robot file names; if a controller of your own ran, in Python or Rust, compare it by \
              `kilohertz.replay(log, controller)` or `khz_report::replay::with_controller`",
@@ -108,11 +109,84 @@ fn controller_text(replay: &ControllerReplay) -> String {
         let same = if gave_up.as_recorded { ", as recorded" } else { "" };
         said.push_str(&format!("\nthe controller gave up in tick {}{same}: {}\n", gave_up.tick, gave_up.why));
     }
-    said.push_str(&match replay.same {
-        true => format!("\nsame: every command is within {tolerance:e} of the recorded one\n"),
+    let is_told = |why: &str| replay.gave_up.as_ref().is_some_and(|gave_up| gave_up.why == why);
+    if let Some(Ended { tick, why }) = replay.ended.as_ref().filter(|ended| !is_told(&ended.why)) {
+        said.push_str(&format!("\nthe recorded controller gave up in tick {tick}: {why}\n"));
+    }
+    said.extend(replay.decisions.iter().map(decisions));
+    let commands_differ = replay.joints.iter().any(|joint| joint.outcome.ticks > 0);
+    let decides_otherwise = replay.decisions.as_ref().is_some_and(|decisions| decisions.first.is_some());
+    let beginning =
+        if decides_otherwise { "different: the decisions are not those of the log; " } else { "same: " };
+    said.push_str(&match replay.same || !commands_differ && replay.gave_up.is_none() {
+        true => format!("\n{beginning}every command is within {tolerance:e} of the recorded one\n"),
         false => format!("\ndifferent: not every command is within {tolerance:e} of the recorded one\n"),
     });
     said
+}
+
+fn decisions(decisions: &Decisions) -> String {
+    let Decisions { recorded, compared, first, models, .. } = decisions;
+    let models =
+        models.iter().map(|[ran, now]| format!("\nthe model is another one: {ran} ran, this is {now}\n"));
+    let said = match first {
+        None if *compared == 0 => "\nno decision is in the log, and none was made again\n".to_owned(),
+        None if compared < recorded => {
+            format!("\n{compared} of {recorded} decisions made again, {}\n", how_near(decisions))
+        }
+        None => format!("\n{compared} decisions made again, {}\n", how_near(decisions)),
+        Some(DecisionApart { decision, tick, what, name, element, recorded, replayed }) => {
+            let digits = if *what == "carried" { 16 } else { 8 };
+            let bits = |bits: &Option<u64>| {
+                bits.map_or_else(
+                    || "nothing".to_owned(),
+                    |bits| format!("{bits:#0width$x}", width = digits + 2),
+                )
+            };
+            let which = match *what {
+                "observation" => format!("observation `{}` number {element}", text::name(name)),
+                "action" => format!("action for the joint `{}`", text::name(name)),
+                _ => "what is carried to the next one".to_owned(),
+            };
+            let (replayed, recorded) = (bits(replayed), bits(recorded));
+            format!(
+                "\ndecision {decision}, of tick {tick}, differs: {which} is {replayed}, recorded {recorded}\n"
+            )
+        }
+    };
+    models
+        .chain([said])
+        .chain(decisions.engines.as_ref().map(|both| engines(both, decisions.tolerance)))
+        .collect()
+}
+
+fn how_near(decisions: &Decisions) -> String {
+    match decisions.tolerance {
+        Some(apart) => {
+            format!(
+                "within {apart:e} of the largest number of each (largest difference {:.1e})",
+                decisions.largest
+            )
+        }
+        None => "equal to the last bit".to_owned(),
+    }
+}
+
+/// Who was compared with whom.
+fn engines([then, now]: &[Engine; 2], tolerance: Option<f64>) -> String {
+    let name = |engine: &Engine| {
+        let name = if engine.name.is_empty() { "an unknown engine" } else { &engine.name };
+        let cpu = if engine.cpu.is_empty() { "an unknown CPU" } else { &engine.cpu };
+        format!("{} on {cpu}", name.replace("own ", "Kilohertz "))
+    };
+    match tolerance {
+        None => format!("these and those of the log are by {}\n", name(now)),
+        Some(_) => format!(
+            "these are by {}, those of the log by {}: onnxruntime repeats its bits only in the same version on the same kind of CPU\n",
+            name(now),
+            name(then)
+        ),
+    }
 }
 
 fn told(apart: &Apart) -> String {

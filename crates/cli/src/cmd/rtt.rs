@@ -31,9 +31,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
-/// The port devices listen on when none is said.
+/// The port devices listen on by default.
 const PORT: u16 = 7755;
-/// The port of `khz log record` when none is said.
+/// The port of `khz log record` by default.
 const RECORDER_PORT: u16 = 7756;
 
 /// A real-time thread of this priority; an ordinary one for 0.

@@ -1,9 +1,10 @@
 //! `khz run`: the main job.
 
 use super::check::advice::missing_limits;
-use super::{BAD_INPUT, complain, complaint, output, show, show_judged, tell_line, view, warn};
+use super::{BAD_INPUT, complain, complaint, note, output, show, show_judged, tell_line, view, warn};
 use anyhow::{Context, Result, bail};
 use khz_file::RobotConfig;
+use khz_file::config::ControllerKind;
 use khz_file::found;
 use khz_loop::timing::Clock;
 use khz_page::duration_ns;
@@ -11,7 +12,7 @@ use khz_report::require::{Requirements, of_run};
 use khz_report::run::RunSummary;
 use khz_robot::session::SessionError;
 use kilohertz::{Finished, Overrides, Robot, live, stop_on_signal, viewer};
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,6 +62,9 @@ pub struct Args {
     /// `log.stream` of the robot file. The log is written, too, even if `log.enabled` is false there.
     #[arg(long, value_name = "HOST:PORT")]
     stream: Option<String>,
+    /// Receive targets there, `unix:PATH` or `udp:ADDRESS:PORT`; replaces `targets.from` of the robot file.
+    #[arg(long, value_name = "FROM", conflicts_with = "virtual_time")]
+    targets: Option<String>,
     /// The report, which must not be there yet; by default the log's name with `.html`, and a number if that is taken.
     #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
     report: Option<PathBuf>,
@@ -74,8 +78,8 @@ pub struct Args {
     /// Write no report.
     #[arg(long)]
     no_report: bool,
-    /// Run in virtual time, as fast as the CPU computes it: for emulated robots. The run repeats exactly and says nothing
-    /// about this computer. Replaces `loop.clock` of the robot file.
+    /// Run in virtual time, as fast as the CPU computes it: for emulated robots. The run is repeatable and does not measure
+    /// this computer. Replaces `loop.clock` of the robot file.
     #[arg(long = "virtual", conflicts_with_all = ["cpu", "strict", "budget", "stream"])]
     virtual_time: bool,
     /// The CPU of the loop's thread; replaces `loop.cpu` of the robot file.
@@ -114,7 +118,7 @@ const DEFAULT_DURATION_NS: i64 = 10_000_000_000;
 const UNREAD: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Runs the robot and tells how it went.
+/// Runs the robot and prints how it went.
 pub fn run(args: Args) -> Result<ExitCode> {
     let robot = match read(args.robot.as_deref()) {
         Ok(robot) => robot,
@@ -129,6 +133,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let robot = robot.with(overrides(&args));
     check_outputs(&args, robot.config())?;
+    check_targets(&args, robot.config())?;
 
     // The live line must not stop a robot that runs in the background.
     khz_rt::ignore_tostop().context("cannot ignore SIGTTOU")?;
@@ -138,6 +143,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     (robot.options().duration_ns, robot.options().stop) = (duration_ns, stop.clone());
     let mut run = robot.start()?;
     run.not_drawn().iter().for_each(warn);
+    if duration_ns.is_none() && io::stderr().is_terminal() {
+        note("it runs until Ctrl-C; with `--duration 10s` it comes down by itself");
+    }
     live::watch(&mut run);
     let view = run.take_view();
     let mut finished = match run.finish() {
@@ -178,8 +186,8 @@ fn said(finished: &Finished, written: [Result<Option<String>>; 2]) -> Vec<String
     said
 }
 
-/// Prints how the run went. A terminal that is stopped (Ctrl-S), or a pipe that nobody reads, keeps a process that is asked to end
-/// by a signal for two seconds, and any other as long as it takes.
+/// Prints how the run went. A stopped terminal (Ctrl-S), or a pipe without a reader, delays the end of the process: by two seconds
+/// once a signal asks it to end, otherwise without limit.
 fn until_told(stop: &AtomicBool, tell: impl FnOnce() + Send + 'static) -> Result<()> {
     let (done, message) = std::sync::mpsc::channel::<()>();
     std::thread::Builder::new().name("khz-tell".into()).spawn(move || {
@@ -206,10 +214,19 @@ fn read(path: Option<&Path>) -> Result<Robot> {
     Ok(Robot::read(RobotConfig::of_file(&text, &name)?, text))
 }
 
+/// No other controller reads targets: a program that sends them would wait for an answer for ever.
+fn check_targets(args: &Args, config: &RobotConfig) -> Result<()> {
+    if args.targets.is_some() && config.controller.kind() != ControllerKind::Targets {
+        bail!("--targets is for robots that follow targets: write `name = \"targets\"` below [controller]");
+    }
+    Ok(())
+}
+
 fn overrides(args: &Args) -> Overrides {
     Overrides {
         log: args.log.clone(),
         stream: args.stream.clone(),
+        targets: args.targets.clone(),
         clock: args.virtual_time.then_some(Clock::Virtual),
         cpu: args.cpu,
         strict: args.strict,
@@ -282,7 +299,7 @@ fn save_parameters(args: &Args, finished: &Finished) -> Result<Option<String>> {
     Ok(Some(format!("the parameters are in {}{whither}", path.display())))
 }
 
-/// The run was what it was, whether or not anybody can read about it: that changes no exit code.
+/// Prints the summary. If that fails, the exit code stays that of the run.
 fn tell(args: &Args, summary: &RunSummary) {
     let message = match (args.json, args.verbose) {
         (true, _) => serde_json::to_string(summary).map_err(Into::into).and_then(|json| show(&(json + "\n"))),

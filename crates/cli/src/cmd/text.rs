@@ -93,12 +93,12 @@ pub fn complain(error: &anyhow::Error) {
 /// An error and its causes, as they are reported.
 pub fn complaint(error: &anyhow::Error) -> String {
     let text = told_once(error);
-    // What is wrong in a robot file says itself which is an error and which a warning.
+    // The problems of a robot file are labelled as errors and warnings already.
     let is_said = ["error: ", "warning: "].iter().any(|prefix| text.starts_with(prefix));
     format!("{}{text}", if is_said { "" } else { "error: " })
 }
 
-/// An error and its causes, without those that it says itself: some libraries do so in their text, and others do not.
+/// An error and its causes, without those that are in its own text: some libraries put them there, and others do not.
 fn told_once(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -116,7 +116,7 @@ pub fn warn(text: impl std::fmt::Display) {
     tell_line(format_args!("warning: {text}"));
 }
 
-/// Tells on stderr what is worth knowing.
+/// Prints a note on stderr.
 pub fn note(text: impl std::fmt::Display) {
     tell_line(format_args!("note: {text}"));
 }
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_cause_is_told_once() {
         let cause = || io::Error::other("disk full");
-        // Some errors say their cause in their own text, and others do not.
+        // Some errors have their cause in their own text, and others do not.
         let error = anyhow::Error::new(khz_tlog::Error::Io { offset: 7, source: cause() }).context("a.tlog");
         assert_eq!(told_once(&error), "a.tlog: byte 7: disk full");
         assert_eq!(

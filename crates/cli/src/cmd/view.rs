@@ -42,7 +42,7 @@ pub struct Args {
     from: Option<IpAddr>,
     #[command(flatten)]
     at: At,
-    /// The robot is at standard input, and whoever started this reads the link at standard output
+    /// The robot is at standard input, and the parent process reads the link at standard output
     #[arg(long, hide = true)]
     socket: bool,
     /// Stay away from this CPU
@@ -76,7 +76,7 @@ pub struct Whom {
 /// What everybody needs to connect.
 #[derive(clap::Args)]
 pub struct Secret {
-    /// The live view's token; by default it has a random one if other computers can connect. Everybody at this computer can read this
+    /// The live view's token; by default it has a random one if other computers can connect. Every user of this computer can read this
     /// argument (`ps`): better use --token-file, or the environment variable KHZ_VIEW_TOKEN
     #[arg(long, global = true, value_name = "TOKEN", value_parser = token, conflicts_with = "token_file")]
     token: Option<String>,
@@ -86,7 +86,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// Nothing was said of it on the command line.
+    /// None was given on the command line.
     pub fn is_default(&self) -> bool {
         self.token.is_none() && self.token_file.is_none()
     }
@@ -189,7 +189,7 @@ fn read(path: &Path, hub: Arc<Hub>) -> Result<()> {
     Ok(())
 }
 
-/// Where pages come from that may connect: `http://localhost:8080`, or `null`, which is what a page from a file says.
+/// Where pages come from that may connect: `http://localhost:8080`, or `null`, which a page from a file sends.
 fn origin(text: &str) -> Result<String, String> {
     if text.contains('*') {
         return Err(
@@ -206,7 +206,7 @@ fn origin(text: &str) -> Result<String, String> {
 }
 
 impl Whom {
-    /// Nothing was said of it.
+    /// None was given on the command line, neither a token nor an origin.
     pub fn is_default(&self) -> bool {
         self.secret.is_default() && self.allow_origin.is_empty()
     }
@@ -262,7 +262,7 @@ pub fn open_page(page: &str) {
 fn own_name() -> String {
     let towards_others = || -> std::io::Result<IpAddr> {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        // Sends nothing; the kernel tells which of its addresses it would use. 192.0.2.1 is for documentation.
+        // Sends nothing; the kernel chooses which of its addresses it would use. 192.0.2.1 is for documentation.
         socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
         Ok(socket.local_addr()?.ip())
     };

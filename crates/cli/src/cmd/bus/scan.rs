@@ -5,6 +5,7 @@ use crate::cmd::{note, show, warn};
 use anyhow::{Result, anyhow};
 use khz_file::config::FamilyName;
 use khz_file::links::LinkConfig;
+use khz_link::rs485::SerialProtocol;
 use khz_robot::desk::{Desk, Elsewhere, Fault, Found, Scan, Seat};
 use serde_json::json;
 use std::fmt::Write;
@@ -16,17 +17,17 @@ use std::process::ExitCode;
   khz bus scan socketcan:can0
   khz bus scan fdcanusb:/dev/ttyACM0 --last 12
   khz bus scan slcan:/dev/ttyACM0 --family robstride
-  khz bus scan robot.toml                          and names the servos of the file that do not reply")]
+  khz bus scan robot.toml                          also names the servos of the file that do not reply")]
 #[command(mut_group("Links", |group| group.required(false)))]
 #[command(mut_arg("words", |words| words.help("The links: KIND:TARGET, a robot file, or `emulated`; without any, the built-in robot")))]
 pub struct Args {
     #[command(flatten)]
     links: Links,
-    /// The highest id to ask for.
+    /// The highest id to query.
     #[arg(long, default_value_t = 127, value_parser = clap::value_parser!(u8).range(1..=127))]
     last: u8,
-    /// Ask for servos of this family only, on links that no robot file describes. Without it for moteus and, if none answers and
-    /// --last leaves no id out, for RobStride, and then for Damiao on CAN and on CAN-FD. Once for all links, or once for each
+    /// Query servos of this family only, on links that no robot file describes. By default moteus are queried; if none replies and
+    /// --last leaves no id out, RobStride, and then Damiao on CAN and on CAN-FD. Once for all links, or once for each
     #[arg(long, value_name = FamilyName::USAGE)]
     family: Vec<FamilyName>,
     /// How long to wait for the replies to one burst of queries, ms.
@@ -86,7 +87,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// Several servos with one id: a line that says what to do.
+/// Several servos with one id: a line with what to do.
 fn twins(desk: &Desk, found: &Found) -> Option<String> {
     let (id, bus) = (found.answer.id, desk.name(found.bus));
     let line = |twins| {
@@ -146,7 +147,7 @@ pub fn everywhere(desk: &mut Desk, scan: &Scan, mut tell: impl FnMut(String)) ->
     Ok(found)
 }
 
-/// Tries other bit rates on a bus without a reply, if its link can change its own; what came of it, if anything is to be said.
+/// Tries other bit rates on a bus without a reply, if its link can change its own; what came of it, if there is anything to report.
 fn at_other_rates(desk: &mut Desk, bus: usize, scan: &Scan) -> Result<Option<String>> {
     let can = desk.link(bus).0.capabilities();
     // What is received has the bit rate of the link.
@@ -169,7 +170,8 @@ fn at_other_rates(desk: &mut Desk, bus: usize, scan: &Scan) -> Result<Option<Str
             )
         }
         Elsewhere::NoReply => {
-            format!("bus {name}: no reply at any of the common bit rates, 50 kbit/s to 1 Mbit/s")
+            let rates = if can.half_duplex { "9600 bit/s to 4 Mbit/s" } else { "50 kbit/s to 1 Mbit/s" };
+            format!("bus {name}: no reply at any of the common bit rates, {rates}")
         }
         Elsewhere::NotTried => {
             format!("bus {name}: other bit rates cannot be tried from here: {}", desk.rate_advice(bus, None))
@@ -178,20 +180,33 @@ fn at_other_rates(desk: &mut Desk, bus: usize, scan: &Scan) -> Result<Option<Str
 }
 
 /// What to look at when no servo answers.
-pub fn nobody(links: &[impl AsRef<str>]) -> &'static str {
-    let is_classic =
-        |word: &str| LinkConfig::by_hand(word).is_some_and(|link| link.bus().classic_only().is_some());
-    if links.iter().any(|word| is_classic(word.as_ref())) {
-        "are they powered, terminated, and at the bus's bit rates? If they are set to CAN-FD, give the data bit rate, for example \
-         slcan:PATH,data=5000000"
-    } else {
-        "are they powered, terminated, and at the bus's bit rates?"
+pub fn unanswered(links: &[impl AsRef<str>]) -> String {
+    let all: Vec<_> = links.iter().filter_map(|word| LinkConfig::by_hand(word.as_ref())).collect();
+    let mut advice = "are they powered, terminated, and at the bus's bit rates?".to_owned();
+    if all.iter().any(|link| link.bus().classic_only().is_some()) {
+        advice.push_str(
+            " If they are set to CAN-FD, give the data bit rate, for example slcan:PATH,data=5000000",
+        );
     }
+    advice.extend(all.iter().find_map(asked_for_moteus));
+    advice
+}
+
+/// For a serial line without the protocol of its servos: which servos were asked, and how to ask others.
+fn asked_for_moteus(link: &LinkConfig) -> Option<String> {
+    let LinkConfig::Rs485(line) = link else { return None };
+    let (path, baud) = (&line.path, line.baud);
+    (line.protocol == SerialProtocol::Moteus).then(|| {
+        format!(
+            " Only moteus were asked, at {baud} bit/s; write rs485:{path},baud=1000000,protocol=feetech for Feetech servos, and \
+             protocol=dynamixel for Dynamixel"
+        )
+    })
 }
 
 fn table(desk: &Desk, links: &[String], found: &[Found]) -> Result<String> {
     if found.is_empty() {
-        return Ok(format!("no device answered: {}\n", nobody(links)));
+        return Ok(format!("no device answered: {}\n", unanswered(links)));
     }
     let mut text = String::from(
         "bus   id  family  mode            fault  firmware  serial                    round trip\n",
@@ -219,6 +234,18 @@ fn table(desk: &Desk, links: &[String], found: &[Found]) -> Result<String> {
 mod tests {
     use super::*;
     use khz_file::RobotConfig;
+
+    /// Owners of Feetech servos took them to be dead.
+    #[test]
+    fn where_nobody_answers_on_a_serial_line_it_is_said_who_was_asked_and_how_to_ask_others() {
+        let said = unanswered(&["rs485:/dev/ttyUSB0"]);
+        let other = "rs485:/dev/ttyUSB0,baud=1000000,protocol=feetech";
+        assert!(said.contains("Only moteus were asked, at 3000000 bit/s; write "), "{said}");
+        assert!(said.contains(other) && said.contains("protocol=dynamixel"), "{said}");
+        for links in [[other], ["socketcan:can0"], ["robot.toml"]] {
+            assert!(unanswered(&links).ends_with("bit rates?"), "{links:?}");
+        }
+    }
 
     #[test]
     fn a_servo_that_does_not_reply_is_named_with_those_that_do() {

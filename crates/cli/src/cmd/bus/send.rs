@@ -14,17 +14,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-/// Send frames and print what comes back.
+/// Send frames and print the replies.
 ///
-/// FRAME is `BUS,ID,DATA[,FLAGS]`: the bus counted from 1, identifier and data in hex; flags are `r` if a reply is expected, and `f`
-/// for a classic CAN frame, which is also what a link without CAN-FD sends, and `t` for a remote frame, whose DATA is how many bytes it
-/// asks for (none: 0); for example `1,8001,1300,r`. Replies are printed as `CAN 1,100,230000`.
+/// FRAME is `BUS,ID,DATA[,FLAGS]`, for example `1,8001,1300,r`: the bus counted from 1, identifier and data in hex. Flags: `r`, a reply
+/// is expected; `f`, a classic CAN frame, as on links without CAN-FD; `t`, a remote frame, whose DATA is the number of bytes it
+/// requests (none: 0). Replies are printed as `CAN 1,100,230000`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  khz bus send --link emulated 1,8001,1300,r       asks servo 1 for its firmware
+  khz bus send --link emulated 1,8001,1300,r       queries the firmware of servo 1
   khz bus send --link pi3hat --read-att
-  khz bus send --link socketcan:can0 1,009,,rt     asks ODrive 0 for position and velocity
-  khz bus send --link slcan:/dev/ttyACM0 1,0000FD03,0000000000000000,rf       asks RobStride 3 who it is
+  khz bus send --link socketcan:can0 1,009,,rt     queries position and velocity of ODrive 0
+  khz bus send --link slcan:/dev/ttyACM0 1,0000FD03,0000000000000000,rf       queries the identity of RobStride 3
   khz bus send --link socketcan:can0 1,8001,1300,r --run 1000")]
 pub struct Args {
     /// A link: KIND:TARGET, a robot file, or `emulated`; repeatable.
@@ -39,7 +39,7 @@ pub struct Args {
     /// How long to wait for replies, ms.
     #[arg(long, default_value_t = 20)]
     timeout_ms: u16,
-    /// Send again and again, until Ctrl-C or this many times; prints the rate. Ctrl-C lets the replies under way come.
+    /// Send again and again, until Ctrl-C or this many times; prints the rate. After Ctrl-C outstanding replies are still received.
     #[arg(long, value_name = "TIMES")]
     run: Option<u64>,
     /// With --run: write the time each cycle took to this file, ns, one per line. It must not be there yet.

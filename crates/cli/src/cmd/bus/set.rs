@@ -1,7 +1,7 @@
 //! `khz bus set-zero`, `set-id`, `set-watchdog` and `set`: a servo's settings, changed by hand.
 
 use super::open::desk;
-use crate::cmd::{complain, show, tell, tell_line};
+use crate::cmd::{complain, note, show, tell, tell_line};
 use crate::duration::parse_seconds;
 use anyhow::{Context, Result, bail};
 use khz_file::config::FamilyName;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Make the present position of a servo its zero.
 ///
-/// Its output must be off. What it will do is shown first and done after a yes; success is what the servo says afterwards.
+/// Its output must be off. The command shows what it will do and asks first; it succeeds if the servo confirms the change afterwards.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus set-zero robot.toml knee
@@ -27,8 +27,8 @@ pub struct ZeroArgs {
 
 /// Give a servo another id.
 ///
-/// Its output must be off, and no other servo on the bus may have the id. What it will do is shown first and done after a yes;
-/// success is what the servo says under its new id.
+/// Its output must be off, and no other servo on the bus may have the id. The command shows what it will do and asks first;
+/// it succeeds if the servo replies under its new id.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus set-id socketcan:can0 1 3 --store
@@ -37,14 +37,15 @@ pub struct ZeroArgs {
 pub struct IdArgs {
     #[command(flatten)]
     target: Target,
-    /// The id it gets.
+    /// The new id.
     new: u8,
 }
 
 /// Set how long a servo waits for a frame before it acts by itself.
 ///
-/// `khz run` sets the watchdogs of most servos at every start (`watchdog_s`), and then this is for other programs; RMD motors need it
-/// once, and keep it. The servo's output must be off. What it will do is shown first and done after a yes; success is what the servo says afterwards.
+/// `khz run` sets the watchdogs of most servos at every start (`watchdog_s`): for those this command is of use to other programs only.
+/// RMD motors need it once, and keep it. The servo's output must be off. The command shows what it will do and asks first; it
+/// succeeds if the servo confirms the change afterwards.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus set-watchdog robot.toml knee 100ms
@@ -59,7 +60,7 @@ pub struct WatchdogArgs {
 
 /// Write a register (parameter) of a Damiao or RobStride servo, an acceleration of an RMD, or a setting of an ODrive.
 ///
-/// Its output must be off. What it will do is shown first and done after a yes; success is what the servo says afterwards.
+/// Its output must be off. The command shows what it will do and asks first; it succeeds if the servo confirms the change afterwards.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus set slcan:/dev/ttyACM0 3 zero_sta=1 --store --family robstride
@@ -105,10 +106,10 @@ struct Target {
     /// `flat_endpoints.json` of exactly the release and board of an ODrive (firmware 0.6): its settings then have names
     #[arg(long, value_name = "FILE")]
     endpoints: Option<PathBuf>,
-    /// Make the servo keep its settings when it loses its power
+    /// Store the settings in the servo, so that it keeps them without power
     #[arg(long)]
     store: bool,
-    /// Do not ask
+    /// Do it without asking
     #[arg(long)]
     yes: bool,
     /// How long to wait for each reply, ms.
@@ -121,33 +122,42 @@ struct Target {
 
 /// `khz bus set-zero`.
 pub fn zero(args: &ZeroArgs) -> Result<ExitCode> {
-    run(&args.target, |_| Ok(Setting::Zero))
+    run(&args.target, false, |_| Ok(Setting::Zero))
 }
 
 /// `khz bus set-id`.
 pub fn id(args: &IdArgs) -> Result<ExitCode> {
-    run(&args.target, |_| Ok(Setting::Id(args.new)))
+    run(&args.target, true, |_| Ok(Setting::Id(args.new)))
 }
 
 /// `khz bus set-watchdog`.
 pub fn watchdog(args: &WatchdogArgs) -> Result<ExitCode> {
-    run(&args.target, |_| Ok(Setting::Watchdog(args.time.as_secs_f64())))
+    run(&args.target, false, |_| Ok(Setting::Watchdog(args.time.as_secs_f64())))
 }
 
 /// `khz bus set`.
 pub fn register_of(args: &RegisterArgs) -> Result<ExitCode> {
     let (name, value) = &args.assignment;
-    run(&args.target, |servo| Ok(Setting::Register(register(servo, name)?, *value)))
+    run(&args.target, false, |servo| Ok(Setting::Register(register(servo, name)?, *value)))
 }
 
-/// Exit code 1 if the servo refuses, or without a yes.
-fn run(target: &Target, setting: impl FnOnce(&Seat) -> Result<Setting>) -> Result<ExitCode> {
+/// A search that takes longer is announced, s.
+const PATIENCE_S: f64 = 2.0;
+
+/// Exit code 1 if the servo refuses, or without a yes. `searches`: others on its bus are asked for, also where a file has it.
+fn run(target: &Target, searches: bool, setting: impl FnOnce(&Seat) -> Result<Setting>) -> Result<ExitCode> {
     let mut desk = desk(std::slice::from_ref(&target.link))?;
     if let Some(family) = target.family {
         desk.expect(family);
     }
     let timeout_ns = i64::from(target.timeout_ms) * 1_000_000;
-    let servo = desk.named(&target.servo, target.bus.map(|bus| bus.get() - 1), timeout_ns)?;
+    let bus = target.bus.map(|bus| bus.get() - 1);
+    let searched = bus.filter(|bus| *bus < desk.buses()).or((desk.buses() == 1).then_some(0));
+    let search_s = searched.map_or(0.0, |bus| desk.longest_search_s(bus, timeout_ns));
+    if (target.servo.parse::<u8>().is_ok() || searches) && search_s > PATIENCE_S {
+        note(format!("if the servo does not reply, every id is asked, which takes up to {search_s:.0} s"));
+    }
+    let servo = desk.named(&target.servo, bus, timeout_ns)?;
     let servo = match &target.endpoints {
         Some(path) => servo.with_endpoints(path)?,
         None => servo,
@@ -229,9 +239,14 @@ fn announcement(desk: &Desk, servo: &Seat, setting: Setting, store: bool, before
             text += &format!("its {} becomes {value}; now it is {now}.\n", family.called(number));
         }
     }
+    let keeps = match setting {
+        Setting::Register(number, _) => family.keeps_register(number),
+        Setting::Watchdog(_) => !family.run_sets_watchdog(),
+        Setting::Zero | Setting::Id(_) => family.keeps_what_is_set(),
+    };
     text += match store {
         true => "  With --store it keeps this and all its other settings without power.\n",
-        false if family.keeps_what_is_set() => "  It keeps this without power.\n",
+        false if keeps => "  It keeps this without power.\n",
         false => "  Without --store it may forget this when it loses power.\n",
     };
     text

@@ -7,7 +7,7 @@ use khz_robot::desk::hat_spi;
 use khz_rt::clock::now_ns;
 use std::process::ExitCode;
 
-/// Read registers of a pi3hat's processors, without looking whether the hat is a sound one.
+/// Read registers of a pi3hat's processors, without checking the hat's versions first.
 ///
 /// REGISTER is `PROCESSOR,REGISTER,SIZE`: processor 0 (JC1, JC2), 1 (JC3, JC4) or 2 (JC5, IMU), the register's number and how
 /// many bytes to read, for example `2,34,42` for the attitude. Prints a line of hex digits for each.

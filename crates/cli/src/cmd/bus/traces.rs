@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Write everything the links receive to a file: pcapng if it is called so, else candump text.
+/// Write everything the links receive to a file: pcapng if its name ends so, otherwise candump text.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus record socketcan:can0 -o trace.pcapng --duration 10s
@@ -42,7 +42,7 @@ pub struct RecordArgs {
   khz bus replay trace.pcapng --link emulated --all
   khz bus replay trace.asc --link socketcan:can0 --all")]
 pub struct ReplayArgs {
-    /// The trace: .pcapng, .asc, .trc or .csv (of python-can) if it is called so, else candump text.
+    /// The trace: .pcapng, .asc, .trc or .csv (of python-can) by its name, otherwise candump text.
     trace: PathBuf,
     /// A link: KIND:TARGET, a robot file, or `emulated`; repeatable. The trace's interfaces take its buses in order.
     #[arg(long = "link", short, required = true, value_name = "LINK")]

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Show every identifier seen, how often, and its last data, once per second.
 ///
-/// Listens only, on a CAN interface also beside a program that commands the servos; links that carry nothing unless asked (fdcanusb, RS485, UDP) show replies to others' queries
+/// Listens only; on a CAN interface also beside a program that commands the servos. Links that carry nothing without queries
+/// (fdcanusb, RS485, UDP) show replies to others' queries
 /// only where the bus is shared.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

@@ -117,8 +117,13 @@ fn lacks(servo: &ServoConfig) -> Vec<&'static str> {
         // With a velocity alone it is a joint that turns freely on purpose, a wheel for example.
         ("`limits.position`", limits.position.is_none() && limits.velocity.is_none()),
         ("`limits.velocity`", limits.velocity.is_none()),
-        // No greatest torque travels to the others.
-        ("`limits.torque`", limits.torque.is_none() && servo.in_file().facts().limits_torque),
+        // No greatest torque travels to the others, nor to a servo that measures no current.
+        (
+            "`limits.torque`",
+            limits.torque.is_none()
+                && servo.in_file().facts().limits_torque
+                && servo.carries().max_torque > 0.0,
+        ),
     ];
     all.into_iter().filter(|(_, lacks)| *lacks).map(|(key, _)| key).collect()
 }

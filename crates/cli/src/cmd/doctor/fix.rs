@@ -40,7 +40,7 @@ fn command(finding: &Finding) -> Option<&str> {
     finding.fix.as_ref()?.command.as_deref().filter(|_| finding.level > Level::Good)
 }
 
-/// A line that says what can be fixed.
+/// A line on what can be fixed.
 pub fn hint(findings: &[Finding]) -> String {
     match findings.iter().filter_map(command).count() {
         0 => String::new(),

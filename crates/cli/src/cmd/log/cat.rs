@@ -28,10 +28,10 @@ pub struct Args {
     /// Print CSV; needs exactly one --record
     #[arg(long)]
     csv: bool,
-    /// Go on as the log grows, until interrupted
+    /// Follow the log as it grows, until interrupted
     #[arg(short = 'F', long, conflicts_with_all = ["csv", "to"])]
     follow: bool,
-    /// Print JSON lines, as without it
+    /// Print JSON lines, which is the default
     #[arg(long, conflicts_with = "csv")]
     json: bool,
 }

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Compare two logs record by record: which fields differ, first and most
+/// Compare two logs record by record: which fields differ, where first and by how much at most
 ///
 /// Samples are compared with those of the same time, counted from the first sample of the record that has most: in a run's
 /// log, from its first tick. A sample without a partner within half a sampling interval is only in one log.
@@ -80,7 +80,7 @@ impl Outcome {
     }
 }
 
-/// Whether a field that differs makes two runs differ. The passport tells of the computer at that moment: it differs always.
+/// Whether a field that differs makes two runs differ. The passport describes the computer at that moment: it differs always.
 fn counts(record: &str, field: &str) -> bool {
     (record, field) != ("robot", "passport")
 }
@@ -310,7 +310,7 @@ fn next_time(scan: &mut Scan<'_, File>, zero: i64) -> Result<Option<Option<i64>>
     Ok(scan.step(time)?)
 }
 
-/// Tells of each field that differs, and by how much: infinity where no number says it.
+/// Calls `differs` with each field that differs and by how much: infinity where they are not numbers.
 fn tell_apart(
     one: Value<'_>,
     two: Value<'_>,

@@ -17,9 +17,10 @@ use std::process::ExitCode;
   khz log export run.tlog -o run.mcap
   khz log export run.tlog --format csv -r servo
   khz log export run.tlog -o tables.parquet --from 10
-  khz log export *.tlog --format dataset -o logs    adds what is not in the dataset yet")]
+  khz log export *.tlog --format dataset -o logs    adds what is not in the dataset yet
+  khz log export *.tlog --format lerobot -o nod --fps 30 --task nod")]
 pub struct Args {
-    /// The log; several for a dataset
+    /// The log; several for a dataset, or for LeRobot, where each is an episode
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
     /// The format; by default that of the --output's ending
@@ -29,16 +30,22 @@ pub struct Args {
     /// dataset: beside the log
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// The robot's name, for logs that do not say it; of datasets
+    /// For LeRobot: frames per second, at most; each has the time of its tick
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    fps: Option<u32>,
+    /// For LeRobot: a description of what the robot does
+    #[arg(long, value_name = "TEXT")]
+    task: Option<String>,
+    /// For datasets: the robot's name, for logs that do not have it
     #[arg(long, value_name = "NAME")]
     robot: Option<String>,
     #[command(flatten)]
     choice: Choice,
-    /// Only these fields, of tables
+    /// For tables: only these fields
     #[arg(short, long = "field", value_name = "PATH")]
     fields: Vec<String>,
-    /// Keep 64-bit integers as they are; without it they become the nearest float64, because PlotJuggler stops at integers
-    /// beyond 2^53; of MCAP
+    /// For MCAP: keep 64-bit integers as they are; without it they become the nearest float64, because PlotJuggler stops at
+    /// integers beyond 2^53
     #[arg(long)]
     exact_integers: bool,
     /// Overwrite files that are there
@@ -56,6 +63,8 @@ enum Format {
     Parquet,
     /// Parquet tables of many logs, by robot and day, for DuckDB, Polars, Spark and Ray
     Dataset,
+    /// A dataset of LeRobot (v3.0) of the joints, with the times of their ticks; each log is an episode
+    Lerobot,
 }
 
 impl Format {
@@ -81,6 +90,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.exact_integers && format != Format::Mcap {
         bail!("--exact-integers is for MCAP; tables keep all digits anyway");
     }
+    if format != Format::Lerobot && (args.fps.is_some() || args.task.is_some()) {
+        bail!("--fps and --task are for LeRobot");
+    }
+    if format == Format::Lerobot {
+        return lerobot(&args);
+    }
     if format == Format::Dataset {
         return dataset(&args);
     }
@@ -96,7 +111,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let damage = match format {
         Format::Mcap => mcap(&mut log, path, &args, &selection)?,
         Format::Csv => tables(&mut log, path, &args, &selection, "csv", csv_table)?,
-        Format::Parquet | Format::Dataset => parquet(&mut log, path, &args, &selection)?,
+        Format::Parquet | Format::Dataset | Format::Lerobot => parquet(&mut log, path, &args, &selection)?,
     };
     Ok(conclude(path, &damage))
 }
@@ -248,6 +263,24 @@ fn dataset(args: &Args) -> Result<ExitCode> {
 
 #[cfg(not(feature = "parquet"))]
 fn dataset(_: &Args) -> Result<ExitCode> {
+    bail!("this khz was built without Parquet: build it with `--features parquet`")
+}
+
+/// Writes a dataset of LeRobot.
+#[cfg(feature = "parquet")]
+fn lerobot(args: &Args) -> Result<ExitCode> {
+    let folder = args.output.as_deref().context("which folder is the dataset to be? Give --output")?;
+    let is_whole = args.choice == super::shared::Choice::default() && args.fields.is_empty();
+    if !is_whole || args.robot.is_some() || args.force {
+        bail!(
+            "a dataset of LeRobot has whole logs, and a new folder: only --output, --fps and --task are for it"
+        );
+    }
+    super::lerobot::write(&args.logs, folder, args.fps.unwrap_or(30), args.task.as_deref().unwrap_or(""))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn lerobot(_: &Args) -> Result<ExitCode> {
     bail!("this khz was built without Parquet: build it with `--features parquet`")
 }
 

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Show what a log holds: its records, their samples, rates and sizes
+/// Show the records of a log, with their samples, rates and sizes
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz log info run.tlog
@@ -59,7 +59,7 @@ impl Count {
     }
 
     /// `position rad, velocity rad/s`: the last names of the fields, once each, as all servos have the same; without
-    /// those that say it themselves (`age_us`), and not more than a person reads.
+    /// those whose name has it already (`age_us`), and not more than a person reads.
     fn units_line(&self) -> String {
         let mut parts = Vec::new();
         for (path, unit) in &self.units {

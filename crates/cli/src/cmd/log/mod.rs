@@ -7,6 +7,8 @@ mod diff;
 mod export;
 mod extract;
 mod info;
+#[cfg(feature = "parquet")]
+mod lerobot;
 mod plot;
 mod record;
 mod repair;

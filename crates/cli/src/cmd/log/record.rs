@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const TURN: Duration = Duration::from_millis(50);
 /// How long the receiving thread waits for a datagram before it looks whether to end.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Told to stop, what is in the socket already is still taken, up to so many datagrams.
+/// After a stop, what is in the socket already is still taken, up to so many datagrams.
 const MOST_AFTER_STOP: usize = 10_000;
 /// What may wait for the disk. When there is more the disk has stood still for long, and datagrams are dropped.
 const BUFFER: usize = 64 << 20;
@@ -50,7 +50,7 @@ pub struct Args {
     /// Record only what comes from this IP address; repeatable
     #[arg(long, value_name = "IP")]
     from: Vec<IpAddr>,
-    /// Exit with code 1 if anything that was sent is missing in the log
+    /// Exit with code 1 if the log lacks anything that was sent
     #[arg(long)]
     strict: bool,
     /// Print JSON
@@ -125,10 +125,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
-/// Takes datagrams until told to stop, and then those that have come by then.
+/// Takes datagrams until `stop` is set, and then those that have come by then.
 fn receive(socket: &UdpSocket, from_only: &[IpAddr], batch: &Mutex<Batch>, stop: &AtomicBool) {
     let mut datagram = vec![0; 65_536];
-    // A sender that goes on does not keep it.
+    // A sender that goes on must not keep this running.
     let mut still = MOST_AFTER_STOP;
     while still > 0 {
         let over = stop.load(Ordering::Relaxed);
@@ -146,7 +146,7 @@ fn receive(socket: &UdpSocket, from_only: &[IpAddr], batch: &Mutex<Batch>, stop:
                     break;
                 }
             }
-            // Such as an earlier answer of ours that was not delivered; it says nothing about what comes next.
+            // Such as an earlier answer of ours that was not delivered: the next call may succeed.
             Err(_) => std::thread::sleep(PATIENCE),
         }
     }

@@ -8,9 +8,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Make a whole log, with index, links and seek markers, of everything sound in a damaged one
+/// Write everything intact in a damaged log to a new one, with index, links and seek markers
 ///
-/// Exit code 0: nothing was damaged, though the index may have been missing. 1: it was, and what it held there is lost.
+/// Exit code 0: nothing was damaged, though the index may have been missing. 1: the log was damaged, and those parts are lost.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz log repair cut.tlog -o whole.tlog")]

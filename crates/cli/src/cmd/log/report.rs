@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 /// Write the page of a run, made from its log alone
 ///
-/// Of a damaged log the page shows what is sound and says what is missing; the exit code is 1 then. What only the running
-/// loop knew is left out: what the kernel granted, what the buses' adapters counted, late replies of each servo,
-/// how many commands were changed, and what was required of the run.
+/// Of a damaged log the page shows what is sound and reports what is missing; the exit code is 1 then. A log does not have
+/// everything that the running loop knew: the scheduling that the kernel granted, the counters of the buses' adapters, late
+/// replies of each servo, how many commands were changed, and the requirements of the run.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz log report run.tlog

@@ -29,7 +29,7 @@ pub struct Choice {
     pub to: Option<When>,
 }
 
-/// A time as a person says it.
+/// A time as a user types it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum When {
     /// µs from the log's first sample.
@@ -179,7 +179,7 @@ pub fn table_out() -> BufWriter<Box<dyn Write>> {
     BufWriter::with_capacity(64 << 10, Box::new(std::io::stdout().lock()))
 }
 
-/// Tells of damage on stderr and gives the exit code.
+/// Reports damage on stderr and returns the exit code.
 pub fn conclude(path: &Path, damage: &Damage) -> ExitCode {
     let Some(first) = &damage.first else { return ExitCode::SUCCESS };
     warn(format_args!("{}: {first}", path.display()));
@@ -194,7 +194,7 @@ pub fn conclude(path: &Path, damage: &Damage) -> ExitCode {
     ExitCode::from(1)
 }
 
-/// Whether an error only says that the reader of our output is gone.
+/// Whether an error only means that the reader of our output is gone.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let closed = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| {

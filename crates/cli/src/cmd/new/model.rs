@@ -10,7 +10,7 @@ use khz_file::draft::mjcf;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Writes the model of a robot file, and says how to use it.
+/// Writes the model of a robot file, and prints how to use it.
 ///
 /// # Errors
 /// The robot file is wrong, or the model cannot be written.

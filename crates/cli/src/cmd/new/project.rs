@@ -1,6 +1,7 @@
 //! Projects around a robot file.
 
 use anyhow::{Context, Result};
+use khz_page::for_shell;
 use std::path::{Path, PathBuf};
 
 /// Compiled and run by the tests as an example.
@@ -40,14 +41,14 @@ pub fn rust(folder: &Path, robot: String, kilohertz: Option<&Path>) -> Result<Pr
         robot,
         &[("Cargo.toml", manifest), ("src/main.rs", MAIN.to_owned()), ("README.md", readme)],
     );
-    Ok((files, format!("cd {}\ncargo run --release", folder.display())))
+    Ok((files, format!("cd {}\ncargo run --release", for_shell(&folder.to_string_lossy()))))
 }
 
 /// A Python program.
 pub fn python(folder: &Path, robot: String) -> Project {
     let readme = readme("python controller.py", "controller.py");
     let files = files(folder, robot, &[("controller.py", CONTROLLER.to_owned()), ("README.md", readme)]);
-    (files, format!("cd {}\npython controller.py", folder.display()))
+    (files, format!("cd {}\npython controller.py", for_shell(&folder.to_string_lossy())))
 }
 
 fn files(folder: &Path, robot: String, others: &[(&str, String)]) -> Vec<(PathBuf, String)> {

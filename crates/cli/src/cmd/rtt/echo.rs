@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Be the device: send every request back.
+/// Act as the device: send every request back.
 ///
 /// Prints one line, the address it listens on, and answers until Ctrl-C. Only whole requests of `khz rtt send` are
 /// answered, never with more bytes than came.
@@ -42,7 +42,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Answers until stopped, then tells what it has seen.
+/// Answers until stopped, then prints its counts.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut echo = Echo::bind(SocketAddr::new(args.bind, args.port), args.receive)?;
     let stop = stop_on_signal()?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Build a network in namespaces of this machine, measure in it, and remove it again.
 ///
-/// Takes root. Nothing outside the namespaces is touched. There is no wire in it: it shows what the kernel and the
+/// Needs root. Nothing outside the namespaces is touched. There is no wire in it: it shows what the kernel and the
 /// programs take. Exit code 1: something was lost, or never asked.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -33,10 +33,10 @@ pub struct Args {
     /// Limit each port to this many Mbit/s (the kernel's qdisc tbf).
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     limit_mbit: Option<u32>,
-    /// Hold each datagram up for this long on its way there, and again on its way back (the kernel's qdisc netem), µs.
+    /// Delay of each datagram in each direction (the kernel's qdisc netem), µs.
     #[arg(long, default_value_t = 0)]
     delay_us: u32,
-    /// Hold it up for as much longer or shorter, at random, µs.
+    /// Random variation of this delay, up or down by at most this, µs.
     #[arg(long, default_value_t = 0)]
     jitter_us: u32,
     /// Packet loss each way, in percent (the kernel's qdisc netem).
@@ -51,7 +51,7 @@ pub struct Args {
     /// Only the experiments whose name contains this, for example "1 kHz".
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
-    /// Ask the kernel for its own times of every datagram.
+    /// Use the kernel's timestamps of every datagram.
     #[arg(long)]
     stamps: bool,
     /// Instead of the experiments, run this robot file (`khz run`) against its servos, emulated on boards that have a

@@ -36,7 +36,7 @@ pub struct Args {
     /// Ticks per second; 0 for the next as soon as all have answered.
     #[arg(long, default_value_t = 1000.0, allow_negative_numbers = true)]
     rate: f64,
-    /// How long, for example 10s or 1h30m; a number alone is seconds. Without a rate `--ticks` counts.
+    /// Duration, for example 10s or 1h30m; a number alone is seconds. With `--rate 0` give `--ticks` instead.
     #[arg(long, default_value = "10s", value_parser = crate::duration::parse_seconds)]
     duration: Duration,
     /// How many ticks to plan, instead of a duration; those the sender is too late for are counted as never asked.
@@ -48,7 +48,7 @@ pub struct Args {
     /// How to send: together (all requests, then all answers), singly (one after the other), broadcast.
     #[arg(long, default_value = "together")]
     ask: Ask,
-    /// How many devices a broadcast expects; without it, as many as have answered before.
+    /// Devices that have to answer a broadcast; by default, as many as have answered before.
     #[arg(long, default_value_t = 0)]
     expect: usize,
     /// How to wait for answers: block, hybrid (spin a moment, then block) or spin.
@@ -76,19 +76,19 @@ pub struct Args {
     /// Address and port to send from.
     #[arg(long)]
     bind: Option<SocketAddr>,
-    /// Mbit/s of this computer's link: with it, what the wire takes is computed and set beside the measurement.
+    /// Mbit/s of this computer's link: with it, the measurement is compared with the computed time on the wire.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4_000))]
     link_mbit: Option<u32>,
     /// Mbit/s of the devices' links, if they differ.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4_000), requires = "link_mbit")]
     device_mbit: Option<u32>,
-    /// Store-and-forward switches between.
+    /// Store-and-forward switches between this computer and the devices.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100), requires = "link_mbit")]
     switches: u32,
-    /// What each switch takes each way besides storing the datagram, µs.
+    /// Delay of each switch in each direction besides storing the datagram, µs.
     #[arg(long, default_value_t = 0.0, requires = "link_mbit")]
     switch_delay_us: f64,
-    /// What the measurement must keep, as NAME=LIMIT,… (lost=0,planned_p99=1ms); exit code 1 if it does not. `help` lists the
+    /// Limits of the measurement, as NAME=LIMIT,… (lost=0,planned_p99=1ms); exit code 1 if one is not met. `help` lists the
     /// names.
     #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &figures()))]
     require: Option<Requirements<Results>>,
@@ -98,13 +98,13 @@ pub struct Args {
     /// Write the HTML report here, which must not be there yet.
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Write the results here, for comparing them later; must not be there yet, unless --resume goes on from it.
+    /// Write the results here, for comparing them later; must not be there yet, unless --resume continues it.
     #[arg(long)]
     save: Option<PathBuf>,
     /// Save the results so far to the file of --save at this interval.
     #[arg(long, value_name = "SECONDS", requires = "save", value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint: Option<u32>,
-    /// Go on from the file of --save, if it is there: with what is left of the ticks.
+    /// Continue from the file of --save, if it is there, with the remaining ticks.
     #[arg(long, requires = "save")]
     resume: bool,
     /// Log every round trip to this file, which must not be there yet.
@@ -201,7 +201,7 @@ fn required(args: &Args, results: &Results) -> Vec<Required> {
     args.require.as_ref().map_or_else(Vec::new, |requirements| requirements.check(results))
 }
 
-/// What to do when no answer came and nothing else says why.
+/// What to do when no answer came and nothing else shows why.
 fn silence(results: &Results) -> Option<String> {
     let counts = results.counts();
     let unexplained = counts.answered == 0 && counts.sent > 0 && counts.refused + counts.unreachable == 0;
