@@ -143,12 +143,20 @@ fn robots_emulated_in_the_process() {
         shipped("pan_tilt"),
         shipped("arm_rmd"),
         shipped("legs_odrive"),
+        shipped("koch"),
+        shipped("so101"),
         shipped("mixed_arm"),
         rs485(1, 3, 3_000_000),
         rs485(2, 12, 3_000_000),
         rs485(4, 12, 1_000_000),
     ];
-    for robot in robots.map(slowed) {
+    // The answers to one question are delayed together: three of them take no three delays.
+    let delayed = ["koch", "so101"].map(|name| {
+        let mut robot = shipped(name);
+        robot.buses[0].faults.delay_us = 300.0;
+        robot
+    });
+    for robot in robots.into_iter().chain(delayed).map(slowed) {
         assert_met(&robot.name, &TickPlan::of(&robot, Inputs::VIRTUAL), in_process_ns(&robot));
     }
 }

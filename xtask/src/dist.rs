@@ -15,11 +15,12 @@ mod wheel;
 use crate::{licences, shell};
 use anyhow::{Context, Result, bail};
 use build::Build;
+pub use build::target_library;
 use files::Tree;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where it all goes if nobody says otherwise.
+/// The default output folder.
 const FOLDER: &str = "dist";
 const SUMS: &str = "SHA256SUMS";
 
@@ -63,19 +64,20 @@ enum Part {
     Once(fn(&Release) -> Result<()>),
 }
 
-const PARTS: [(&str, Part); 8] = [
+const PARTS: [(&str, Part); 9] = [
     ("khz", Part::Each(khz)),
     ("licenses", Part::Once(tarball::licences)),
     ("tarball", Part::Each(tarball::make)),
     ("deb", Part::Each(debian::make)),
     ("deb-source", Part::Once(debian::source)),
     ("wheel", Part::Each(wheel::make)),
+    ("lerobot", Part::Once(wheel::lerobot)),
     ("sdist", Part::Once(wheel::source)),
     ("sbom", Part::Once(sbom::make)),
 ];
 
 const USAGE: &str = "usage: cargo xtask dist [PART…] [--machine x86_64|aarch64] [--profile dist|release|quick] [--out FOLDER]
-parts: khz (static, with its debug symbols), licenses (of all in it), tarball, deb, deb-source, wheel, sdist, sbom; all of them, for all machines, if none is named";
+parts: khz (static, with its debug symbols), licenses (of all in it), tarball, deb, deb-source, wheel, lerobot (its plug-in), sdist, sbom; all of them, for all machines, if none is named";
 
 /// What every part needs to know.
 pub struct Release {
@@ -167,6 +169,16 @@ pub fn example(profile: &str, package: &str, example: &str) -> Result<PathBuf> {
 /// As [`program`].
 pub fn module(profile: &str, out: &Path) -> Result<()> {
     wheel::module(&Build::new(profile)?, Machine::this()?, out)
+}
+
+/// The plug-in for `LeRobot`, in `out`; returns its wheel.
+///
+/// # Errors
+/// If the tests' environment cannot be had, or it cannot be packed.
+pub fn plugin(out: &Path) -> Result<PathBuf> {
+    wheel::plugin(out)?;
+    let name = format!("lerobot_robot_kilohertz-{}-py3-none-any.whl", env!("CARGO_PKG_VERSION"));
+    Ok(out.join(name))
 }
 
 impl Release {

@@ -50,7 +50,7 @@ fn built(profile: &str) -> PathBuf {
     folder().join(profile).join("khz-fleet")
 }
 
-/// Its target folder: its own, also where the workspaces are told to share one, because features of what both need differ.
+/// Its target folder: its own, also where the workspaces are set to share one, because features of what both need differ.
 fn folder() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(target) => shell::root().join(target).join("fleet"),

@@ -9,7 +9,7 @@ const PAGE: &str = "docs/hazards.md";
 const TESTS: &str = "docs/hazards.tsv";
 const COLUMNS: &str = "hazard\tfile\ttest";
 
-/// Checks the tables and says what it found.
+/// Checks the tables and reports what it found.
 ///
 /// # Errors
 /// If a page cannot be read.

@@ -18,7 +18,7 @@ const SOURCE: &str = "crates/robot/examples/instructions.rs";
 pub const TABLE: &str = "tests/instructions.tsv";
 /// Ticks of a row that are counted, as in [`SOURCE`].
 const TICKS: u64 = 50;
-/// A row has grown if a tick takes this much more than the table says.
+/// A row has grown if a tick takes this much more than in the table.
 const GROWN: f64 = 1.03;
 /// Has libc take what every x86-64 processor can do.
 const PLAIN: &str =
@@ -124,7 +124,7 @@ fn read(folder: &Path, wanted: &[&str]) -> Result<BTreeMap<String, Count>> {
     rows.lines().enumerate().map(count).collect()
 }
 
-/// What a dump says of a tick: all of it, less what was called through the two functions that stand for others.
+/// The instructions of a tick in a dump: all of it, less what was called through the two functions that stand for others.
 fn of_dump(dump: &str) -> Option<Count> {
     let totals: u64 = dump.lines().find_map(|line| line.strip_prefix("totals: "))?.trim().parse().ok()?;
     let (mut within, mut sums) = (None, [0; 2]);

@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    /// Nobody looked at what Zenoh brings along.
+    /// The licences of what Zenoh brings along were not checked.
     #[test]
     fn what_asks_for_more_in_the_fleet_is_named() {
         assert!(

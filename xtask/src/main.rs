@@ -1,4 +1,4 @@
-//! `cargo xtask`: the project's chores, so that nobody has to remember a command line.
+//! `cargo xtask`: the project's chores, so that no command line has to be remembered.
 //!
 //! | chore | does |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | `mutants [FILE…]` | whether a test fails for every change of one expression in the supervisor |
 //! | `prove [NAME…]` | proofs that are too slow for every commit: exploration, loom, miri, mutants |
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, clippy::print_stderr)] // The chores talk to whoever started them.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // The chores print to the terminal that started them.
 
 mod bench;
 mod debian;

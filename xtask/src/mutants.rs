@@ -5,7 +5,7 @@
 //! always or never true; arms of a `match` that has another for the rest, which are left out; and functions, which return a
 //! value at once. Not changed are constants, tests, and what stands in a macro.
 //!
-//! A mutant that makes no difference, or whose difference nobody has to notice, is explained in `mutants/explained.tsv`.
+//! A mutant that makes no difference, or whose difference need not be noticed, is explained in `mutants/explained.tsv`.
 
 mod change;
 

@@ -1,7 +1,7 @@
 //! What is slow by nature, for a machine that has the night: it prints what it ran, and when each part last passed.
 
 use crate::test::parts;
-use crate::{debian, dist, instructions, lints, prove, shell, venv};
+use crate::{debian, dist, instructions, lints, package, prove, shell, venv};
 use anyhow::{Context, Error, Result, bail};
 use std::path::PathBuf;
 
@@ -18,6 +18,9 @@ const ENGINES: [&str; 7] = [
     "pytest",
     "pytest-timeout",
 ];
+
+/// `LeRobot` is 8 GB, and what the tests of it need. numpy is as old as it asks for.
+const LEROBOT: [&str; 4] = ["lerobot==0.4.4", "pytest==9.2.0", "pytest-timeout==2.4.0", "pandas"];
 
 /// A part, what it does, and how.
 struct Part {
@@ -49,12 +52,27 @@ const PARTS: &[Part] = &[
         does: "what runs say of themselves, ten seeds of each case; with UPDATE=1 it writes docs/time.md",
         run: sentences,
     },
+    Part {
+        name: "lerobot",
+        does: "LeRobot's own commands and loader, and the plug-in's tests with LeRobot in the place of stubs",
+        run: lerobot,
+    },
     Part { name: "package", does: "every package as a registry gets it, compiled from that", run: registry },
+    Part {
+        name: "policies",
+        does: "the bits of policies, in builds for AVX2 and, under qemu, aarch64",
+        run: policies,
+    },
     Part { name: "robstride", does: "K-Scale's crate, compiled, against an emulated servo", run: robstride },
     Part {
         name: "targets",
         does: "a day of random programs, not one command cut by the guard",
         run: targets,
+    },
+    Part {
+        name: "walk",
+        does: "the trained quadruped for a minute in MuJoCo under pushes, in virtual and in real time",
+        run: walk,
     },
     Part { name: "prove", does: "exploration with two events, loom, miri, mutants", run: || prove::run(&[]) },
 ];
@@ -126,6 +144,34 @@ fn sentences() -> Result<bool> {
     shell::succeeds(command.args(["-s"]).env("KHZ_SLOW", "1"))
 }
 
+fn walk() -> Result<bool> {
+    shell::succeeds(parts::pytest("tests/python/test_trained.py")?.env("KHZ_SLOW", "1"))
+}
+
+/// The same vectors in every build, each optimised: that of the suite is not, and adds one number after the other.
+fn policies() -> Result<bool> {
+    const ARM: &str = "aarch64-unknown-linux-musl";
+    debian::provide("nightly").map_err(Error::msg)?;
+    dist::target_library(ARM)?;
+    let builds = [
+        ("x86_64-unknown-linux-gnu", ""),
+        ("x86_64-unknown-linux-gnu", "-C target-cpu=x86-64-v3"),
+        (ARM, ""),
+    ];
+    let passes = |(target, flags): (&str, &str)| {
+        println!("{target} {flags}");
+        let words = ["test", "--release", "--package", "khz-policy", "--test", "all", "--target", target];
+        let mut command = shell::cargo(&words);
+        // Apart, so that other flags compile nothing anew. Rust brings what a static program is linked with.
+        command.env("CARGO_TARGET_DIR", shell::target().join("bits")).env("RUSTFLAGS", flags);
+        command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
+        command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER", "qemu-aarch64-static");
+        shell::succeeds(&mut command)
+    };
+    let passed = builds.into_iter().map(passes).collect::<Result<Vec<_>>>()?;
+    Ok(passed.into_iter().all(|passed| passed))
+}
+
 fn robstride() -> Result<bool> {
     let mut command = parts::pytest("tests/links/test_robstride_crate.py")?;
     shell::succeeds(command.env("KHZ_SLOW", "1"))
@@ -134,13 +180,13 @@ fn robstride() -> Result<bool> {
 fn targets() -> Result<bool> {
     let words = [
         "test",
-        "--release",
         "--package",
         "khz-robot",
         "--test",
         "virtual_time",
         "--",
         "--ignored",
+        "--nocapture",
         "a_day_of",
     ];
     shell::succeeds(&mut shell::command("cargo", &words))
@@ -158,6 +204,25 @@ fn engines() -> Result<bool> {
     shell::fetch(shell::command(&python, &install).args(ENGINES))?;
     let tests = ["-m", "pytest", "tests/dataset/test_engines.py"];
     shell::succeeds(shell::command(&python, &tests).env("KHZ_SLOW", "1").env("KHZ", parts::khz()?))
+}
+
+/// In an environment of its own, kept for all clones: it takes 4 to 10 minutes to make.
+fn lerobot() -> Result<bool> {
+    let _one = shell::lock(&shell::kept(), "lerobot")?;
+    let folder = shell::kept().join("lerobot");
+    let (python, stamp) = (folder.join("bin/python"), folder.join("installed.txt"));
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == LEROBOT.join("\n")) {
+        println!("LeRobot is in {}", folder.display());
+    } else {
+        shell::run(shell::command("python3", &["-m", "venv", "--clear"]).arg(&folder))?;
+        shell::fetch(shell::command(&python, &install).args(LEROBOT))?;
+        std::fs::write(&stamp, LEROBOT.join("\n")).context("cannot write the environment's stamp")?;
+    }
+    let ours = [package::wheel(dist::QUICK)?, dist::plugin(&shell::target().join("plugin"))?];
+    shell::run(shell::command(&python, &install).args(["--force-reinstall", "--no-deps"]).args(ours))?;
+    let mut tests = shell::command(&python, &["-m", "pytest", "tests/lerobot"]);
+    shell::succeeds(tests.env("KHZ_SLOW", "1").env("KHZ", parts::khz()?))
 }
 
 /// The commit and the day of a part's last success on this machine.

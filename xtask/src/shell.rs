@@ -112,8 +112,8 @@ pub fn run(command: &mut Command) -> Result<()> {
     bail!("failed: {}", words(command))
 }
 
-/// [`run`]s a command that fetches something, which may fail twice: networks do, and package managers when somebody
-/// else is installing.
+/// [`run`]s a command that fetches something, which may fail twice: networks do, and package managers when another
+/// process is installing.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,4 +1,4 @@
-//! Counting what runners say at their end: cargo test, pytest, the guest's checks, and our own plain line.
+//! Counting the results that runners print at their end: cargo test, pytest, the guest's checks, and our own plain line.
 
 use std::ops::AddAssign;
 

@@ -88,7 +88,7 @@ fn summarise(done: &[Done]) -> bool {
         }
     }
     times::grown(done).iter().for_each(|line| println!("{line}"));
-    // One that ran in this process has said so itself.
+    // One that ran in this process has reported it itself.
     for each in done.iter().filter(|each| each.failed() && each.log.is_some()) {
         println!("{}", failed::lines(each));
     }

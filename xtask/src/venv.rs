@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files of pinned packages, and what else `pip install` is told.
+/// Files of pinned packages, and the other options of `pip install`.
 const REQUIREMENTS: [(&str, &[&str]); 2] =
     [("tests/requirements.txt", &[]), ("tests/requirements-alone.txt", &["--no-deps"])];
 

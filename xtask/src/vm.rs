@@ -91,7 +91,7 @@ pub fn cannot_run() -> Option<String> {
     missing.or_else(|| tools().map(|tool| format!("no {tool}: the guest's kernel comes as a Debian package")))
 }
 
-/// Boots, runs the scripts, and counts what they and their test binaries told.
+/// Boots, runs the scripts, and counts the results of them and their test binaries.
 ///
 /// # Errors
 /// If something needed cannot be downloaded, built or started.

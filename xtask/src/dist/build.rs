@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// Of what is compiled: C's `__DATE__`, the times in a wheel. No commit's: cargo would compile all C sources, and what uses them, anew for
 /// every commit.
-const EPOCH: &str = "1767225600";
+pub const EPOCH: &str = "1767225600";
 
 /// The command and the C library.
 const PASSED_ON: [&str; 4] = ["--package", "kilohertz-cli", "--package", "khz-capi"];
@@ -133,7 +133,7 @@ impl Build {
 }
 
 /// Has Rust's library for a target installed; several processes at once would be in each other's way.
-fn target_library(target: &str) -> Result<()> {
+pub fn target_library(target: &str) -> Result<()> {
     let _one = shell::lock(&shell::kept(), "rustup")?;
     shell::run(&mut shell::command("rustup", &["--quiet", "target", "add", target]))
 }

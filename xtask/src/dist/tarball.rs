@@ -27,7 +27,7 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
     release.pack(&tree, &name)
 }
 
-/// `khz-VERSION-licenses.tar.gz`: for whoever passes on the static command alone.
+/// `khz-VERSION-licenses.tar.gz`: for distributing the static command alone.
 pub fn licences(release: &Release) -> Result<()> {
     let name = format!("khz-{}-licenses", release.version);
     let tree = Tree(fresh("licenses")?.join(&name));

@@ -2,7 +2,7 @@
 
 use super::files::{Tree, executable};
 use super::{Machine, Release, build, fresh};
-use crate::shell;
+use crate::{shell, venv};
 use anyhow::Result;
 
 /// The command's place for maturin, which installs what is there into `bin`.
@@ -36,6 +36,22 @@ pub fn module(build: &build::Build, machine: &Machine, out: &std::path::Path) ->
     ]);
     maturin.args(["--profile", &build.profile, "--target", &machine.gnu(), "--compatibility", &tag]);
     shell::run(maturin.arg("--out").arg(out))
+}
+
+/// The plug-in for `LeRobot`: Python alone.
+pub fn lerobot(release: &Release) -> Result<()> {
+    plugin(&release.out)
+}
+
+/// As [`lerobot`], in a folder.
+///
+/// # Errors
+/// If the tests' environment cannot be had, or it cannot be packed.
+pub fn plugin(out: &std::path::Path) -> Result<()> {
+    let words = ["-m", "hatchling", "build", "--target", "wheel", "--directory"];
+    let mut pack = shell::command(venv::python()?, &words);
+    pack.arg(out).env("SOURCE_DATE_EPOCH", build::EPOCH).current_dir(shell::root().join("python/lerobot"));
+    shell::run(&mut pack)
 }
 
 /// maturin packs the module's own crates. The command's are added, and the files that crates take from other folders.

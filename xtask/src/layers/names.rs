@@ -159,6 +159,12 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "drills pass in virtual time, on no machine",
     },
     Forbidden {
+        who: &["crates/identify"],
+        but: &[],
+        what: &["khz_file", "khz_link", "khz_wire", "khz_rt", "std::time", "std::net"],
+        why: "what was found depends on the recordings alone",
+    },
+    Forbidden {
         who: &["crates/export"],
         but: &[],
         what: &["khz_robot", "khz_file", "khz_loop", "khz_emu", "khz_wire"],
@@ -216,13 +222,12 @@ const FAMILIES: &str = "state, commands and injected faults have words of no fam
 const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
 
 const EXCEPTIONS: &[Exception] = &[
-    Exception { file: "crates/budget/src/costs.rs", what: "khz_wire::rs485", until: SIZES },
     Exception { file: "crates/budget/src/lines.rs", what: "khz_wire::udp", until: SIZES },
     Exception { file: "crates/drill/src/wire_monitor.rs", what: "khz_wire::Mode", until: FAMILIES },
     Exception { file: "crates/drill/src/wire_monitor.rs", what: "khz_wire::Register", until: FAMILIES },
 ];
 
-/// One line per forbidden name, and per exception nobody needs any more.
+/// One line per forbidden name, and per exception that is no longer needed.
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
     let found: Vec<(&Source, &str, &str)> = sources.iter().flat_map(breaches).collect();
     let excepted = |file: &str, what: &str| {

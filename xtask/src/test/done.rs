@@ -1,4 +1,4 @@
-//! What became of a part, and how a part in a process of its own says so.
+//! What became of a part, and how a part in a process of its own reports it.
 
 use super::times;
 use crate::shell;

@@ -91,7 +91,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// What this part builds is there, or cannot be built: what needs it says so then.
+    /// What this part builds is there, or cannot be built: what needs it reports that then.
     fn built(&self, part: &str) {
         self.lock().building.retain(|builds| builds != part);
         self.freed.notify_all();
@@ -118,7 +118,7 @@ impl Lanes {
     }
 }
 
-/// Runs a part in a process of its own; says what became of it. In continuous integration all that a failed part printed is repeated:
+/// Runs a part in a process of its own; returns what became of it. In continuous integration all that a failed part printed is repeated:
 /// nothing else is kept there.
 fn start(part: &str, nice: bool) -> Result<Done> {
     let log = folder().join(format!("{}.log", file_name(part)));

@@ -135,8 +135,9 @@ fn python(what: &str) -> Result<Outcome> {
 /// # Errors
 /// If what they need cannot be built.
 pub fn pytest(what: &str) -> Result<std::process::Command> {
-    let with_package =
-        ["tests/python", "tests/oracle", "tests/docs"].iter().any(|folder| what.starts_with(folder));
+    let with_package = ["tests/python", "tests/oracle", "tests/docs", "tests/lerobot"]
+        .iter()
+        .any(|folder| what.starts_with(folder));
     let python = if with_package { package::with_package(dist::QUICK)? } else { venv::python()? };
     let mut command = shell::command(&python, &["-m", "pytest", what]);
     let built = built()?;
@@ -150,13 +151,14 @@ pub fn pytest(what: &str) -> Result<std::process::Command> {
 /// Builds what a release has for this machine, in the profile that compiles quickly, and the tests' environments.
 fn packages() -> Result<Outcome> {
     for folder in shell::entries("tests") {
-        // A part that needs what cannot be installed says so itself.
+        // A part that needs what cannot be installed reports that itself.
         let _ = debian::provide(&format!("tests/{}", shell::stem(&folder)));
     }
     package::with_package(dist::QUICK)?;
     let folder = shell::target().join(PACKAGES);
     let _ = std::fs::remove_dir_all(&folder);
-    let parts = ["khz", "licenses", "tarball", "deb", "wheel", "sdist", "sbom", "--machine", "x86_64"];
+    let parts =
+        ["khz", "licenses", "tarball", "deb", "wheel", "lerobot", "sdist", "sbom", "--machine", "x86_64"];
     let mut words: Vec<String> = parts.map(str::to_owned).into();
     words.extend(["--profile".into(), dist::QUICK.into(), "--out".into(), folder.display().to_string()]);
     dist::run(&words)?;

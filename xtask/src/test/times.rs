@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The table: part, seconds it ran, seconds of processor time; of a fresh clone.
 const TABLE: &str = "tests/times.tsv";
 
-/// A part has grown if it took this much more processor time than the table says …
+/// A part has grown if it took this much more processor time than in the table …
 const GROWN: f64 = 1.2;
 
 /// … and by so many seconds: short parts vary.
@@ -23,7 +23,7 @@ pub fn processor_s() -> Option<u64> {
     Some(ticks / 100)
 }
 
-/// A line for each part that took a fifth more processor time than the table says. Processor time depends on the machine, too, so this
+/// A line for each part that took a fifth more processor time than in the table. Processor time depends on the machine, too, so this
 /// is a note and no failure.
 pub fn grown(done: &[Done]) -> Vec<String> {
     let table = std::fs::read_to_string(file()).unwrap_or_default();
