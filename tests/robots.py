@@ -27,7 +27,7 @@ def lenient(text: str) -> str:
 
 
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port nobody uses. Not one that the kernel gives to whoever asks for any: by the time it is used another test could have it."""
+    """An unused port. Not one that the kernel gives to any program that asks: by the time it is used another test could have it."""
     with socket.socket(socket.AF_INET, kind) as taken:
         while True:
             try:

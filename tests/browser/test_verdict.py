@@ -1,4 +1,4 @@
-"""What a page says first: the verdict; and what is folded, zoomed and narrow."""
+"""What a page shows first: the verdict; and what is folded, zoomed and narrow."""
 
 import json
 import pathlib

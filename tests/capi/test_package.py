@@ -81,7 +81,7 @@ def test_another_version_is_not_found(prefix: pathlib.Path, tmp_path: pathlib.Pa
 
 
 def test_a_library_for_another_machine_is_not_found(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Only the linker would say so otherwise, and not which package it came from."""
+    """Otherwise only the linker would report it, without the package it came from."""
     (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(x NONE)\nfind_package(kilohertz)\n")
 
     def configured(*words: str) -> str:

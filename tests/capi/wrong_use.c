@@ -45,6 +45,7 @@ static void null_everywhere(void) {
   EXPECT(khz_robot_servo(NULL, "hip") == -1 && khz_robot_limits(NULL, 0, &number, &number) == KHZ_INVALID);
   EXPECT(khz_robot_set_controller(NULL, NULL, NULL, NULL) == KHZ_INVALID && khz_robot_set_duration(NULL, 1.0) == KHZ_INVALID);
   EXPECT(khz_robot_set_virtual_time(NULL, true) == KHZ_INVALID && khz_robot_set_log(NULL, NULL) == KHZ_INVALID);
+  EXPECT(khz_robot_set_decisions(NULL, 50, 0, 2) == KHZ_INVALID);
   EXPECT(khz_robot_set_seed(NULL, 1) == KHZ_INVALID && khz_robot_parameter(NULL, "x") == -1);
   EXPECT(khz_robot_add_parameter(NULL, "x", KHZ_FLOAT, 0, 0, 1, NULL, NULL) == -1 && khz_robot_add_record(NULL, "x", NULL, 0) == -1);
   EXPECT(khz_robot_start(NULL) == NULL && khz_robot_run(NULL) == NULL && says("robot is NULL"));
@@ -78,6 +79,8 @@ static void wrong_files_and_values(void) {
   EXPECT(khz_robot_limits(robot, 9, &min, &max) == KHZ_INVALID && khz_robot_limits(robot, 0, NULL, &max) == KHZ_INVALID);
   EXPECT(khz_robot_set_duration(robot, -1.0) == KHZ_INVALID && khz_robot_set_duration(robot, NAN) == KHZ_INVALID);
   EXPECT(khz_robot_set_duration(robot, 0.0) == KHZ_INVALID && khz_robot_set_duration(robot, INFINITY) == KHZ_INVALID);
+  EXPECT(khz_robot_set_decisions(robot, 0.0, 0, 2) == KHZ_INVALID && khz_robot_set_decisions(robot, NAN, 0, 2) == KHZ_INVALID);
+  EXPECT(khz_robot_set_decisions(robot, 50.0, 1000000, 2) == KHZ_INVALID && says("delay_ticks"));
   EXPECT(khz_robot_add_parameter(robot, "x", (khz_kind)3, 0, 0, 1, NULL, NULL) == -1 && says("kind is 3"));
   EXPECT(khz_robot_add_parameter(robot, "x", KHZ_INTEGER, 0.5, 0, 1, NULL, NULL) == -1 && says("whole"));
   EXPECT(khz_robot_parameter(robot, "from_file") == 0 && khz_robot_parameter(robot, "x") == -1 && says("[parameters]"));

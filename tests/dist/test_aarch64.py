@@ -15,7 +15,7 @@ from release import Find, run
 
 # Robots that run without a device, without MuJoCo and in virtual time.
 ROBOTS = ["arm", "leg3", "mixed", "openarm_like", "pan_tilt", "quadruped", "quadruped_walk"]
-# What a run says of this machine, not of the robot. No figure of a run in virtual time is.
+# What a run reports of this machine, not of the robot. No figure of a run in virtual time is.
 OF_THE_MACHINE = {"passport", "steal_ns", "steal_loop_cpu_ns", "log"}
 QEMU = "qemu-aarch64-static"
 
@@ -79,6 +79,21 @@ def test_a_virtual_run_is_the_same_on_both_machines(
         logged.append(samples([tarballs["x86_64"] / "bin/khz"], f"{machine}.tlog", tmp_path))
     assert told[0] == told[1]
     assert len(logged[0]) > 500 and logged[0] == logged[1]
+
+
+def test_a_policy_decides_the_same_on_both_machines_to_the_last_bit(
+    qemu: str, tarballs: "dict[str, pathlib.Path]", tmp_path: pathlib.Path
+) -> None:
+    files = {machine: tarball / "share/doc/khz/robots/arm_policy.toml" for machine, tarball in tarballs.items()}
+    khz: "dict[str, list[str | pathlib.Path]]" = {
+        "x86_64": [tarballs["x86_64"] / "bin/khz"],
+        "aarch64": [qemu, tarballs["aarch64"] / "bin/khz"],
+    }
+    for machine, other in (("x86_64", "aarch64"), ("aarch64", "x86_64")):
+        log = f"{machine}.tlog"
+        run(*khz[machine], "run", "--virtual", "--duration", "2s", "--no-report", "--log", log, files[machine], cwd=tmp_path)
+        said = run(*khz[other], "replay", log, "--robot", files[other], cwd=tmp_path)
+        assert "decisions made again, equal to the last bit" in said, said
 
 
 def test_packages_name_their_machine(qemu: str, made: Find) -> None:

@@ -1,4 +1,4 @@
-"""The C library of the tarball, as somebody has it who has nothing else: no clone, no Rust."""
+"""The C library of the tarball, as a user has it who has nothing else: no clone, no Rust."""
 
 import os
 import pathlib
@@ -6,7 +6,7 @@ import shutil
 
 from release import Find, run
 
-# Neither the environment of whoever runs the tests nor a `khz` on its path.
+# Neither the environment of the person who runs the tests nor a `khz` on its path.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 

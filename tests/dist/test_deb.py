@@ -78,7 +78,7 @@ def test_from_installation_to_purge(made: Find, debian: pathlib.Path) -> None:
     changed.write_text("# mine\n")
     run("dpkg", "--remove", "khz", **inside)
     assert changed.read_text() == "# mine\n" and not (debian / "usr/bin/khz").exists()
-    # As khz@.service leaves them, beside somebody else's.
+    # As khz@.service leaves them, beside those of another package.
     (debian / "var/lib/private/kilohertz/arm").mkdir(parents=True)
     (debian / "var/lib/kilohertz").mkdir()
     (debian / "var/lib/kilohertz/arm").symlink_to("../private/kilohertz/arm")
@@ -93,7 +93,7 @@ def test_from_installation_to_purge(made: Find, debian: pathlib.Path) -> None:
 
 def test_lintian_has_no_complaint(made: Find) -> None:
     said = run("lintian", "--allow-root", "--fail-on", "error,warning", "--show-overrides", made(DEB))
-    # Each override says why.
+    # Each override has its reason.
     overrides = (ROOT / "packaging/deb/lintian-overrides").read_text().splitlines()
     for line, above in zip(overrides[1:], overrides, strict=False):
         assert line.startswith("#") or above.startswith("#"), f"no reason: {line}"

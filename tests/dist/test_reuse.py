@@ -1,4 +1,4 @@
-"""Every file says whose it is and under which licences: https://reuse.software."""
+"""Every file states its owner and its licences: https://reuse.software."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The list of packages: whole, and of one piece. (`docs/releasing.md` says how to validate it against CycloneDX's schema.)"""
+"""The list of packages: whole, and of one piece. (`docs/releasing.md` describes how to validate it against CycloneDX's schema.)"""
 
 import json
 import pathlib

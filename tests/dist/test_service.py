@@ -73,7 +73,7 @@ class Manager:
         while self.process.poll() is None:
             if self.message(self.watchdog_s) is None and self.process.poll() is None:
                 self.process.send_signal(signal.SIGABRT)
-                # Whoever is stopped takes no signal but this.
+                # A stopped process takes no signal but this.
                 self.process.send_signal(signal.SIGCONT)
                 self.process.wait(60)
         return self.process.returncode
@@ -106,7 +106,7 @@ def test_killed_and_started_again_a_robot_armed_by_operators_waits(made: Find, t
     robot.write_text(text + '\n[supervisor]\narming = "operator"\n')
     manager = Manager(tmp_path / "package/usr/bin/khz", robot, tmp_path)
     for _ in range(2):
-        # The phase is told when it changes: it stays in idle.
+        # The phase is reported when it changes: it stays in idle.
         manager.until("STATUS=idle")
         assert {manager.message(60.0) for _ in range(10)} == {"WATCHDOG=1"}
         manager.process.kill()

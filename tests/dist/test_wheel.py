@@ -86,7 +86,7 @@ def test_what_is_in_it(made: Find) -> None:
         terms = wheel.read(next(name for name in names if name.endswith("LICENSE-THIRD-PARTY.txt"))).decode()
         # One is in the module, one only in the command.
         assert "\npyo3 v" in terms and "\nclap v" in terms
-        # Neither home nor workspace of whoever built it.
+        # Neither home nor workspace of the person who built it.
         ours = [str(ROOT).encode() + b"/", str(pathlib.Path.home()).encode() + b"/.cargo"]
         assert not [name for name in names if any(path in wheel.read(name) for path in ours)]
 
@@ -117,3 +117,15 @@ def test_the_sources_build(made: Find, tmp_path: pathlib.Path) -> None:
     run(programs / "khz", "run", "--virtual", "--duration", "1s", cwd=tmp_path)
     assert (tmp_path / "run.html").is_file()
     assert "3" in run(programs / "python", "-c", "import kilohertz; print(kilohertz.Robot.emulated(servos=3))")
+
+
+def test_lerobot_finds_the_plug_in_by_its_name(made: Find, tmp_path: pathlib.Path) -> None:
+    """As it is written in the metadata: with hyphens LeRobot overlooks it silently."""
+    plugin = made("lerobot_robot_kilohertz-*.whl")
+    assert metadata(plugin)["Name"] == "lerobot_robot_kilohertz"
+    assert metadata(plugin)["Version"] == metadata(made(WHEEL))["Version"]
+    with zipfile.ZipFile(plugin) as wheel:
+        names = wheel.namelist()
+    packages = {"lerobot_robot_kilohertz", "lerobot_teleoperator_kilohertz"}
+    assert packages < {name.split("/")[0] for name in names}
+    assert {name.rsplit("/")[-1] for name in names if "/licenses/" in name} == {"LICENSE-APACHE", "LICENSE-MIT"}

@@ -1,9 +1,9 @@
 """Every command and snippet of the documentation is run, page by page, in a folder of its own.
 
-What a block of code is, is said where it opens: `sh` is run, `python` is run, `toml`, `json` are read, and `title="FILE"` writes the
+The opening of a code block determines what it is: `sh` is run, `python` is run, `toml`, `json` are read, and `title="FILE"` writes the
 block to that file first. A block of `python`, and a program run from a block of `sh` that names no file in `robots/`, finds the
 installed package alone. A `rust`, `c`, `cpp` or `cmake` block is part of the example that its title names, which other tests compile and run. A block
-that cannot run says why in the line before, `<!-- not run: REASON -->`; its commands must still be ones that exist. So does one whose
+that cannot run has the reason in the line before, `<!-- not run: REASON -->`; its commands must still be ones that exist. So does one whose
 commands may fail for what they find: `<!-- may fail: REASON -->`; wrong usage (exit code 2) is a failure all the same.
 """
 

@@ -57,7 +57,7 @@ class World:
     sessions: list[zenoh.Session] = field(default_factory=list)
 
     def start(self, *words: str, name: str, cwd: pathlib.Path | None = None) -> subprocess.Popen[str]:
-        """Starts a program; what it says is in NAME.out."""
+        """Starts a program; its output is in NAME.out."""
         with open(self.folder / f"{name}.out", "a") as out:
             process = subprocess.Popen(
                 words,
@@ -253,7 +253,7 @@ def ask(session: zenoh.Session, key: str, payload: object = None) -> tuple[bool,
     pytest.fail(f"nobody answers at {key}")
 
 
-# What bridges and commands say when a question or the answer to it came too late, or while a busy bridge had lost its router.
+# What bridges and commands print when a question or the answer to it came too late, or while a busy bridge had lost its router.
 LATE = ("ask again", "unreachable", "does not reach it", "no reply in time", "no reply from its bridge", "no answer; is the robot")
 
 

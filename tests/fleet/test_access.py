@@ -17,7 +17,7 @@ EXAMPLES = ROOT / "fleet/examples"
 
 
 def make(folder: pathlib.Path, port: int, *robots: str) -> None:
-    """A site as docs/fleet.md says, with a router on this computer."""
+    """A site as in docs/fleet.md, with a router on this computer."""
     folder.mkdir()
     for file in EXAMPLES.glob("*.json5"):
         text = file.read_text()
@@ -76,7 +76,7 @@ def test_three_roles(world: World) -> None:
     assert float(read) == 0.5
     wait_for(lambda: "run.tlog" in run("operator", "logs", "leg").stdout, "the logs are listed")
 
-    # Nobody else can pretend to be a robot, neither a viewer or an operator nor another robot: no tokens, no answers, no samples.
+    # No one else can pretend to be a robot, neither a viewer or an operator nor another robot: no tokens, no answers, no samples.
     viewer, asker = session_of(world, folder, "viewer"), session_of(world, folder, "operator")
     known = Tokens(viewer, "khz/*/@up", "khz/*/@bridge/*", "khz/@ros/**", "@ros2_lv/**")
     samples, topics = Heard(viewer, "khz/leg/*"), Heard(viewer, "0/leg/**")
@@ -105,13 +105,13 @@ def test_three_roles(world: World) -> None:
         wait_for(lambda: known.now == honest, f"nobody else's tokens, {who}'s neither")
         for token in tokens:
             token.undeclare()
-        # Questions that the robot refuses: it has no such run. Nobody else answers, or knows that it was asked.
+        # Questions that the robot refuses: it has no such run. No other robot answers, or knows that it was asked.
         for key in ("khz/leg/stop?run=1", "khz/leg/summary"):
             replies = list(asker.get(key, timeout=PATIENCE))
             assert len(replies) == 1 and (replies[0].ok or b"another one" in bytes(replies[0].err.payload)), who
         assert not answered, who
         assert not [str(one.key_expr) for heard in (samples, topics) for one in heard.all() if bytes(one.payload) == b"fake"], who
-    # What a robot says of itself passes; without that all of this would prove little.
+    # What a robot reports of itself passes; without that all of this would prove little.
     assert [bytes(one.payload) for one in own.all()] == [b"own"], "of arm alone"
     # A robot stops no other one.
     for words in (["stop", "leg", "--timeout", "1"], ["stop", "arm", "--timeout", "1"]):

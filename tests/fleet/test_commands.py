@@ -35,7 +35,7 @@ def test_robots_are_listed_watched_and_stopped(world: World) -> None:
     assert table[0].split()[:4] == ["ROBOT", "STATE", "PHASE", "RATE"]
     wait_for(lambda: world.run("top", "--duration", "2").stdout.count("active") >= 4, "top shows both twice")
 
-    # Who asks everything of everybody stops nobody.
+    # A request for everything from every robot stops none.
     judge = world.judge()
     for key in ("khz/**", "khz/one/*", "khz/*/stop", "**"):
         replies = [reply for reply in judge.get(key, timeout=2.0) if reply.ok is not None]
@@ -62,7 +62,7 @@ def test_parameters_are_read_and_set(world: World) -> None:
     judge = world.judge()
     robot = world.robot("leg")
     up(world, "leg")
-    # A run that has just begun has not told its parameters yet.
+    # A run that has just begun has not reported its parameters yet.
     answer = wait_for(lambda: (got := ask(judge, robot.key("param")))[0] and got[1], "its parameters are known")
 
     def value() -> object:
@@ -107,7 +107,7 @@ def test_parameters_at_the_terminal(world: World) -> None:
     judge = world.judge()
     robot = world.robot("leg")
     up(world, "leg")
-    # A run that has just begun has not told its parameters yet, which is one reason to ask again.
+    # A run that has just begun has not reported its parameters yet, which is one reason to ask again.
     table = world.asked("param", "leg").stdout.splitlines()
     assert table[0].split()[:4] == ["name", "value", "unit", "range"]
     (line,) = (line for line in table if line.startswith("kp_scale "))
@@ -153,7 +153,7 @@ def test_parameters_at_the_terminal(world: World) -> None:
 
 
 def test_what_pretends_to_be_a_robot_has_no_hold_on_the_terminal(world: World) -> None:
-    """Texts of any length that move the cursor, answers that are none: said in plain words, and JSON stays JSON."""
+    """Texts of any length that move the cursor, answers that are none: reported in plain words, and JSON stays JSON."""
     world.router()
     judge = world.judge()
     tokens = [judge.liveliness().declare_token(f"khz/evil/{rest}") for rest in ("@up", "@bridge/1")]
@@ -341,7 +341,7 @@ def test_a_run_that_ends_while_it_is_asked_to_stop_is_stopped(world: World) -> N
 
 
 def test_a_run_that_has_just_begun_is_not_said_to_be_at_rest(world: World) -> None:
-    """What was known of the run before says nothing about the present one."""
+    """What was known of the previous run is not valid for the present one."""
     world.router()
     judge = world.judge()
     robot = world.robot("leg")
@@ -375,7 +375,7 @@ def test_a_robot_that_does_not_answer_is_not_said_to_refuse(world: World) -> Non
 
 
 def test_a_view_of_another_robot_is_not_asked(world: World) -> None:
-    """The bridge's --view is that of another robot than the one that streams: nobody stops the wrong one."""
+    """The bridge's --view is that of another robot than the one that streams: the wrong one is not stopped."""
     world.router()
     judge = world.judge()
     one, two = world.robot("one"), world.robot("two")

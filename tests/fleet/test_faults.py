@@ -1,4 +1,4 @@
-"""What breaks: router, bridge, robot, a reader that never reads, two robots of one name. Nobody else may notice, and
+"""What breaks: router, bridge, robot, a reader that never reads, two robots of one name. No other may notice, and
 everything lost is counted."""
 
 import json
@@ -36,7 +36,7 @@ def runs_on(robot: Robot, heard: Heard) -> None:
 
 
 def one_robot(world: World, name: str, **more: Any) -> tuple[zenoh.Session, Robot, Tokens, Heard]:
-    """A router and a robot that is up; its tokens and statuses, and somebody who sees them."""
+    """A router and a robot that is up; its tokens and statuses, and a client that sees them."""
     world.router()
     judge = world.judge()
     robot = world.robot(name, **more)
@@ -69,7 +69,7 @@ def test_a_router_that_dies_and_comes_back(world: World) -> None:
     wait_for(lambda: tokens.now == {"khz/one/@up", "khz/two/@up"}, "both are up again")
     for robot in robots:
         runs_on(robot, statuses[robot.name])
-    # What was put meanwhile is lost without an error; the numbers tell how much. The bridge counted on.
+    # What was put meanwhile is lost without an error; the numbers show how much. The bridge counted on.
     after = samples.wait(20, "samples again")
     numbers = [number(sample) for sample in after]
     assert numbers == sorted(set(numbers)) and numbers[0] > last + 1

@@ -1,4 +1,4 @@
-"""Somebody on an open network who answers for a robot, and robots whose bridges are gone: both must be seen."""
+"""A program on an open network that answers for a robot, and robots whose bridges are gone: both must be seen."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ def one_robot(world: World) -> tuple[zenoh.Session, Robot, dict[str, Any]]:
 
 
 def forge(session: zenoh.Session, robot: Robot, status: dict[str, Any]) -> zenoh.Queryable[Any]:
-    """Answers everything that is asked of the robot, and says that it knows everything."""
+    """Answers everything that is asked of the robot, and claims that it knows everything."""
 
     def answer(query: zenoh.Query) -> None:
         key = str(query.key_expr).replace("*", robot.name)

@@ -1,4 +1,4 @@
-"""What networks do: cut, slow, lossy; clocks that differ; many robots. No robot may notice, what is said of a robot is true,
+"""What networks do: cut, slow, lossy; clocks that differ; many robots. No robot may notice, what is reported of a robot is true,
 and everything lost is counted."""
 
 import json
@@ -52,7 +52,7 @@ def test_a_network_cut_for_ten_seconds(wire: Wire, world: World, far: Robot) -> 
     wire.be()
     wait_for(lambda: tokens.now, "up again")
     runs_on(far, heard)
-    # It has not stood still meanwhile, nor did it stop on an order that nobody got an answer to. Of 200 ticks a second a busy computer
+    # It has not stood still meanwhile, nor did it stop on an order whose answer was lost. Of 200 ticks a second a busy computer
     # may skip most.
     assert ticks(heard) > ticks_before + 100
     after = [number(sample) for sample in samples.wait(20, "samples again")]
@@ -79,7 +79,7 @@ def test_a_slow_network(wire: Wire, world: World, far: Robot) -> None:
 
 
 def test_who_is_far_away_is_told_who_is_there(wire: Wire, world: World, far: Robot) -> None:
-    """A network that answered later than after a second was said to have no robot on it."""
+    """A network that answered later than after a second was reported to have no robot on it."""
     tokens = Tokens(world.judge(), "khz/far/@bridge/*")
     wait_for(lambda: tokens.now, "its bridge is there")
     wire.be(delay_s=0.55)
@@ -88,7 +88,7 @@ def test_who_is_far_away_is_told_who_is_there(wire: Wire, world: World, far: Rob
         words = [*wire.within, *world.program(), "logs", "nobody"]
         return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE).stderr
 
-    # Whoever is still slower says so, and is asked again.
+    # A robot that is still slower reports so, and is asked again.
     told = wait_for(lambda: (text := said()) and "try again" not in text and "no router answers" not in text and text, "who is there")
     assert "no robot `nobody` can be seen on the network, there is far" in told
 
@@ -108,7 +108,7 @@ def test_a_lossy_network(wire: Wire, world: World, far: Robot) -> None:
 
 
 def test_clocks_an_hour_apart(world: World) -> None:
-    """Ages come from when something arrived: whoever looks may have any time of day."""
+    """Ages come from when something arrived: the observer may have any time of day."""
     world.router()
     robot = world.robot("leg")
     judge = world.judge()

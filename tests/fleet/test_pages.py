@@ -71,7 +71,7 @@ def test_every_robot_has_its_page_behind_one_port(world: World) -> None:
     assert Asking(port, "/?robot=three").status == 404
 
     def names() -> list[object]:
-        # A robot that has just begun has not told them yet.
+        # A robot that has just begun has not reported them yet.
         parameters = asking.ask({"parameters": True}).get("parameters", [])
         assert isinstance(parameters, list)
         return [parameter["name"] for parameter in parameters]
@@ -105,13 +105,13 @@ def test_of_seventeen_robots_the_one_that_nobody_looks_at_gives_way(world: World
     port = int(link.rsplit(":", 1)[1].rstrip("/"))
     looking = {n: Asking(port, f"/?robot=r{n}") for n in range(16) if n != 5}
     assert all(one.status == 101 for one in looking.values())
-    # The sixteenth is shown, and nobody looks at it: it gives way to the seventeenth.
+    # The sixteenth is shown, and no one looks at it: it gives way to the seventeenth.
     assert get(link + "?robot=r5")[0] == 200
     looking[16] = Asking(port, "/?robot=r16")
     assert looking[16].status == 101
     status, page = get(link + "?robot=r5")
     assert status == 503 and "shows 16 robots at once" in page, (status, page)
-    # Nobody's page was lost by that.
+    # No page was lost by that.
     assert all("now_us" in one.ask({"now": True}) for one in looking.values())
     looking.pop(3).socket.close()
     wait_for(lambda: get(link + "?robot=r5")[0] == 200, "there is room again")

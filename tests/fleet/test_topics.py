@@ -1,4 +1,4 @@
-"""What somebody else's programs see of a robot: ROS 2's layout, decoded by rosbags, and our own keys with their schemas."""
+"""What other programs see of a robot: ROS 2's layout, decoded by rosbags, and our own keys with their schemas."""
 
 import math
 import struct
@@ -13,7 +13,7 @@ JOINTS = ["hip", "thigh", "knee"]
 
 
 def in_order(samples: list[zenoh.Sample]) -> bool:
-    """A computer that is too busy loses samples, and their numbers tell; none comes twice or late."""
+    """A computer that is too busy loses samples, and their numbers show it; none comes twice or late."""
     numbers = [number(sample) for sample in samples]
     return numbers == sorted(set(numbers))
 

@@ -27,7 +27,7 @@ def line(raw: bytes) -> bytes:
 
 
 def frame(line: bytes) -> "bytes | None":
-    """What an slcan adapter tells, as the kernel's frame."""
+    """What an slcan adapter reports, as the kernel's frame."""
     text = line.lstrip(b"\a").decode("ascii")
     if text[:1] not in tuple("tTdDbB"):
         return None

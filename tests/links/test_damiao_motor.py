@@ -56,7 +56,7 @@ def until(said: Callable[[], bool], what: str) -> None:
 
 
 def state(motor: DaMiaoMotor, status: str) -> dict[str, float]:
-    """What a motor says once it has this status."""
+    """What a motor reports once it has this status."""
 
     def said() -> bool:
         motor.request_motor_feedback()

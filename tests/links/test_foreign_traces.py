@@ -11,7 +11,7 @@ import can
 import pytest
 
 REMOTE = can.Message(timestamp=100.001, arbitration_id=0x009, is_extended_id=False, is_remote_frame=True, dlc=8)
-# candump text of python-can does not say how many bytes it asks for.
+# candump text of python-can does not have how many bytes it asks for.
 BARE = can.Message(timestamp=100.001, arbitration_id=0x009, is_extended_id=False, is_remote_frame=True)
 ERROR = can.Message(timestamp=100.003, is_error_frame=True)
 CLASSIC = [
@@ -50,7 +50,7 @@ def written(folder: pathlib.Path, suffix: str, messages: Iterable[can.Message]) 
 
 
 def replayed(khz: str, trace: pathlib.Path) -> tuple[list[str], subprocess.CompletedProcess[str]]:
-    """What an adapter was told beside its own commands, and what khz said."""
+    """What an adapter was sent beside its own commands, and what khz reported."""
     adapter, terminal = os.openpty()
     tty.setraw(terminal)
     words = [khz, "bus", "replay", str(trace), "--all", "--link", f"slcan:{os.ttyname(terminal)},data=5000000"]

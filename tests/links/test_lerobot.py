@@ -1,6 +1,6 @@
 """LeRobot's bus of Damiao motors, unmodified, drives emulated servos over python-can and an emulated slcan adapter.
 
-With classic CAN: for CAN-FD it does not tell an slcan adapter the data rate.
+With classic CAN: for CAN-FD it does not set an slcan adapter's data rate.
 """
 
 import pathlib
@@ -57,7 +57,7 @@ def test_it_moves_the_motors_it_has_enabled_by_connecting(
         bus = DamiaoMotorsBus(path, motors, can_interface="slcan", use_can_fd=False)
         bus.connect()
         goal, positions, end = {"hip": 20.0, "knee": -15.0}, {}, time.monotonic() + 60
-        # It waits a millisecond for a state and otherwise tells the one of before.
+        # It waits a millisecond for a state and otherwise returns the previous one.
         while not all(abs(positions.get(name, 1000) - goal[name]) < 1 for name in goal):
             bus.sync_write("Goal_Position", goal)
             positions = bus.sync_read("Present_Position")

@@ -46,7 +46,7 @@ def terminal(khz: str, tmp_path: pathlib.Path) -> Iterator[str]:
 
 
 def with_drive(path: str, do: Callable[[ODriveCAN], Awaitable[None]], axis: int = 1) -> None:
-    """Does something with a drive that has been heard."""
+    """Does something with a drive that has sent a heartbeat."""
 
     async def whole() -> None:
         bus = can.Bus(interface="slcan", channel=path, bitrate=1_000_000, sleep_after_open=0.05)

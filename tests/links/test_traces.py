@@ -76,7 +76,7 @@ def test_judges_read_the_frames(trace: pathlib.Path) -> None:
     assert [frame for _, frame in read] == FRAMES
     times = [at for at, _ in read]
     assert times == sorted(times)
-    # Wall clock: within a day of now is near enough to tell it from any other clock.
+    # Wall clock: within a day of now is near enough to distinguish it from any other clock.
     assert all(abs(at - time.time()) < 86_400 for at in times)
 
 

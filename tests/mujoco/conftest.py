@@ -13,7 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: Where what comes over the network is kept.
 CACHE = ROOT / os.environ.get("KHZ_CACHE", "target")
-#: The oldest that is tried, that of the environment, and the newest: what `pip install` is told for each.
+#: The oldest that is tried, that of the environment, and the newest: the arguments of `pip install` for each.
 VERSIONS = {"3.1.6": ["mujoco==3.1.6"], "3.17.0": [], "4.0.0": ["mujoco==4.0.0", "mujoco-core==4.0.0"]}
 
 

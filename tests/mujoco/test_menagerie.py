@@ -1,4 +1,4 @@
-"""Robots of MuJoCo Menagerie, or of any folder of such folders, for whoever has them: `KHZ_MENAGERIE=FOLDER cargo xtask test tests/mujoco/test_menagerie.py`.
+"""Robots of MuJoCo Menagerie, or of any folder of such folders, for those who have them: `KHZ_MENAGERIE=FOLDER cargo xtask test tests/mujoco/test_menagerie.py`.
 
 Models and their licences are their owners', and too large to come with this repository.
 """
@@ -42,7 +42,7 @@ def test_a_robot_file_is_made_of_it_and_runs(run_khz: Run, path: pathlib.Path) -
     made = run_khz("new", "--mjcf", str(path))
     assert made.returncode in (0, 2) and "panicked" not in made.stderr, made.stderr
     if made.returncode:
-        # A scene of things, or joints of kinds that no servo turns: it is said which.
+        # A scene of things, or joints of kinds that no servo turns: the message names which.
         assert not hinges or "joint" in made.stderr, made.stderr
         return
     servos = json.loads(run_khz("check", "robot.toml", "--json").stdout)["values"]["servo"]

@@ -62,7 +62,7 @@ def robot(buses: dict[str, list[int]]) -> str:
 
 @pytest.fixture
 def serve(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., Served]]:
-    """Starts `khz emulate` for a robot, with what else its file says; it ends with the test."""
+    """Starts `khz emulate` for a robot, with additions to its file; it ends with the test."""
     with contextlib.ExitStack() as stack:
 
         def start(buses: dict[str, list[int]], more: str = "") -> Served:

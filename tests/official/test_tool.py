@@ -71,7 +71,7 @@ def test_stop_beside_the_stream_of_an_earlier_client_works_with_tel_stop(one: Se
         await console.command(b"tel rate servo_stats 20")
 
     asyncio.run(leave_a_stream())
-    # As docs/emulator.md says: without it the tool may wait for ever, or not, as the lines happen to come.
+    # As in docs/emulator.md: without it the tool may wait for ever, or not, as the lines happen to come.
     one.tool("-t", "1", "--tel-stop", "-s")
 
 

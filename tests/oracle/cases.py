@@ -1,5 +1,7 @@
 """The runs in virtual time whose sentences are judged: a name, what happens, and what is true of it."""
 
+from typing import Any
+
 from scenario import Figures
 from scenes import (
     GOOD,
@@ -17,6 +19,7 @@ from scenes import (
     late_freeze,
     never,
     of,
+    policy,
     sensor,
     servos,
     silence,
@@ -28,8 +31,12 @@ CAUSES = ["preempted", "blocked", "page_fault", "unaccounted"]
 CAN = 'wire = "can_fd"'
 MISSED, LOST, CHANGED = (figure(path) for path in ("controlled.missed_replies", "controlled.lost_periods", "changed_commands"))
 CAME_LATE = figure("controlled.late_replies")
+CUT, CLIPPED = figure("cut_decisions"), figure("clipped_decisions")
 CYBERGEAR = 'family = "robstride"\nrobstride = { model = "CyberGear" }'
 ROBSTRIDE = 'family = "robstride"\nrobstride = { model = "RS02" }'
+DYNAMIXEL = 'family = "dynamixel"\ndynamixel = { model = "XL330-M288", torque_constant = 0.35, position_p = 400 }\nwatchdog_s = 0.1'
+LINE = 'wire = "dynamixel"\nbaud = 4_000_000\nturnaround_us = 4\n'
+FEETECH = 'family = "feetech"\nfeetech = { model = "STS3215", unwatched = true }'
 CUBEMARS = 'family = "cubemars"\ncubemars = { model = "AK80-9", unwatched = true, kp = 30, kd = 1 }'
 
 
@@ -39,6 +46,16 @@ def silent_at(at_s: float, for_s: float, servo: int) -> str:
 
 DAMIAO = 'family = "damiao"\ndamiao = { model = "4310" }'
 LATE_ONCE = 'overrun = "run_late_once"'
+
+
+def dynamixel(count: int, faults: str = "", rate_hz: float = 1000) -> tuple[Any, ...]:
+    """So many XL330 on one line."""
+    return servos(count, rate_hz=rate_hz, family=DYNAMIXEL, faults=LINE + faults, volts=5)
+
+
+def feetech(count: int, rate_hz: float = 500) -> tuple[Any, ...]:
+    """So many STS3215 on one line."""
+    return servos(count, rate_hz=rate_hz, family=FEETECH, faults='wire = "feetech"\nbaud = 1_000_000\nturnaround_us = 20\n', volts=7.4)
 
 
 def damaged(told: Figures) -> int:
@@ -58,8 +75,18 @@ CALM: dict[str, Make] = {
     "the controller takes 0.9 ms in ten ticks": of((hold, "control", "controller", 10, 0.8, 1.0), truth=GOOD),
     "the quadruped": of(file("quadruped.toml"), truth=GOOD),
     "three RobStride and two moteus": of(file("mixed.toml"), truth=GOOD),
+    # What limits cut of it is reported, and is no fault of the loop.
+    "a policy": of(policy(8, 100), truth=true("good", counts={"decisions late": 0, "decisions cut": 0, "decisions clipped": 0})),
+    "a policy says more than its clip": of(
+        policy(8, 0.01), truth=true("good", counts={"decisions cut": 0, "decisions clipped": CLIPPED})
+    ),
+    "a policy whose joints are too slow for it": of(
+        policy(0.5, 100), truth=true(None, None, None, counts={"decisions cut": CUT, "decisions clipped": 0})
+    ),
     "seven Damiao on CAN-FD": of(file("openarm_like.toml"), truth=GOOD),
     "three Damiao whose watchdogs are read": of(servos(3, rate_hz=1050, family=DAMIAO), truth=GOOD),
+    "six Dynamixel on one line": of(dynamixel(6), truth=GOOD),
+    "six Feetech on one line": of(feetech(6), truth=GOOD),
 }
 
 # Periods are lost to one cause.
@@ -185,6 +212,19 @@ BUS: dict[str, Make] = {
         servos(2, family=ROBSTRIDE, faults=silent_at(0.2997, 0.001, 2)), truth=bus_missed("s2", 1)
     ),
     "a Damiao servo is silent for one tick": of(servos(2, family=DAMIAO, faults=silent_at(0.2997, 0.001, 2)), truth=bus_missed("s2", 1)),
+    "a Dynamixel servo is silent for one tick": of(dynamixel(3, silent_at(0.2997, 0.001, 2)), truth=bus_missed("s2", 1)),
+    "a Dynamixel servo is silent for 16 ms": of(dynamixel(3, silent_at(0.2997, 0.016, 2)), truth=bus_missed("s2", 16)),
+    "1 % of the packets of Dynamixel servos are lost": of(dynamixel(3, "faults = { loss = 0.01 }"), truth=bus_missed(None, MISSED)),
+    "packets of Dynamixel servos with flipped bits": of(
+        dynamixel(3, "faults = { corrupt = 0.01 }"), truth=bus_missed(None, MISSED, counts={"missed": MISSED, "damaged": damaged})
+    ),
+    # What is sent twice meets the answers to itself.
+    "1 % of the packets of Dynamixel servos come twice": of(
+        dynamixel(3, "faults = { duplicate = 0.01 }"), truth=bus_missed(None, MISSED, counts={"missed": MISSED, "damaged": damaged})
+    ),
+    # What is sent in the next tick meets answers to this one: most are lost with it, and nothing is wrong with power and wiring.
+    "twelve Dynamixel that do not fit": of(dynamixel(12, rate_hz=1500), truth=NOT_FITTING),
+    "twelve Feetech that do not fit": of(feetech(12), truth=NOT_FITTING),
     "five RobStride that do not fit": of(servos(5, family=ROBSTRIDE), truth=NOT_FITTING),
     "six CubeMars that do not fit": of(servos(6, family=CUBEMARS), truth=NOT_FITTING),
     "eight CubeMars that do not fit": of(servos(8, family=CUBEMARS), truth=NOT_FITTING),
@@ -239,7 +279,7 @@ OTHER: dict[str, Make] = {
     "a hold-up while it comes down": of((late_freeze,), truth=true("warning", None, None)),
 }
 
-# What is still said wrongly, whatever the seed; a sentence that was repaired leaves the list. Single runs that are wrong stand in docs/time.md.
+# What is still reported wrongly, whatever the seed; a sentence that was repaired leaves the list. Single runs that are wrong stand in docs/time.md.
 OPEN: set[str] = set()
 # What a log does not know: what the links counted, commands that were cut, what a servo lacked at start-up.
 OPEN_LOGS = {
@@ -248,8 +288,12 @@ OPEN_LOGS = {
     "frames with flipped bits",
     "replies come 1.9 ms late",
     "every fifth reply comes twice",
+    "packets of Dynamixel servos with flipped bits",
+    "1 % of the packets of Dynamixel servos come twice",
+    "twelve Dynamixel that do not fit",
     "every command is cut to its limits",
-    # Which servos were never heard at all, where most were heard too late.
+    "a policy whose joints are too slow for it",
+    # Which servos never replied at all, where most replied too late.
     "eight moteus that do not fit",
     "twelve moteus that do not fit, borne",
 }

@@ -11,13 +11,13 @@ HEADER = 48
 
 
 def reply(request: bytes) -> bytes:
-    """The answer to a request, as docs/ethernet.md and the datagram's table say."""
+    """The answer to a request, as docs/ethernet.md and the datagram's table define it."""
     bare = request[:7] + b"\x02" + bytes(8) + request[16:HEADER]
     return bare[:8] + struct.pack("<I", zlib.crc32(bare)) + bare[12:] + request[HEADER:]
 
 
 class Device:
-    """Answers at once, but for every fifth request, with which it does what its name says."""
+    """Answers at once, but for every fifth request, where it does what its name implies."""
 
     def __init__(self, behaviour: str) -> None:
         self.behaviour = behaviour

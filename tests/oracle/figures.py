@@ -233,8 +233,19 @@ def start_delay(ticks: list[tuple[int, int, int, int]], period_ns: int) -> Figur
     return distribution(values, at)
 
 
-def counts(ticks: list[Row], period_ns: int) -> Figures:
+def of_decisions(decisions: list[Row]) -> Figures:
     return {
+        "decisions": len(decisions),
+        "late_decisions": sum(decision["late"] > 0 for decision in decisions),
+        "missed_decisions": sum(decision["missed"] for decision in decisions),
+        "clipped_decisions": sum(decision["clipped"] > 0 for decision in decisions),
+        "cut_decisions": sum(any(decision["cut"].values()) for decision in decisions),
+    }
+
+
+def counts(ticks: list[Row], period_ns: int, decisions: list[Row]) -> Figures:
+    return {
+        **of_decisions(decisions),
         "ticks": len(ticks),
         "skipped": sum(tick["skipped"] for tick in ticks),
         "late_wakes": sum(tick["started_ns"] - tick["waited_for_ns"] >= period_ns for tick in ticks),
@@ -251,14 +262,16 @@ def counts(ticks: list[Row], period_ns: int) -> Figures:
     }
 
 
-def part_of_run(ticks: list[Row], durations: list[int], period_ns: int, falls_behind: bool) -> Figures:
+def part_of_run(
+    ticks: list[Row], durations: list[int], period_ns: int, falls_behind: bool, decisions: list[Row]
+) -> Figures:
     """The controlled ticks, or all others."""
     lost, duration = sum(tick["skipped"] for tick in ticks), sum(durations)
     if falls_behind:
         behind = (duration + period_ns // 2) // period_ns - len(ticks)
         lost = max(lost, behind)
     more = {"lost_periods": lost, "periods": len(ticks) + lost, "duration_ns": duration}
-    return {**counts(ticks, period_ns), **more}
+    return {**counts(ticks, period_ns, decisions), **more}
 
 
 def ended_ns(tick: Row) -> int:
@@ -322,17 +335,19 @@ def run(
     # The sensor's clock decides how many periods there are.
     mark_off_cpu(ticks)
     causes, worst, costs = late(inner, all_lost, threshold_ns, period_ns)
-    inside = part_of_run(inner, inner_gaps, period_ns, not sensor_paced)
+    decisions = log.get("decision", [])
+    inside = part_of_run(inner, inner_gaps, period_ns, not sensor_paced, decisions)
     rate = (
         len(inner) * 1e9 / inside["duration_ns"] if inside["duration_ns"]
         else (len(ticks) - 1) * 1e9 / (starts[-1] - starts[0])
     )  # fmt: skip
     started = [(tick["started_ns"], tick["due_ns"], tick["skipped"], tick["started_ns"]) for tick in inner]
+    took = [(decision["took_ns"], decision["in_tick"]) for decision in decisions if decision["took_ns"] > 0]
     run_figures = {
-        **counts(ticks, period_ns),
+        **counts(ticks, period_ns, decisions),
         "rate_hz": rate,
         "controlled": inside,
-        "outside": part_of_run(outer, outer_gaps, period_ns, False),
+        "outside": part_of_run(outer, outer_gaps, period_ns, False, []),
         "lost_time": lost,
         "steal_at_most_ns": most,
         "unexplained_ns": lost["time_ns"]["unaccounted"] - most,
@@ -345,6 +360,8 @@ def run(
         "cpu_ns": of(lambda tick: tick["cpu_ns"]),
         # The first active tick is in it, too.
         "control_ns": of(lambda tick: tick["control_ns"], [tick for tick in ticks if tick["controller_ran"]]),
+        # One that was made within the tick took none of its own.
+        "decision_ns": distribution([ns for ns, _ in took], [tick for _, tick in took]),
         "parts": parts(inner),
         "late": {**causes, "by_cause": costs},
         "servos": servos(log),
@@ -357,7 +374,7 @@ def servos(log: dict[str, list[Row]]) -> dict[str, Figures]:
 
 
 def servo(samples: list[Row], ticks: list[Row]) -> Figures:
-    """In a tick in which nobody missed a reply, one that is not fresh came, and could not be told from an older one."""
+    """In a tick without a missed reply, one that is not fresh came, and could not be distinguished from an older one."""
     both = list(zip(samples, ticks))
     answered = [(sample["round_trip_ns"], tick["started_ns"]) for sample, tick in both if sample["fresh"]]
     missed = [not sample["fresh"] and tick["missed"] > 0 for sample, tick in both]

@@ -1,4 +1,4 @@
-"""What a run tells of itself against what its log says."""
+"""What a run reports of itself, compared with its log."""
 
 import math
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import figures
 from scenario import PERIOD_NS, Figures
 
-# What `khz run --json` says and no log can: words, or figures of other sources, with the reason.
+# What `khz run --json` has and no log can have: words, or figures of other sources, with the reason.
 NOT_FROM_THE_LOG = {
     "format": "a word: what kind of result it is",
     "version": "of the format of the result",
@@ -20,6 +20,7 @@ NOT_FROM_THE_LOG = {
     "steal_loop_cpu_ns": "the kernel's count",
     "modules": "sections of a controller: not in the log, tested in Rust",
     "pipelined": "of controllers on their own thread: not in the log, tested in Rust",
+    "decided": "the counts of decisions once more, and joint by joint: tested in Rust",
     "grade": "what the kernel granted",
     "grants": "what the kernel granted",
     "end": "words",
@@ -32,6 +33,7 @@ NOT_FROM_THE_LOG = {
     "log_error": "must be null here",
     "clock": "a word: which clock the loop ran by",
     "live": "requests of people: tested in Rust",
+    "targets": "of a robot that follows targets: the run's against its log's, and against what was sent, in Rust",
     "sinks": "where samples went besides the log: tested in Rust",
     "log": "a path",
     "log_files": "paths",
@@ -44,7 +46,7 @@ NOT_FROM_THE_LOG = {
 
 
 def compare(told: Figures, log: dict[str, list[Figures]], sensor_paced: bool = False) -> Figures:
-    """Fails on the first figure that is not what the log says, and on any that nobody knows how to compute."""
+    """Fails on the first figure that differs from the log, and on any without a known computation."""
     assert told["log_dropped"] == 0 and told["log_error"] is None and (sensor_paced or told["early_frames"] == 0)
     cpu_steal = told["steal_loop_cpu_ns"]
     steal_ns = told["steal_ns"] if cpu_steal is None else cpu_steal
@@ -129,7 +131,7 @@ def verdict(told: Figures, expected: Figures) -> None:
 
 
 def check_log(log: dict[str, list[Figures]]) -> None:
-    """What the log says twice must be the same."""
+    """What the log has twice must be the same."""
     before = [False, False]
     for tick in log["tick"]:
         assert tick["wake_latency_ns"] == tick["started_ns"] - tick["waited_for_ns"]

@@ -177,7 +177,7 @@ INTERPRETER, LOCKS = "interpreter|blocked", "locks|interpreter"
 LIVE: dict[str, Live] = {
     "the process is stopped (SIGSTOP)": Live(lost("frozen", "frozen", 25), outside=freeze),
     "its cgroup is frozen": Live(
-        # A freezer of version 1 counts nothing, and says so.
+        # A freezer of version 1 counts nothing, and reports so.
         lost("frozen|blocked" + "|unaccounted" * OLD_FREEZER, "locks|frozen" + "|doctor" * OLD_FREEZER, 25),
         outside=frozen_group,
         refused=no_group("freezer", FREEZER[0]),

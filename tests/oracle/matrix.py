@@ -1,4 +1,4 @@
-"""Plays the cases of the sentences and says which were right."""
+"""Plays the cases of the sentences and reports which were right."""
 
 import json
 import pathlib
@@ -28,7 +28,7 @@ class Judged:
     wrong: list[str]
 
     def is_right(self) -> bool:
-        """What `khz log report` says is counted apart."""
+        """The sentences of `khz log report` are counted separately."""
         return not set(self.wrong) - {"log"}
 
     def explain(self) -> str:

@@ -22,7 +22,7 @@ SINE = 'name = "sine"\nfrom_hz = 1.0\nto_hz = 2.0'
 
 
 def robot(loop: str = "", bus: str = "", controller: str = SINE, link: str = "emulated", rate_hz: float = RATE_HZ) -> str:
-    """Two servos on one bus, that nothing brings down but what the scenario says."""
+    """Two servos on one bus, that nothing brings down but the scenario's faults."""
     return textwrap.dedent(f"""
         [robot]
         name = "oracle"

@@ -1,4 +1,4 @@
-"""Disturbed runs in virtual time, each with what its sentence must say: the loop's 500 Hz, the wire and the kernel's counters are as
+"""Disturbed runs in virtual time, each with what its sentence must contain: the loop's 500 Hz, the wire and the kernel's counters are as
 written here, so level, cause, servo, count, worst and cure are known exactly. A seed chooses when and how long."""
 
 import pathlib
@@ -21,7 +21,7 @@ ROBOTS = pathlib.Path(__file__).resolve().parents[2] / "robots"
 NAMES = {"page_fault": "page fault", "previous_tick": "previous tick"}
 # Nothing blocks a thread that only waits for its tick: it was stopped.
 STOPPED = {"blocked": "frozen"}
-# A cause is told of if it cost this part of all.
+# A cause is reported if it cost this part of all.
 SHARE = 5
 
 
@@ -159,7 +159,7 @@ def bus_missed(servo: str | None, count: Any, **more: Any) -> Truth:
 
 
 def silence(scene: Scene, servo: int, ticks: int, at_ms: int = 0) -> None:
-    """A servo says nothing for so many ticks."""
+    """A servo sends nothing for so many ticks."""
     begin_ms = (at_ms or scene.random.randrange(300, 700, 2)) - 3
     event = f'{{ at_s = {begin_ms / 1000}, for_s = {ticks * PERIOD_MS / 1000}, kind = "silence", id = {servo} }}'
     scene.bus += f"\nfaults = {{ events = [{event}] }}" if "faults" not in scene.bus else ""
@@ -175,17 +175,18 @@ def gil(scene: Scene) -> None:
 
 
 def servos(
-    count: int, lenient: bool = False, rate_hz: float = 1000, family: str = 'family = "moteus"', faults: str = ""
+    count: int, lenient: bool = False, rate_hz: float = 1000, family: str = 'family = "moteus"', faults: str = "", volts: float = 24
 ) -> tuple[Any, ...]:
     """So many servos on one bus, for which that may not have the time."""
 
     def use(scene: Scene) -> None:
         joints = "".join(f'[[servo]]\nname = "s{n}"\nbus = "main"\nid = {n}\n' for n in range(1, count + 1))
         supervisor = "missed_replies = 100000\nstale_ms = 100000\n" if lenient else ""
+        supervisor += f"voltage_low_v = {0.8 * volts}\n" if volts < 24 else ""
         scene.file = (
             f'[robot]\nname = "many"\n[loop]\nrate_hz = {rate_hz}\n[bus.main]\nlink = "emulated"\n{faults}\n'
             f"[servo_defaults]\n{family}\n{joints}[supervisor]\n{supervisor}damping_s = 0.2\nanswer_s = 0.2\n"
-            f"[log]\nring_mib = 4\n[emulation]\nseed = {scene.random.randrange(1000)}\n"
+            f"[log]\nring_mib = 4\n[emulation]\nsupply_v = {volts:.1f}\nseed = {scene.random.randrange(1000)}\n"
         )
         scene.script["duration_ns"] = 400 * MS
 
@@ -234,3 +235,18 @@ def never(scene: Scene) -> None:
     """A servo that is not there."""
     scene.bus += '\nfaults = { events = [{ at_s = 0.0, kind = "silence", id = 2 }] }'
     scene.file = scene.text().replace("answer_s = 60", "answer_s = 0.5")
+
+
+def policy(velocity: float, clip: float) -> tuple[Any, ...]:
+    """The arm that a policy moves a little, with limits of its joints' velocity and of the policy's output."""
+
+    def use(scene: Scene) -> None:
+        text = (ROBOTS / "arm_policy.toml").read_text()
+        text = text.replace("models/", f"{ROBOTS}/models/").replace("start_s = 1.0", "start_s = 0.1")
+        text = text.replace("velocity = 3", f"velocity = {velocity}").replace('path = "arm_policy.tlog"', "ring_mib = 2")
+        action = f'[controller.action]\nbetween = "linear"\nclip = [[-{clip}, {clip}]]'
+        text = text.replace("scale = [0.4]", "scale = [0.02]").replace("[controller.action]", action)
+        scene.file = text + f"\n[emulation]\nseed = {scene.random.randrange(1000)}\n"
+        scene.script["duration_ns"] = 350 * MS
+
+    return (use,)

@@ -1,4 +1,4 @@
-"""Reads the sentence of a verdict as a person does, and says where it is not the truth."""
+"""Reads the sentence of a verdict as a person does, and reports where it is not the truth."""
 
 import math
 import re
@@ -46,7 +46,7 @@ CURES_OF = {
 # Where a sentence goes on to another cause, and to what else was wrong.
 OTHERS = r" (?=Another (?:[\d,]+ )?(?:period|tick)s? |Besides, )"
 
-# What a sentence says to do: what stands behind its first semicolon, or behind a colon and a verb.
+# What a sentence advises: what stands behind its first semicolon, or behind a colon and a verb.
 ADVICE = r"(?:;|: (?=set|raise|lower|see)).*"
 CURES = {
     "budget": r"`khz budget[^`]*`",
@@ -84,6 +84,9 @@ COUNTS = {
     "early frames": rf"{NUMBER} pace frames? (?:was|were) too early",
     "not done": rf"not done in {NUMBER} of",
     "too late": rf"{NUMBER} repl(?:y|ies) (?:was|were) too late",
+    "decisions late": rf"decisions?, {NUMBER} (?:was|were) late",
+    "decisions cut": rf"{NUMBER} (?:was|were) cut by limits",
+    "decisions clipped": rf"{NUMBER} (?:was|were) beyond `action\.clip`",
     "rate": rf"(?:ran at|rate of) {NUMBER} Hz",
 }
 LEVELS = ["good", "note", "warning", "bad"]
@@ -91,7 +94,7 @@ LEVELS = ["good", "note", "warning", "bad"]
 
 @dataclass(frozen=True)
 class Truth:
-    """What a sentence must say. What is empty must not be claimed, what is `None` is not judged."""
+    """What a sentence must contain. What is empty must not be claimed, what is `None` is not judged."""
 
     level: str | None
     cause: frozenset[str] | None = frozenset({""})
@@ -101,12 +104,12 @@ class Truth:
     cure: frozenset[str] | None = frozenset()
     # What each cause cost that has a good part of it; where it is empty, only one cause may be named.
     shares: dict[str, int | None] | None = field(default_factory=dict)
-    # What may be said to do besides, about something else that is wrong.
+    # What may be advised besides, about something else that is wrong.
     also: frozenset[str] = frozenset()
 
 
 def true(level: str | None, cause: str | None = "", cure: str | None = "", also: str = "", **more: Any) -> Truth:
-    """Alternatives stand beside each other: `locks|interpreter`; an empty one is that nothing is said."""
+    """Alternatives stand beside each other: `locks|interpreter`; an empty one means no sentence."""
     causes = None if cause is None else frozenset(cause.split("|"))
     cures = None if cure is None else words(cure)
     return Truth(level, causes, cure=cures, also=words(also), **more)
@@ -118,7 +121,7 @@ def words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a sentence says."""
+    """The content of a sentence."""
 
     level: str
     cause: str
@@ -126,7 +129,7 @@ class Claim:
     counts: dict[str, int]
     worst_ms: float | None
     cures: frozenset[str]
-    # What each cause is said to have cost, and what is to be done about those besides the first.
+    # What each cause cost according to the sentence, and what is to be done about those besides the first.
     shares: dict[str, int]
     others: dict[str, frozenset[str]]
 
@@ -170,7 +173,7 @@ def other(text: str) -> tuple[str, int]:
 
 
 def first_cause(text: str) -> str:
-    """Several reasons are said before the first of them."""
+    """Several reasons are announced before the first of them."""
     found = {name: match.start() for name, pattern in CAUSES.items() if (match := re.search(pattern, text))}
     return min(found, key=lambda name: found[name]) if found else ""
 
@@ -202,7 +205,7 @@ def differences(claim: Claim, truth: Truth, told: Figures) -> list[str]:
 
 
 def are_shares(claim: Claim, truth: dict[str, int | None]) -> bool:
-    """Each with what it cost, and with its own cure if that is another than one that was said. Without shares there is no other cause."""
+    """Each with what it cost, and with its own cure if it differs from those already given. Without shares there is no other cause."""
     if not truth:
         return not claim.others
     said = set(claim.cures)
@@ -216,7 +219,7 @@ def are_shares(claim: Claim, truth: dict[str, int | None]) -> bool:
 
 
 def is_worst(shown: float | None, low: float, high: float) -> bool:
-    """Within the range, of which three digits are printed. What is not known from above need not be said."""
+    """Within the range, of which three digits are printed. What has no known upper bound need not be stated."""
     return high == math.inf if shown is None else 0.994 * low <= shown <= 1.006 * high
 
 
@@ -234,7 +237,7 @@ def flatters(claim: Claim, truth: Truth) -> bool:
 
 
 def is_count(shown: int | None, expected: Any, told: Figures) -> bool:
-    """A number, a range of them, or what the figures of the run say, which others judge."""
+    """A number, a range of them, or the figures of the run, which other tests judge."""
     if callable(expected):
         expected = expected(told)
     if isinstance(expected, tuple):

@@ -207,7 +207,9 @@ def test_round_trips_are_what_their_log_and_the_device_say(
     # What the device did is the truth of what was sent, lost and sent twice.
     if behaviour == "plain echo":
         assert told["lost"] == counts["sent"] == counts["echoed"] == device.answered == expected["ticks"]
-        assert "unchanged" in told["verdict"]["text"], told["verdict"]
+        # Where a busy machine left more questions unasked than asked, the verdict says that alone.
+        if 2 * counts["sent"] > planned:
+            assert "unchanged" in told["verdict"]["text"], told["verdict"]
     elif behaviour != "closed port":
         assert counts["sent"] == expected["ticks"] == device.asked
         assert counts["answered"] == device.answered and told["lost"] == device.dropped

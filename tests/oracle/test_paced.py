@@ -97,14 +97,15 @@ def test_a_paced_run_says_what_its_log_says(
     by_frame = [tick for tick in ticks if not tick["without_frame"]]
     skipped = sum(tick["skipped"] for tick in by_frame)
     started = len(by_frame) + told["early_frames"]
-    # Where the loop itself lost periods, nobody knows which of them had a frame.
+    # Where the loop itself lost periods, it is unknown which of them had a frame.
     assert started <= frames
+    # A run that came down on a busy machine reads no more.
     if told["ended_well"]:
         assert frames <= started + skipped
-    if outside is nothing and skipped == 0:
-        assert frames == started
+        if outside is nothing and skipped == 0:
+            assert frames == started
     if outside is freeze and told["ended_well"]:
-        # Four times 30 ms, 15 periods each; they were once told as frames that came too early.
+        # Four times 30 ms, 15 periods each; they were once reported as frames that came too early.
         assert told["skipped"] >= 4 * 13
     for tick in ticks:
         late = PATIENCE_US * 1000 if tick["without_frame"] else 0

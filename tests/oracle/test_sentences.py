@@ -1,4 +1,4 @@
-"""Every sentence that a run says of itself, against what was done to it on purpose: level, cause, servo, count, worst and cure.
+"""Every sentence that a run prints of itself, compared with what was done to it on purpose: level, cause, servo, count, worst and cure.
 
 The cases in virtual time are exact (`cases.py`); those by the computer's clock (`live_cases.py`) are what only a kernel can do, and are
 played by `cargo xtask nightly sentences` alone. With UPDATE=1 what was played is written to docs/time.md."""

@@ -1,4 +1,4 @@
-"""Evaluates models by the crate `khz-policy`, and by onnxruntime."""
+"""Evaluates models by Kilohertz, and by onnxruntime."""
 
 import pathlib
 import subprocess
@@ -36,11 +36,11 @@ class Judged:
         """All outputs of onnxruntime, one behind the other."""
         return numpy.concatenate([output.ravel() for output in self.session.run(None, inputs)])
 
-    def found(self, observations: list[Tensors]) -> numpy.ndarray:
-        """All outputs of ours, a row for each observation."""
+    def found(self, observations: list[Tensors], engine: str = "own") -> numpy.ndarray:
+        """All outputs of ours, or of another engine that we open, a row for each observation."""
         order = [port.name for port in self.session.get_inputs()]
         given = b"".join(inputs[name].tobytes() for inputs in observations for name in order)
-        done = subprocess.run([self.program, self.model], input=given, capture_output=True, check=False)
+        done = subprocess.run([self.program, self.model, engine], input=given, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()
         return numpy.frombuffer(done.stdout, numpy.float32).reshape(len(observations), -1)
 

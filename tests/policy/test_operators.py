@@ -212,7 +212,7 @@ def test_a_carried_state_stays_with_onnxruntime(
 
 
 def test_every_operator_has_a_case(example: Callable[[str], pathlib.Path], tmp_path: pathlib.Path) -> None:
-    """The list is taken from what is said of an operator that is not in it."""
+    """The list is taken from the message about an operator that is not in it."""
     path = tmp_path / "model.onnx"
     onnx.save(one("Sin"), path)
     said = subprocess.run([example("evaluate"), path], input=b"", capture_output=True, check=False).stderr.decode()

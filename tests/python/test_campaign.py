@@ -41,7 +41,7 @@ id = 1
 limits = { position = [-1.0, 1.0], velocity = 2.0, torque = 3.0 }
 """
 
-#: `khz`, of which a test says how far it goes: chunks that begin after the seed in the file `hold` wait until that is gone. So nothing
+#: `khz`, with a limit that a test sets on how far it goes: chunks that begin after the seed in the file `hold` wait until that is gone. So nothing
 #: depends on how fast workers are, or how late the test looks.
 HELD = """#!/bin/sh
 for word; do [ "$last" = --seed ] && seed=$word; last=$word; done

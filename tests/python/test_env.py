@@ -105,7 +105,8 @@ def test_it_is_vectorised_by_processes() -> None:
         with_processes.close()
 
 
-def test_a_policy_in_the_loop_sees_and_does_the_same() -> None:
+@pytest.mark.parametrize("delay", [0, 1, 7, 20])
+def test_a_policy_in_the_loop_sees_and_does_the_same(delay: int) -> None:
     def policy(log: list[np.ndarray]) -> Any:
         def decide(seen: np.ndarray) -> np.ndarray:
             log.append(seen.copy())
@@ -117,7 +118,7 @@ def test_a_policy_in_the_loop_sees_and_does_the_same() -> None:
     # Chance is a matter of the seed, and an environment draws its own.
     text = text.replace("[emulation]", "[emulation]\nimu_rate_noise = 0\nimu_attitude_noise = 0\nimu_acceleration_noise = 0")
     robot = kilohertz.Robot.parse(text, "stand.toml")
-    env = kilohertz.Env(robot, pose=STAND)
+    env = kilohertz.Env(robot, pose=STAND, delay_ticks=delay)
     outside: list[np.ndarray] = []
     decide = policy(outside)
     seen, _ = env.reset(seed=1)
@@ -127,6 +128,8 @@ def test_a_policy_in_the_loop_sees_and_does_the_same() -> None:
     within: list[np.ndarray] = []
     robot.run(env.controller(policy(within), rise=0.0), duration=1.0, virtual_time=True, record=False)
     assert len(within) >= 40 and same(outside, within[:40])
+    with pytest.raises(ValueError, match="delay_ticks is 21; it is from 0 to the 20 ticks to the next decision"):
+        kilohertz.Env(robot, delay_ticks=21)
 
 
 def test_a_policy_decides_as_often_in_a_loop_of_another_rate() -> None:

@@ -1,4 +1,4 @@
-"""The plug-in that pytest imports in every run of whoever has `kilohertz` installed."""
+"""The plug-in that pytest imports in every run of every user who has `kilohertz` installed."""
 
 import subprocess
 import sys

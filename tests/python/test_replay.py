@@ -74,3 +74,22 @@ def test_what_is_no_log_of_a_run_is_refused(tmp_path: pathlib.Path, log: pathlib
 def test_a_tolerance_that_is_none_is_refused(log: pathlib.Path, wrong: float) -> None:
     with pytest.raises(ValueError, match="tolerance"):
         kilohertz.replay(log, Swing(0.002), tolerance=wrong)
+
+
+class Slow(Swing):
+    """Decides a hundred times a second, and is followed 7 ticks later."""
+
+    decision_hz = 100
+    delay_ticks = 7
+
+
+def test_one_that_decides_less_often_decides_the_same_again(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "robot.toml").write_text(ROBOT)
+    robot, logs = kilohertz.Robot(tmp_path / "robot.toml"), [tmp_path / "a.tlog", tmp_path / "b.tlog"]
+    for log in logs:
+        summary = robot.run(Slow(0.02), duration=1.0, log=log, report=False, virtual_time=True)
+        assert summary.decisions > 90 and summary.late_decisions == 0, summary.decisions
+    outcomes = [kilohertz.replay(log, Slow(0.02)) for log in logs]
+    assert outcomes[0] == outcomes[1] and outcomes[0]["same"], outcomes
+    assert outcomes[0]["decisions"]["compared"] == summary.decisions, outcomes
+    assert not kilohertz.replay(logs[0], Slow(0.01))["same"]

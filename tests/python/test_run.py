@@ -46,7 +46,7 @@ def at_terminal(columns: int, script: str) -> str:
     told = b""
     with subprocess.Popen([sys.executable, "-c", script], stderr=terminal):
         os.close(terminal)
-        # Until nobody has it open any more.
+        # Until no process has it open any more.
         with contextlib.suppress(OSError):
             while more := os.read(ours, 4096):
                 told += more
@@ -653,3 +653,36 @@ def test_mistakes_in_a_robot_are_shown() -> None:
         kilohertz.Robot("/nowhere/robot.toml")
     with pytest.raises(TypeError, match="controller"):
         robot().run(3)  # type: ignore[arg-type]
+
+
+class Looks:
+    """Loads for long in its first call, and then takes several ticks for each decision."""
+
+    decision_hz = 20
+    max_late = 1000
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def update(self, state: kilohertz.State, command: kilohertz.Command) -> None:
+        time.sleep(0.02 if self.calls else 0.15)
+        self.calls += 1
+        command.position = 0.001 * self.calls
+
+
+def test_a_controller_may_take_longer_than_a_tick_and_its_first_call_much_longer() -> None:
+    looks = Looks()
+    summary = robot().run(looks, duration=2.0, record=False)
+    assert summary.ended_well and 3 < summary.decisions <= looks.calls, (summary.end, summary.decisions, looks.calls)
+    assert summary.decision_ns["p50"] > 10_000_000, summary.decision_ns
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "says"),
+    [("decision_hz", 30.0, "does not divide"), ("delay_ticks", 51, "`delay_ticks = 51` is not from 1 to the 50 ticks")],
+)
+def test_a_pace_that_does_not_fit_is_refused(attribute: str, value: float, says: str) -> None:
+    looks = Looks()
+    setattr(looks, attribute, value)
+    with pytest.raises(kilohertz.StartError, match=says):
+        robot().run(looks, duration=1.0, virtual_time=True, record=False)

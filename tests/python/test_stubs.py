@@ -1,4 +1,4 @@
-"""The type stubs say what the module really has, and the package is as strictly typed as users may want it."""
+"""The type stubs match what the module really has, and the package is as strictly typed as users may want it."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Targets from Python: a robot that follows them, and what its programs are told. In real time, but nothing here must be fast."""
+"""Targets from Python: a robot that follows them, and what its programs receive. In real time, but nothing here must be fast."""
 
 import json
 import pathlib

@@ -43,7 +43,7 @@ def start(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple["sub
 
 
 def end(service: "subprocess.Popen[str]") -> dict:
-    """Stops a service as Ctrl-C does and returns what it says at the end."""
+    """Stops a service as Ctrl-C does and returns what it prints at the end."""
     service.send_signal(signal.SIGINT)
     text, _ = service.communicate(timeout=60)
     assert service.returncode == 0
@@ -122,7 +122,7 @@ def test_mistakes_are_explained(run_khz: Run, words: list[str], expected: str) -
 
 
 def sealed(header: bytes) -> bytes:
-    """A header with its checksum renewed, as crates/rtt/src/packet.rs says."""
+    """A header with its checksum renewed, as in crates/rtt/src/packet.rs."""
     bare = header[:8] + bytes(8) + header[16:48]
     return bare[:8] + struct.pack("<I", zlib.crc32(bare)) + bare[12:] + header[48:]
 
@@ -250,7 +250,7 @@ def test_nobody_there_is_a_finding(run_khz: Run) -> None:
 
 
 def test_stalls_of_the_sender_are_not_hidden(start: Callable, khz: str, tmp_path: pathlib.Path) -> None:
-    """Frozen five times, the sender says how often it did not ask, and its percentiles over planned periods know."""
+    """Frozen five times, the sender reports how often it did not ask, and its percentiles over planned periods include it."""
     _, address = start("echo")
     words = ["rtt", "send", address, "--rate", "1000", "--ticks", "3000", "--priority", "0", "--wake", "sleep", "--json"]
     sender = subprocess.Popen([khz, *words, "--log", "a.tlog"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
@@ -320,7 +320,7 @@ def test_ports_delay_and_lose_where_the_kernel_can(run_khz: Run) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="namespaces take root")
 def test_a_datagram_larger_than_the_mtu_is_named(run_khz: Run) -> None:
-    """The kernel splits it up, and whoever reads the results must know."""
+    """The kernel splits it up, and the results must show it."""
     done = run_khz("rtt", "lab", "--devices", "2", "--duration", "0.1", "--payload", "3000", "--only", "100 Hz", "--json")
     for name, results in json.loads(done.stdout)["experiments"].items():
         assert any("3000 bytes does not fit the MTU of 1500" in note for note in results["notes"]), name

@@ -65,7 +65,7 @@ def test_the_smallest_robot_is_valid(validator: Validator) -> None:
         {"bus": {"main": {"link": "emulated", "faults": {"loss": 1.5}}}},
         {"bus": {"main": {"link": "emulated", "faults": {"events": [{"for_s": 1}]}}}},
         {"servo": [{"name": "pan", "bus": "main"}]},
-        {"servo": [{"name": "pan", "bus": "main", "id": 128}]},
+        {"servo": [{"name": "pan", "bus": "main", "id": 254}]},
         {"servo": [{"name": "pan", "bus": "main", "id": 1, "limits": {"position": [1.0]}}]},
         {"servo_defaults": {"id": 1}},
         {"controller": {"name": "hold", "from_hz": 1}},
