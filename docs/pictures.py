@@ -1,9 +1,9 @@
 """Draws the pictures of the documentation anew, in `docs/images`: `cargo xtask site --all` runs it.
 
-    python docs/pictures.py KHZ [tick states report live]
+    python docs/pictures.py KHZ [tick states report live feedback]
 
 `tick.svg` shows a tick as `khz budget` predicts it, `states.svg` the supervisor's phases, `report.png` the first screen of a report, and
-`live.webp` the live view of a robot that walks. The last two run the emulated quadruped in real time; they want Chromium
+`live.webp` the live view of a robot that walks, `feedback.svg` what is measured in `docs/feedback.tsv`. Report and live view run the emulated quadruped in real time; they want Chromium
 (`$CHROMIUM`, or the one in the path), and a computer that holds 1000 Hz for five seconds.
 """
 
@@ -229,7 +229,38 @@ def live(khz: str) -> None:
     frames[0].save(IMAGES / "live.webp", save_all=True, append_images=frames[1:], duration=110, loop=0, quality=35, method=6)
 
 
-PICTURES = {"tick": tick, "states": states, "report": report, "live": live}
+def feedback(_khz: str) -> None:
+    """How much torque a leader may be given back before the pair is not passive any more, by the delay of its loop (`docs/feedback.tsv`)."""
+    rows = [line.split("\t") for line in (ROOT / "docs/feedback.tsv").read_text().splitlines()[1:]]
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for jerk, late, share in rows:
+        curves.setdefault(jerk, []).append((float(late), float(share)))
+    left, right, top, bottom, width, height = 60, 170, 46, 50, 860, 330
+    longest = max(late for points in curves.values() for late, _ in points)
+    most = max(share for points in curves.values() for _, share in points) * 1.1
+
+    def x(late: float) -> float:
+        return left + (width - left - right) * late / longest
+
+    def y(share: float) -> float:
+        return top + (height - top - bottom) * (1 - share / most)
+
+    parts = [label(left, 24, "The share of its follower's torque with which a leader stops being passive (emulated)", extra="font-weight='600'")]
+    for hundredths in range(0, round(most * 100) + 1, 5):
+        share = hundredths / 100
+        parts.append(f"<line x1='{left}' x2='{width - right}' y1='{y(share):.1f}' y2='{y(share):.1f}' stroke='#eaeef2'/>")
+        parts.append(label(left - 8, y(share) + 4, f"{share:.2f}", "end", FAINT))
+    for late in range(0, round(longest) + 1, 5):
+        parts.append(label(x(late), height - bottom + 20, f"{late}", "middle", FAINT))
+    parts.append(label(width - right, height - 10, "ms that each way takes longer than in a loop of 1 kHz", "end", FAINT))
+    for (jerk, points), colour, beside in zip(curves.items(), (BLUE, ORANGE), (-3, 11), strict=True):
+        path = " ".join(f"{x(late):.1f},{y(share):.1f}" for late, share in points)
+        parts.append(f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'/>")
+        parts.append(label(x(points[-1][0]) + 8, y(points[-1][1]) + beside, f"jerk = {int(jerk):,}", fill=colour))
+    (IMAGES / "feedback.svg").write_text(svg(width, height, parts))
+
+
+PICTURES = {"tick": tick, "states": states, "report": report, "live": live, "feedback": feedback}
 
 if __name__ == "__main__":
     command = str(pathlib.Path(sys.argv[1]).resolve())
