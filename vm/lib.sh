@@ -27,6 +27,11 @@ wait_for() {
     return 1
 }
 
+# one_of_three COMMAND…: what needs a CPU for a while. An emulated one may stand still through a whole try, not through three.
+one_of_three() {
+    "$@" || "$@" || "$@"
+}
+
 # listeners [INTERFACE]: how many sockets take every frame of vcan0, or of that one.
 listeners() {
     # The kernel lists the interface even if there are none.

@@ -74,8 +74,12 @@ check "an emulated servo answers cansend" contains seen "100  [03]  21 00 00"
 khz bus scan socketcan:vcan0 --last 4 --timeout-ms 2000 --json >scan
 check "khz bus scan finds both servos" [ "$(grep -o firmware scan | wc -l)" = 2 ]
 
-khz run damp.toml --duration 5s --json --no-report --log whole.tlog >whole.json 2>whole_errors
-check "khz run does its job across vcan" contains whole.json '"ended_well":true'
+ends_well() {
+    rm -f whole.tlog
+    khz run damp.toml --duration 5s --json --no-report --log whole.tlog >whole.json 2>whole_errors
+    contains whole.json '"ended_well":true' || { cat whole_errors; return 1; }
+}
+check "khz run does its job across vcan" one_of_three ends_well
 
 # The link goes down in the middle of a run and comes back.
 khz run warn.toml --duration 300s --json --no-report --log cut.tlog >cut.json 2>cut_errors &
