@@ -288,9 +288,12 @@ impl Style {
             Style::Torque,
         ];
         let style = dice.one_of(&ALL);
-        // Servos that follow positions with all their gains take neither velocities nor torques.
-        let is_taken = style.follows_targets() || takes_shares(&member.config);
-        let style = if is_taken { style } else { Self::Hold };
+        // Servos that follow positions with all their gains take neither velocities nor torques, and others no positions.
+        let style = match (takes_positions(&member.config), takes_shares(&member.config)) {
+            (false, _) => Self::Own,
+            (true, false) if !style.follows_targets() => Self::Hold,
+            _ => style,
+        };
         // A robot on legs falls over under any controller but its own, which is soon the only thing that happens.
         if member.config.body.is_some() && dice.pick(4) > 0 { Self::Own } else { style }
     }
@@ -330,6 +333,11 @@ pub fn is_unwatched(robot: &RobotConfig) -> bool {
 /// Every servo can be commanded with a share of its gains.
 pub fn takes_shares(robot: &RobotConfig) -> bool {
     robot.servos.iter().all(|servo| servo.carries().kp_scale && servo.carries().kd_scale)
+}
+
+/// Every servo can be commanded with a position.
+fn takes_positions(robot: &RobotConfig) -> bool {
+    robot.servos.iter().all(|servo| servo.carries().position > 0.0)
 }
 
 /// A servo can be commanded in this format: it carries the limits, and makes no frame longer.

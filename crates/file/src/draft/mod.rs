@@ -50,6 +50,7 @@ pub const TEMPLATES: &[Template] = &[
     robot!("arm_rmd", "arm_rmd.toml", "an arm of MyActuator RMD motors"),
     robot!("koch", "koch.toml", "an arm of six Dynamixel servos"),
     robot!("so101", "so101.toml", "an arm of six Feetech servos"),
+    robot!("so101_pair", "so101_pair.toml", "two such arms, one of which a hand leads and the other follows"),
     robot!("openarm_like", "openarm_like.toml", "an arm of seven Damiao servos"),
     robot!(
         "quadruped_robstride",
