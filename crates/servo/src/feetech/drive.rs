@@ -80,7 +80,7 @@ pub struct Driver {
     pub wanted: Wanted,
     settings: Settings,
     mounting: Mounting,
-    /// It is on, as last reported; `None` before the first report.
+    /// It is on, as last reported; `None` before the first report, and from its switching on until the next.
     is_on: Option<bool>,
     /// Where it was then, steps; `None` before the first report.
     position: Option<i32>,
@@ -180,6 +180,8 @@ impl Driver {
                 self.rest();
                 self.wanted.on = true;
                 self.enables += 1;
+                // What it reported before is no answer to that.
+                self.is_on = None;
             }
             Some(false) | None => {}
         }
@@ -249,11 +251,14 @@ impl Driver {
         }
     }
 
-    /// Its torque enable.
-    pub fn is_told_on(&mut self, said: u8) {
-        self.is_on = Some(said == ON);
-        if said == ON {
+    /// Reads its torque enable.
+    pub fn read_torque(&mut self, enable: u8, state: &mut ServoState) {
+        self.is_on = Some(enable == ON);
+        if enable == ON {
             self.may_enable = false;
+        }
+        if state.is_known() {
+            self.report(state);
         }
     }
 
@@ -275,11 +280,16 @@ impl Driver {
             0 => Fault::NONE,
             bits => Fault { code: bits.into(), text: condition(bits) },
         };
-        let is_on = self.is_on == Some(true);
         state.fault = self.broken.unwrap_or(own);
+        state.refused = None;
+        self.report(state);
+    }
+
+    /// What it does, from its torque enable and its fault.
+    fn report(&self, state: &mut ServoState) {
+        let is_on = self.is_on == Some(true);
         state.doing = self.doing(is_on, state.fault != Fault::NONE);
         state.mode = MODES[usize::from(is_on)];
-        state.refused = None;
     }
 
     /// A wheel goes on behind the end of its turn.
@@ -295,6 +305,8 @@ impl Driver {
             // Whatever else is wrong with it: its output is not off yet.
             ServoCommand::Stop if is_on && is_wrong => Doing::Other,
             _ if is_wrong => Doing::Faulted,
+            // Switched on, and not asked since.
+            ServoCommand::Position(_) if self.is_on.is_none() && self.enables > 0 => Doing::Starting,
             _ if !is_on => Doing::Off,
             ServoCommand::Damp => Doing::Damping,
             // It is switched off before it follows.

@@ -340,7 +340,7 @@ impl Together for Line {
     fn read(servo: &mut Driver, frame: &Frame, turn: usize, state: &mut ServoState) -> Option<bool> {
         let status = Status::parse(frame)?;
         if turn < TORQUE_MOST.into() {
-            servo.is_told_on(*status.data.first()?);
+            servo.read_torque(*status.data.first()?, state);
             return Some(false);
         }
         servo.read(&Measured::parse(&status)?, state);

@@ -168,6 +168,41 @@ fn torque_enable_is_asked_for_seldom_while_they_follow() {
     assert!(told(&bench.cycle(hold(0.0)).0).iter().all(|(address, _)| *address != at::TORQUE_ENABLE));
 }
 
+/// An outsider's finding: a healthy servo was switched off, and "the servo restarted" was the cause.
+#[test]
+fn one_whose_answer_to_switching_on_is_lost_is_not_off() {
+    let mut bench = Bench::new();
+    bench.cycles(3, ServoCommand::Stop);
+    bench.silent[3] = true;
+    bench.cycle(hold(0.0));
+    bench.silent[3] = false;
+    let mut done = Vec::new();
+    for _ in 0..6 {
+        done.extend(
+            bench
+                .cycle(hold(0.0))
+                .1
+                .iter()
+                .any(|it| matches!(it, Taken::State { .. }))
+                .then(|| bench.doing()[3]),
+        );
+    }
+    assert!(!done.contains(&Doing::Off) && done.contains(&Doing::Following), "{done:?}");
+}
+
+/// The same finding: "on" from before a stop is not "on" after it.
+#[test]
+fn one_that_was_stopped_for_a_cycle_is_off_as_soon_as_it_says_so() {
+    let mut bench = Bench::following();
+    bench.cycle(ServoCommand::Stop);
+    for _ in 0..6 {
+        let (_, taken) = bench.cycle(hold(0.0));
+        let is_off = matches!(taken[0], Taken::Answer { .. }) && !bench.on[0];
+        assert!(!is_off || bench.doing() == [Doing::Off; 4], "{:?}", bench.doing());
+    }
+    assert_eq!(bench.doing(), [Doing::Following; 4]);
+}
+
 #[test]
 fn a_joint_is_damped_by_a_goal_that_is_where_it_is() {
     let mut bench = Bench::new();
