@@ -225,8 +225,9 @@ pub fn silent_operator(robot: &RobotConfig) -> Option<String> {
 
 pub fn low_voltage(robot: &RobotConfig) -> Option<String> {
     // Servos that are made for less are none of those it is promised of.
-    let asked = robot.servos.iter().any(|servo| servo.carries().voltage_asked)
-        && robot.emulation.supply_v > SAGGING_V;
+    let is_asked =
+        |servo: &ServoConfig| servo.carries().voltage_asked && servo.in_file().most_v(servo) > SAGGING_V;
+    let asked = robot.servos.iter().any(is_asked) && robot.emulation.supply_v > SAGGING_V;
     let mut bench = Bench::under_control(robot).filter(|_| asked)?;
     let sags = |servo: &mut ServoState| servo.voltage = servo.voltage.min(SAGGING_V);
     let goes_on = bench.tick(|bench| bench.every_servo(sags)) == Phase::Active;

@@ -72,6 +72,10 @@ impl InFile for Dynamixel {
         servo.dynamixel.mode.limits_torque()
     }
 
+    fn most_v(&self, servo: &ServoSettings) -> f64 {
+        Setup { model: model(servo), ..Setup::default() }.volts()[1]
+    }
+
     /// As the run expects it, with new firmware.
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
         let settings = dynamixel::Settings::of(&servo.dynamixel);
@@ -89,8 +93,7 @@ impl InFile for Dynamixel {
 
     fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
         line::check(robot, i, servo, &LINE, reader);
-        let [_, most_v] = Setup { model: model(servo), ..Setup::default() }.volts();
-        line::warn_of_supply(robot, i, servo, most_v, reader);
+        line::warn_of_supply(robot, i, servo, self.most_v(servo), reader);
         check_own(i, servo, reader);
         check_torque(i, servo, reader);
         mit::check_reach(robot, i, servo, reader);

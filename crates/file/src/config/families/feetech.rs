@@ -76,6 +76,10 @@ impl InFile for Feetech {
         true
     }
 
+    fn most_v(&self, servo: &ServoSettings) -> f64 {
+        f64::from(volts(servo)[0]) / 10.0
+    }
+
     /// As the run expects it.
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig {
         let settings = feetech::Settings::of(&servo.feetech);
@@ -91,7 +95,7 @@ impl InFile for Feetech {
 
     fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
         line::check(robot, i, servo, &LINE, reader);
-        line::warn_of_supply(robot, i, servo, f64::from(volts(servo)[0]) / 10.0, reader);
+        line::warn_of_supply(robot, i, servo, self.most_v(servo), reader);
         check_own(i, servo, reader);
         warn_of_unwatched(robot, i, servo, reader);
         mit::check_reach(robot, i, servo, reader);

@@ -102,6 +102,11 @@ pub trait InFile: Sync {
     /// Heat may lower its torque: its temperature is asked for, and its greatest torque is sent.
     fn derates(&self, servo: &ServoSettings) -> bool;
 
+    /// The greatest supply that it bears, V, where that depends on its model.
+    fn most_v(&self, _: &ServoSettings) -> f64 {
+        f64::INFINITY
+    }
+
     /// The emulated servo. The motor is as in the file: a real one that differs is detected during start-up.
     fn twin(&self, servo: &ServoConfig) -> FamilyConfig;
 
