@@ -95,6 +95,17 @@ def test_a_version_of_operators_that_is_not_known_is_evaluated_by_it_or_refused(
     assert said.returncode == 2 and why in said.stderr and cure in said.stderr, said.stderr
 
 
+def test_the_section_of_what_it_evaluates_is_written(khz: str, tmp_path: pathlib.Path) -> None:
+    """From the metadata, which only files that Kilohertz evaluates were asked for."""
+    made = unknown()
+    helper.set_model_props(made, {"joint_names": "hip,knee,ankle", "default_joint_pos": "0.1,0.2,0.3"})
+    said = subprocess.run(
+        [khz, "policy", "toml", saved(made, tmp_path / "model.onnx")], capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 1 and "see the lines with `# not known`" in said.stderr, said.stderr
+    assert 'joints = ["hip", "knee", "ankle"]\ndefault = [0.1, 0.2, 0.3]' in said.stdout, said.stdout
+
+
 def test_what_it_refuses_is_told(khz: str, tmp_path: pathlib.Path) -> None:
     """Its words; and what would be in another file, or is no float32, is not even asked of it."""
     nonsense = helper.make_node("Nonsense", ["x"], ["y"])

@@ -25,7 +25,9 @@ fn section(model: &Model, files: &[(&str, &str)], servos: Option<&[&str]>) -> Se
     let files: Vec<_> = files.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
     let servos: Option<Vec<String>> =
         servos.map(|servos| servos.iter().map(|&name| name.to_owned()).collect());
-    let source = Source { model, called: "a.onnx", sha256: &"0".repeat(64), files: &files };
+    let numbers = model.inputs()[0].shape.iter().product();
+    let (metadata, sha256) = (model.metadata(), "0".repeat(64));
+    let source = Source { numbers, joints: 2, metadata, called: "a.onnx", sha256: &sha256, files: &files };
     of_policy(&source, servos.as_deref()).unwrap()
 }
 
@@ -132,6 +134,13 @@ fn of_a_model_alone_there_are_as_many_servos_as_joints() {
     assert!(made.text.contains("joints = []  # not known"), "{}", made.text);
     let text = robot(&made, "made").text;
     assert_eq!(text.matches("[[servo]]\nname = \"joint_").count(), 2, "{text}");
+    // In the robot's order, until somebody knows the policy's.
+    let made = section(&model(42, &[]), &[], Some(&["hip", "knee"]));
+    assert!(
+        made.text.contains("joints = [\"hip\", \"knee\"]  # not known") && !made.is_complete,
+        "{}",
+        made.text
+    );
 }
 
 #[test]
@@ -273,9 +282,14 @@ fn what_nobody_says_is_named() {
     let metadata = [("default_joint_pos", "nan,1"), ("observation_names", "x\n[log]\u{1b},base_lin_vel")];
     let made = section(&model(2, &metadata), &[("notes.yaml", "a: 1")], None);
     assert!(!made.is_complete);
-    for what in
-        ["rate_hz", "joints", "default", "scale", "notes.yaml: a file of none", "`base_lin_vel` is no term"]
-    {
+    for what in [
+        "rate_hz",
+        "joints",
+        "default",
+        "scale",
+        "notes.yaml: a file of none",
+        "`base_lin_vel` is no term",
+    ] {
         assert!(made.table.contains(what), "{what}: {}", made.table);
     }
     assert!(!made.text.contains("\n[log]") && !made.table.contains('\u{1b}'), "{}", made.text);
@@ -489,9 +503,9 @@ fn a_key_that_is_there_twice_and_a_second_document_are_refused() {
         (format!("{UNITREE}step_dt: 0.01\n"), "line 15: the key `step_dt` for the second time"),
         (format!("{UNITREE}---\nstep_dt: 0.01\n"), "a second document"),
     ] {
-        let model = model(42, NAMED);
         let files = [("deploy.yaml".to_owned(), text)];
-        let source = Source { model: &model, called: "a.onnx", sha256: "00", files: &files };
+        let source =
+            Source { numbers: 42, joints: 2, metadata: &[], called: "a.onnx", sha256: "00", files: &files };
         let refused = of_policy(&source, None).err().unwrap();
         assert!(refused.contains(says), "{refused}");
     }
@@ -515,7 +529,10 @@ fn an_emulated_robot_gets_the_imu_that_its_policy_sees() {
     let text = with_policy(&format!("[bus.a]\nlink = \"emulated\"\n{servos}"), &made).text;
     let robot = RobotConfig::parse(&text, "made.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(robot.imu.is_some() && made.is_complete, "{text}");
-    let real =
-        with_policy(&format!("[bus.a]\nlink = \"socketcan\"\ninterface = \"can0\"\n{servos}"), &made).text;
+    let real = with_policy(
+        &format!("[bus.a]\nlink = \"socketcan\"\ninterface = \"can0\"\n{servos}"),
+        &made,
+    )
+    .text;
     assert!(!real.contains("[imu]"), "{real}");
 }

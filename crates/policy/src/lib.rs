@@ -39,5 +39,5 @@ mod steps;
 
 pub use digest::sha256;
 pub use error::ModelError;
-pub use model::{Model, Port};
+pub use model::{Model, Port, metadata};
 pub use operators::OPERATORS;

@@ -150,6 +150,14 @@ impl Model {
     }
 }
 
+/// The metadata of an ONNX file, whoever evaluates it: keys and values as they are.
+///
+/// # Errors
+/// It is no such file, or damaged.
+pub fn metadata(bytes: &[u8]) -> Result<Vec<(String, String)>, ModelError> {
+    Ok(File::parse(bytes)?.metadata)
+}
+
 fn operators(file: &File<'_>) -> Vec<(String, usize)> {
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     file.graph.nodes.iter().for_each(|node| *counts.entry(node.operator).or_default() += 1);

@@ -4,7 +4,7 @@ use super::{BAD_INPUT, complain, show};
 use anyhow::{Context, Result, anyhow};
 use khz_controllers::policy::{Engine, Evaluator, read};
 use khz_file::draft::policy::{LARGEST, Section, Source, of_policy};
-use khz_policy::{Model, sha256};
+use khz_policy::{Port, metadata, sha256};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,24 +57,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Ok(ExitCode::from(BAD_INPUT))
     };
     let (file, sha256) = (path.display().to_string(), sha256(&bytes));
+    let model = match Evaluator::load(&bytes, Engine::Auto) {
+        Ok(model) => model,
+        Err(error) => return refused(&error),
+    };
     match &args.command {
-        Command::Show(_) => match Evaluator::load(&bytes, Engine::Auto) {
-            Ok(model) => show(&table(model, &file, &sha256)?)?,
-            Err(error) => return refused(&error),
-        },
-        Command::Toml(_) => match Model::parse(&bytes) {
-            Ok(_) => {
-                let section = section(path, &file, None)?;
-                show(&section.text)?;
-                if !section.is_complete {
-                    complain(&anyhow!(
-                        "not all of the policy was understood: see the lines with `# not known`"
-                    ));
-                    return Ok(ExitCode::FAILURE);
-                }
+        Command::Show(_) => show(&table(model, &file, &sha256)?)?,
+        Command::Toml(_) => {
+            let section = section(path, &file, None)?;
+            show(&section.text)?;
+            if !section.is_complete {
+                complain(&anyhow!("not all of the policy was understood: see the lines with `# not known`"));
+                return Ok(ExitCode::FAILURE);
             }
-            Err(error) => return refused(&error),
-        },
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -85,7 +81,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// It is no model, or one of the files cannot be read.
 pub(super) fn section(path: &Path, called: &str, servos: Option<&[String]>) -> Result<Section> {
     let bytes = read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let model = Model::parse(&bytes).with_context(|| path.display().to_string())?;
+    let model = Evaluator::load(&bytes, Engine::Auto).with_context(|| path.display().to_string())?;
+    let metadata = metadata(&bytes).with_context(|| path.display().to_string())?;
     let mut files = Vec::new();
     let beside = beside(path);
     for file in &beside {
@@ -98,7 +95,10 @@ pub(super) fn section(path: &Path, called: &str, servos: Option<&[String]>) -> R
         files
             .push((told_as(file, &beside), text.with_context(|| format!("cannot read {}", file.display()))?));
     }
-    let source = Source { model: &model, called, sha256: &sha256(&bytes), files: &files };
+    let count = |ports: &[Port]| ports.first().map_or(0, |port| port.shape.iter().product());
+    let (numbers, joints) = (count(model.inputs()), count(model.outputs()));
+    let source =
+        Source { numbers, joints, metadata: &metadata, called, sha256: &sha256(&bytes), files: &files };
     of_policy(&source, servos).map_err(|why| anyhow!(why))
 }
 

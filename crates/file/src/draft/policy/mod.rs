@@ -8,7 +8,6 @@ mod yaml;
 use super::{CAREFUL, Draft, MOST, Servo, printable, unused};
 use crate::config::{FamilyName, identifier, in_file};
 use khz_controllers::policy::settings::Term as Sees;
-use khz_policy::Model;
 use known::{Frames, Known, Same, Term};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -18,8 +17,12 @@ use yaml::Yaml;
 
 /// A policy, and the findings about it.
 pub struct Source<'a> {
-    /// The model.
-    pub model: &'a Model,
+    /// So many numbers does the model see, and for so many joints does it decide.
+    pub numbers: usize,
+    /// See there.
+    pub joints: usize,
+    /// The model's metadata: keys and values as they are.
+    pub metadata: &'a [(String, String)],
     /// What the robot file calls it.
     pub called: &'a str,
     /// Its SHA-256 in hexadecimal digits.
@@ -53,20 +56,15 @@ struct JointSaid {
 /// # Errors
 /// A YAML file cannot be read: which, and why.
 pub fn of_policy(source: &Source<'_>, servos: Option<&[String]>) -> Result<Section, String> {
-    let joints = joints_of(source.model);
+    let joints = source.joints;
     let mut known = Known::default();
     for (name, text) in source.files {
         let yaml = Yaml::parse(text).map_err(|why| format!("{name}: {why}"))?;
         known.over(sources::read(name, yaml, joints));
     }
-    known.over(sources::metadata(source.called, source.model.metadata(), joints));
+    known.over(sources::metadata(source.called, source.metadata, joints));
     name_joints(&mut known, servos);
     Ok(section(source, &known, servos))
-}
-
-/// So many does the model decide for.
-fn joints_of(model: &Model) -> usize {
-    model.outputs()[0].shape.iter().product()
 }
 
 /// Joints of which only the order is known have the names of the robot's.
@@ -112,27 +110,28 @@ fn numbered(place: usize) -> String {
 fn section(source: &Source<'_>, known: &Known, servos: Option<&[String]>) -> Section {
     let mut out = Lines { text: String::new(), lacking: known.lacking.clone() };
     let joints = joints(known, servos, &mut out.lacking);
-    check_lengths(known, joints_of(source.model), &mut out.lacking);
+    check_lengths(known, source.joints, &mut out.lacking);
     let model = quoted(source.called);
     out.line(format!("[controller]\nname = \"policy\"\nmodel = {model}\nsha256 = \"{}\"", source.sha256));
     elsewhere(known, &mut out);
     let rate = known.rate_hz.map(|rate| format!("{rate:?}"));
     out.key("rate_hz", rate, "50", "1 / (time step × decimation) of the training");
+    let listed = |names: Vec<String>| format!("[{}]", names.join(", "));
     let names: Vec<String> = joints.iter().map(|joint| quoted(&joint.servo)).collect();
-    let names = Some(names).filter(|names| !names.is_empty()).map(|names| format!("[{}]", names.join(", ")));
+    let of_robot = servos.filter(|servos| servos.len() == source.joints).unwrap_or_default();
     out.key(
         "joints",
-        names,
-        "[]",
-        &format!("the {} joints by the names of your servos", joints_of(source.model)),
+        Some(names).filter(|names| !names.is_empty()).map(listed),
+        &listed(of_robot.iter().map(|name| quoted(name)).collect()),
+        &format!("the {} joints by the names of your servos, in the policy's order", source.joints),
     );
     let default = known.default.as_ref().map(|default| format!("{default:?}"));
     out.key("default", default, "[]", "the default posture, rad");
-    let needs_imu = observe(source.model, known, &mut out);
+    let needs_imu = observe(source.numbers, known, &mut out);
     history(known.frames.unwrap_or_default(), &mut out);
     action(known, &mut out);
     let table = table(known, &out.lacking);
-    let count = joints_of(source.model);
+    let count = source.joints;
     Section { text: out.text, table, is_complete: out.lacking.is_empty(), joints, needs_imu, count }
 }
 
@@ -247,8 +246,7 @@ fn servo_of(joint: &str, servos: &[String]) -> Option<String> {
 }
 
 /// The terms; returns whether one is of the IMU.
-fn observe(model: &Model, known: &Known, out: &mut Lines) -> bool {
-    let numbers = model.inputs()[0].shape.iter().product::<usize>();
+fn observe(numbers: usize, known: &Known, out: &mut Lines) -> bool {
     let terms = known.terms.as_deref().unwrap_or_default();
     if terms.is_empty() {
         let what = format!("the terms of its {numbers} numbers, one table each, in order");
