@@ -114,6 +114,19 @@ fn only_moteus_servos_get_the_gains_and_the_others_say_where_they_would_go() {
     assert!(with_policy(&servos("moteus"), &section).is_complete);
 }
 
+/// Both are in files of unitree_rl_lab, and stood in the way of a policy that is understood completely otherwise.
+#[test]
+fn of_unitree_bounds_that_bound_nothing_and_the_keyboards_command_are_understood() {
+    let text = UNITREE
+        .replace("{clip: null, joint", "{clip: [[-100.0, 100.0], [-100.0, 100.0]], joint")
+        .replace("  velocity_commands", "  keyboard_velocity_commands");
+    let made = section(&model(42, NAMED), &[("deploy.yaml", &text)], Some(&["hip", "knee"]));
+    assert!(made.is_complete && made.text.contains("term = \"command\""), "{}{}", made.table, made.text);
+    let narrow = text.replace("[-100.0, 100.0]]", "[-1.0, 100.0]]");
+    let made = section(&model(42, NAMED), &[("deploy.yaml", &narrow)], Some(&["hip", "knee"]));
+    assert!(made.table.contains("clip: of the targets"), "{}", made.table);
+}
+
 /// There were no servos in the file then, which was of no use.
 #[test]
 fn of_unitree_alone_joints_have_the_numbers_of_the_maker_and_a_mark() {
@@ -288,10 +301,11 @@ fn what_nobody_says_is_named() {
         "default",
         "scale",
         "notes.yaml: a file of none",
-        "`base_lin_vel` is no term",
+        "`base_lin_vel` is measured by no IMU",
     ] {
         assert!(made.table.contains(what), "{what}: {}", made.table);
     }
+    assert!(made.text.contains("[[controller.observe]]\nterm = \"signal\"\nsignals = "), "{}", made.text);
     assert!(!made.text.contains("\n[log]") && !made.table.contains('\u{1b}'), "{}", made.text);
 }
 

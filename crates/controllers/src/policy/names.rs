@@ -11,6 +11,7 @@ const NAMES: &[(&str, Term)] = &[
     ("ang_vel", Term::BaseAngVel),
     ("gravity_vec", Term::ProjectedGravity),
     ("velocity_commands", Term::Command),
+    ("keyboard_velocity_commands", Term::Command),
     ("commands", Term::Command),
     ("twist", Term::Command),
     ("joint_effort", Term::JointTorque),

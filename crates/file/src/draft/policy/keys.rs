@@ -49,6 +49,15 @@ impl<'a> Keys<'a> {
         self.yaml.get(key).is_none_or(Yaml::says_nothing)
     }
 
+    /// Each of the pairs of numbers behind it lies so far from 0, on either side.
+    pub(super) fn is_beyond(&self, key: &str, far: f64) -> bool {
+        let is_far = |pair: &Yaml| {
+            let pair = pair.numbers().and_then(|pair| <[f64; 2]>::try_from(pair).ok());
+            pair.is_some_and(|[least, most]| least <= -far && most >= far)
+        };
+        self.yaml.get(key).and_then(Yaml::list).is_some_and(|pairs| pairs.iter().all(is_far))
+    }
+
     /// All but this key are understood, and change nothing here.
     pub(super) fn pass_others(&mut self, but: &str) {
         if let Some(kept) = self.yaml.take(but) {

@@ -257,9 +257,18 @@ fn observe(numbers: usize, known: &Known, out: &mut Lines) -> bool {
     terms.iter().filter_map(Term::sees).any(Sees::is_of_imu)
 }
 
+/// How trainers call what no IMU measures, the velocity of the body, m/s.
+const VELOCITIES: [&str; 3] = ["base_lin_vel", "lin_vel", "base_linear_velocity"];
+
 fn term(said: &Term, out: &mut Lines) {
+    let name = printable(&said.name);
+    if VELOCITIES.contains(&said.name.as_str()) {
+        out.line(format_args!("\n# not known: which program tells `{name}`, an estimate (docs/policies.md)"));
+        out.line("[[controller.observe]]\nterm = \"signal\"\nsignals = [\"velocity_x\", \"velocity_y\", \"velocity_z\"]");
+        out.lacking.push(format!("observe: `{name}` is measured by no IMU; a program has to tell it"));
+        return how(said, Sees::Signal, out);
+    }
     let Some(term) = said.sees() else {
-        let name = printable(&said.name);
         out.line(format_args!(
             "\n# not known: what `{name}` is\n[[controller.observe]]\nterm = \"constant\""
         ));
@@ -267,6 +276,11 @@ fn term(said: &Term, out: &mut Lines) {
         return;
     };
     out.line(format_args!("\n[[controller.observe]]\nterm = \"{term}\""));
+    how(said, term, out);
+}
+
+/// What a file says of a term, and what it does not.
+fn how(said: &Term, term: Sees, out: &mut Lines) {
     out.unknown(&said.unknown);
     if let Some(clip) = said.clip.as_ref().filter(|clip| !clip.is_empty()) {
         out.line(format_args!("clip = {:?}", one_if_equal(clip)));

@@ -9,6 +9,9 @@ use std::cell::RefCell;
 /// How often a robot file lets a policy decide, Hz.
 const RATES: std::ops::RangeInclusive<f64> = 0.1..=10_000.0;
 
+/// Bounds of targets from here on, rad, bound no joint.
+const FARTHEST: f64 = 100.0;
+
 /// The content of a file, and what of it is not understood; the content shows which trainer wrote it.
 pub(super) fn read(file: &str, mut yaml: Yaml, joints: usize) -> Known {
     let mut known = Known { from: file.to_owned(), ..Known::default() };
@@ -364,10 +367,10 @@ fn acted(action: &mut Keys<'_>, known: &mut Known) {
             action.tell("offset: not there; the default posture is in its place");
         }
         let said = (action.each("scale"), action.each("offset"));
-        if action.has("clip") {
+        if action.has("clip") && !action.is_beyond("clip", FARTHEST) {
             action.tell("clip: of the targets; the servos' limits are in its place");
-            action.pass(&["clip"]);
         }
+        action.pass(&["clip"]);
         if !action.says_nothing("joint_ids") {
             let ids = action.wholes("joint_ids");
             if ids.is_some_and(|ids| !ids.iter().copied().eq(0..action.joints)) {
