@@ -9,6 +9,7 @@ use khz_controllers::policy::PolicyConfig;
 use khz_controllers::policy::settings::{Layout, Order, Term};
 use khz_file::RobotConfig;
 use khz_file::config::ControllerConfig;
+use khz_file::draft::model::Targets;
 use khz_file::draft::policy::{Section, Source, of_policy, robot, with_policy};
 use khz_policy::Model;
 use onnx::Graph;
@@ -67,6 +68,7 @@ fn of_unitree_gains_are_in_the_sdks_order_and_all_else_in_the_policys() {
     let text = with_policy(
         "[bus.a]\nlink = \"emulated\"\n[imu]\nlink = \"emulated\"\n[[servo]]\nname = \"hip\"\nbus = \"a\"\nid = 1\n[[servo]]\nname = \"knee\"\nbus = \"a\"\nid = 2\n[controller]\nname = \"hold\"\n",
         &made,
+        Targets::Limited,
     )
     .text;
     let made = RobotConfig::parse(&text, "made.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -104,14 +106,14 @@ fn only_moteus_servos_get_the_gains_and_the_others_say_where_they_would_go() {
         ("dynamixel", "which `position_p` of `dynamixel` is as stiff"),
         ("damiao", "suit this servo, `kp = 10.0` and `kd = 1.0` of `damiao`"),
     ] {
-        let made = with_policy(&servos(family), &section);
+        let made = with_policy(&servos(family), &section, Targets::Limited);
         let text = &made.text;
         assert!(text.contains("\n# The hip.\n# not known: ") && text.contains(says), "{text}");
         assert!(!made.is_complete && section.is_complete);
         let devices: Vec<_> = text.lines().filter(|line| line.starts_with("device")).collect();
         assert_eq!(devices, ["device = { kp = 20.0, kd = 2.0 }"], "{text}");
     }
-    assert!(with_policy(&servos("moteus"), &section).is_complete);
+    assert!(with_policy(&servos("moteus"), &section, Targets::Limited).is_complete);
 }
 
 /// Both are in files of unitree_rl_lab, and stood in the way of a policy that is understood completely otherwise.
@@ -125,6 +127,25 @@ fn of_unitree_bounds_that_bound_nothing_and_the_keyboards_command_are_understood
     let narrow = text.replace("[-100.0, 100.0]]", "[-1.0, 100.0]]");
     let made = section(&model(42, NAMED), &[("deploy.yaml", &narrow)], Some(&["hip", "knee"]));
     assert!(made.table.contains("clip: of the targets"), "{}", made.table);
+}
+
+/// A biped fell within the 2 s in which its joints moved to the posture in which they were.
+#[test]
+fn in_a_model_a_robot_on_its_feet_is_the_policys_at_once() {
+    let made = section(&model(42, NAMED), &[("deploy.yaml", UNITREE)], Some(&["hip", "knee"]));
+    let start_s = |body: &str, targets| {
+        let text = format!(
+            "[bus.a]\nlink = \"emulated\"\n[imu]\nlink = \"emulated\"\n{body}\n[[servo]]\nname = \"hip\"\nbus = \"a\"\nid = 1\n[[servo]]\nname = \"knee\"\nbus = \"a\"\nid = 2\n"
+        );
+        let text = with_policy(&text, &made, targets).text;
+        let robot = RobotConfig::parse(&text, "made.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let ControllerConfig::Policy(policy) = robot.controller else { panic!("{text}") };
+        policy.start_s
+    };
+    let fixed = "[body]\nkind = \"mujoco\"\nmodel = \"dog.xml\"";
+    let free = format!("{fixed}\nimu_site = \"imu\"");
+    assert_eq!([start_s("", Targets::Jump), start_s(fixed, Targets::Jump)], [2.0; 2]);
+    assert_eq!([start_s(&free, Targets::Jump), start_s(&free, Targets::Limited)], [0.05, 2.0]);
 }
 
 /// There were no servos in the file then, which was of no use.
@@ -540,12 +561,13 @@ fn an_emulated_robot_gets_the_imu_that_its_policy_sees() {
     let made = section(&model(42, NAMED), &[("deploy.yaml", UNITREE)], Some(&["hip", "knee"]));
     let servos =
         "[[servo]]\nname = \"hip\"\nbus = \"a\"\nid = 1\n[[servo]]\nname = \"knee\"\nbus = \"a\"\nid = 2\n";
-    let text = with_policy(&format!("[bus.a]\nlink = \"emulated\"\n{servos}"), &made).text;
+    let text = with_policy(&format!("[bus.a]\nlink = \"emulated\"\n{servos}"), &made, Targets::Limited).text;
     let robot = RobotConfig::parse(&text, "made.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(robot.imu.is_some() && made.is_complete, "{text}");
     let real = with_policy(
         &format!("[bus.a]\nlink = \"socketcan\"\ninterface = \"can0\"\n{servos}"),
         &made,
+        Targets::Limited,
     )
     .text;
     assert!(!real.contains("[imu]"), "{real}");

@@ -11,6 +11,7 @@ use super::policy::{model_in, section};
 use super::{complain, show, tell_line, warn};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_file::config::{ConfigError, FamilyName};
+use khz_file::draft::model::Targets;
 use khz_file::draft::policy::Decided;
 use khz_file::{RobotConfig, draft};
 use khz_page::for_shell;
@@ -99,7 +100,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (mut text, others) = robot(args)?;
     let mut lacks = false;
     if let Some(folder) = &args.policy {
-        let (with, table) = decided(&path, &text, folder)?;
+        let (with, table) = decided(&path, &text, folder, targets(args))?;
         show(&table)?;
         text = with.text;
         lacks = !with.is_complete;
@@ -146,8 +147,13 @@ fn next(path: &str, is_real: bool) -> String {
     )
 }
 
+/// What drives the robot: a policy drives that of a model as in its training.
+fn targets(args: &Args) -> Targets {
+    if args.policy.is_some() && args.mjcf.is_some() { Targets::Jump } else { Targets::Limited }
+}
+
 /// The robot file that is decided for by the policy of a folder, and what was understood of that. Without text, one of its joints.
-fn decided(robot: &Path, text: &str, folder: &Path) -> Result<(Decided, String)> {
+fn decided(robot: &Path, text: &str, folder: &Path, targets: Targets) -> Result<(Decided, String)> {
     let model = model_in(folder)?;
     let called = seen_from(robot, &model)?;
     let servos =
@@ -156,7 +162,7 @@ fn decided(robot: &Path, text: &str, folder: &Path) -> Result<(Decided, String)>
         servos.map(|robot| robot.servos.iter().map(|servo| servo.name.clone()).collect());
     let section = section(&model, &called, servos.as_deref())?;
     let decided = match servos {
-        Some(_) => draft::policy::with_policy(text, &section),
+        Some(_) => draft::policy::with_policy(text, &section, targets),
         None => {
             let name = folder.file_stem().map_or_else(|| "robot".into(), |name| name.to_string_lossy());
             draft::policy::robot(&section, &name)
@@ -216,7 +222,8 @@ fn drawn_up(args: &Args) -> Result<String> {
     }
     if let Some(model) = &args.mjcf {
         let called = seen_from(&robot_path(args), model)?;
-        return draft::model::of_model(model, &called).with_context(|| model.display().to_string());
+        return draft::model::of_model(model, &called, targets(args))
+            .with_context(|| model.display().to_string());
     }
     let links = &args.from;
     if links.is_empty() {

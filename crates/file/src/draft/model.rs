@@ -34,16 +34,26 @@ struct Drive<'a> {
     friction: f64,
 }
 
+/// How its targets move that will drive the robot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// Under a limit of velocity.
+    Limited,
+    /// They jump, as those of a trained policy: what the model does not limit is not limited. Led to its target over several ticks, a joint would
+    /// answer each decision later than in training.
+    Jump,
+}
+
 /// The robot file for the model at `path`, which it calls `model`.
 ///
 /// # Errors
 /// MuJoCo cannot load it, or none of its actuators moves a hinge.
-pub fn of_model(path: &Path, model: &str) -> Result<String, ModelError> {
-    of_saved(&saved(path)?, model).map_err(ModelError::Unfit)
+pub fn of_model(path: &Path, model: &str, targets: Targets) -> Result<String, ModelError> {
+    of_saved(&saved(path)?, model, targets).map_err(ModelError::Unfit)
 }
 
 /// The robot file for a model as MuJoCo writes it.
-fn of_saved(text: &str, model: &str) -> Result<String, String> {
+fn of_saved(text: &str, model: &str, targets: Targets) -> Result<String, String> {
     let document = Document::parse(text).map_err(|error| format!("MuJoCo wrote it as no XML: {error}"))?;
     let root = document.root_element();
     let (mut drives, mut left_out): (Vec<Drive<'_>>, _) = (Vec::new(), Vec::new());
@@ -63,7 +73,7 @@ fn of_saved(text: &str, model: &str) -> Result<String, String> {
     if drives.len() > MOST {
         return Err(format!("{} joints, and ids go up to {MOST}", drives.len()));
     }
-    Ok(draft(root, model, &drives, &left_out).to_string())
+    Ok(draft(root, model, &drives, &left_out, targets).to_string())
 }
 
 impl Drive<'_> {
@@ -78,10 +88,14 @@ impl Drive<'_> {
         self.velocity = self.velocity.or(more.velocity);
     }
 
-    /// As fast as an actuator may be commanded, or as its largest torque drives the joint against its damping: with the reason.
-    fn velocity(&self) -> Option<(f64, &'static str)> {
+    /// As fast as an actuator may be commanded, or as its largest torque drives the joint against its damping: with the reason. The latter
+    /// limits joints, and no target that jumps.
+    fn velocity(&self, targets: Targets) -> Option<(f64, &'static str)> {
         if let Some(velocity) = self.velocity {
             return Some((velocity, "what its actuator may be commanded"));
+        }
+        if targets == Targets::Jump {
+            return None;
         }
         let torque = self.torque.filter(|torque| self.damping > 0.0 && *torque > self.friction)?;
         let velocity = (torque - self.friction) / self.damping;
@@ -125,7 +139,13 @@ fn drive<'a>(root: Node<'a, '_>, actuator: Node<'a, '_>) -> Result<Drive<'a>, St
     Ok(Drive { joint: name, range, gains, torque, velocity, damping, friction })
 }
 
-fn draft(root: Node<'_, '_>, model: &str, drives: &[Drive<'_>], left_out: &[String]) -> Draft {
+fn draft(
+    root: Node<'_, '_>,
+    model: &str,
+    drives: &[Drive<'_>],
+    left_out: &[String],
+    targets: Targets,
+) -> Draft {
     let name = root.attribute("model").unwrap_or("robot");
     let mut about = vec![
         format!("The joints that actuators of the MuJoCo model of `{}` move, emulated.", printable(name)),
@@ -136,25 +156,39 @@ fn draft(root: Node<'_, '_>, model: &str, drives: &[Drive<'_>], left_out: &[Stri
     ];
     about.extend(left_out_lines(left_out));
     let mut names = BTreeSet::new();
-    let servos = drives.iter().enumerate().map(|(index, drive)| servo(index, drive, &mut names)).collect();
-    Draft::emulated(about, name, servos, body(root, model))
+    let one = |(index, drive)| servo(index, drive, targets, &mut names);
+    let servos = drives.iter().enumerate().map(one).collect();
+    let mut more = body(root, model);
+    if targets == Targets::Jump && drives.iter().any(|drive| drive.range.is_some()) {
+        more.push(GIVES_WAY.to_owned());
+    }
+    Draft::emulated(about, name, servos, more)
 }
 
-fn servo(index: usize, drive: &Drive<'_>, names: &mut BTreeSet<String>) -> Servo {
-    let name = unused(drive.joint, names);
-    let (velocity, why) = match drive.velocity() {
+/// The limit of a joint's velocity as a robot file has it, and what is to be said of it.
+fn velocity(drive: &Drive<'_>, targets: Targets) -> (Option<f64>, String) {
+    match (drive.velocity(targets), targets) {
         // In hundredths: more digits mean nothing.
-        Some((velocity, why)) => {
-            ((velocity * 100.0).round().max(1.0) / 100.0, format!("Its velocity: {why}."))
+        (Some((velocity, why)), _) => {
+            (Some((velocity * 100.0).round().max(1.0) / 100.0), format!("Its velocity: {why}."))
         }
-        None => {
+        (None, Targets::Limited) => {
+            let careful = CAREFUL[0];
             let why = format!(
-                "The model does not limit its velocity: {:?} rad/s is only a careful beginning.",
-                CAREFUL[0]
+                "The model does not limit its velocity: {careful:?} rad/s is only a careful beginning."
             );
-            (CAREFUL[0], why)
+            (Some(careful), why)
         }
-    };
+        (None, Targets::Jump) => {
+            let why = "Its velocity is not limited: a policy's targets jump. Before a servo moves: `velocity` of its data sheet.";
+            (None, why.to_owned())
+        }
+    }
+}
+
+fn servo(index: usize, drive: &Drive<'_>, targets: Targets, names: &mut BTreeSet<String>) -> Servo {
+    let name = unused(drive.joint, names);
+    let (velocity, why) = velocity(drive, targets);
     let mut about = vec![why];
     let torque = drive.torque.map(|torque| torque.clamp(0.001, 1000.0)).unwrap_or_else(|| {
         about.push(format!(
@@ -165,7 +199,8 @@ fn servo(index: usize, drive: &Drive<'_>, names: &mut BTreeSet<String>) -> Servo
     });
     let position =
         drive.range.map_or_else(String::new, |[low, high]| format!("position = [{low:?}, {high:?}], "));
-    let mut lines = vec![format!("limits = {{ {position}velocity = {velocity:?}, torque = {torque:?} }}")];
+    let velocity = velocity.map_or_else(String::new, |velocity| format!("velocity = {velocity:?}, "));
+    let mut lines = vec![format!("limits = {{ {position}{velocity}torque = {torque:?} }}")];
     let [kp, kd] = drive.gains;
     if kp > 0.0 || kd > 0.0 {
         lines.push(format!("device = {{ kp = {:?}, kd = {:?} }}", kp.max(0.0), kd.max(0.0)));
@@ -177,6 +212,12 @@ fn servo(index: usize, drive: &Drive<'_>, names: &mut BTreeSet<String>) -> Servo
     }
     Servo::emulated(about, name, index, lines)
 }
+
+/// A policy may lean on the stops of its model, and has learned so.
+const GIVES_WAY: &str = "
+# Limits of position are the model's stops, which give way a little under a joint that is driven against them.
+[supervisor]
+position_tolerance = 0.2";
 
 /// The tables of body and IMU.
 fn body(root: Node<'_, '_>, model: &str) -> Vec<String> {
@@ -288,7 +329,7 @@ mod tests {
 
     #[test]
     fn servos_have_gains_and_limits_of_the_actuators_they_replace() {
-        let text = of_saved(DOG, "dog.xml").unwrap();
+        let text = of_saved(DOG, "dog.xml", Targets::Limited).unwrap();
         let robot = RobotConfig::parse(&text, "dog.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert!(robot.warnings.is_empty() && robot.name == "dog_two", "{:?}\n{text}", robot.warnings);
         let [hip, knee, wheel] = &robot.servos[..] else { panic!("{text}") };
@@ -312,7 +353,7 @@ mod tests {
     #[test]
     fn velocities_are_those_the_model_implies() {
         let limits = |from: &str, to: &str| {
-            let text = of_saved(&DOG.replace(from, to), "dog.xml").unwrap();
+            let text = of_saved(&DOG.replace(from, to), "dog.xml", Targets::Limited).unwrap();
             let robot =
                 RobotConfig::parse(&text, "dog.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
             robot.servos.iter().map(|servo| servo.limits.velocity).collect::<Vec<_>>()
@@ -333,17 +374,35 @@ mod tests {
         assert_eq!(commanded, [careful, careful, Some(15.0)]);
     }
 
+    /// At 1 rad/s, and at what damping allows, nearly every decision of public policies was cut, and none of them walked.
+    #[test]
+    fn for_targets_that_jump_only_what_an_actuator_may_be_commanded_is_a_limit_of_velocity() {
+        let damped = DOG.replace(
+            "axis=\"0 1 0\"/>\n      <general",
+            "damping=\"2\" frictionloss=\"1\"/>\n      <general",
+        );
+        let wheel = "<general joint=\"wheel\" biastype=\"affine\" gainprm=\"4\" biasprm=\"0 0 -4\" ctrlrange=\"-30 30\"";
+        let model = damped.replace("<general joint=\"wheel\" ctrlrange=\"-3 3\"", wheel);
+        let text = of_saved(&model, "dog.xml", Targets::Jump).unwrap();
+        let robot = RobotConfig::parse(&text, "dog.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let limits: Vec<_> = robot.servos.iter().map(|servo| servo.limits.velocity).collect();
+        assert_eq!(limits, [None, None, Some(15.0)]);
+        // A public biped was brought down by an ankle 0.05 rad beyond its stop.
+        assert_eq!(robot.supervisor.position_tolerance, 0.2);
+        assert_eq!(text.matches("`velocity` of its data sheet").count(), 2, "{text}");
+    }
+
     #[test]
     fn a_velocity_beside_a_position_actuator_is_its_damping() {
         let more = r#"<general joint="FL hip" biastype="affine" gainprm="2" biasprm="0 0 -2"/></actuator>"#;
-        let text = of_saved(&DOG.replace("</actuator>", more), "dog.xml").unwrap();
+        let text = of_saved(&DOG.replace("</actuator>", more), "dog.xml", Targets::Limited).unwrap();
         assert!(text.contains("device = { kp = 35.0, kd = 2.5 }"), "{text}");
     }
 
     #[test]
     fn a_model_of_which_nothing_can_be_made_says_why() {
         let passive = DOG.replace("joint=\"", "tendon=\"");
-        let why = of_saved(&passive, "dog.xml").unwrap_err();
+        let why = of_saved(&passive, "dog.xml", Targets::Limited).unwrap_err();
         assert!(
             why.contains("none of its actuators moves a hinge") && why.contains("moves no joint"),
             "{why}"

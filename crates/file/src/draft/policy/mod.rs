@@ -5,6 +5,7 @@ mod known;
 mod sources;
 mod yaml;
 
+use super::model::Targets;
 use super::{CAREFUL, Draft, MOST, Servo, printable, unused};
 use crate::config::{FamilyName, identifier, in_file};
 use khz_controllers::policy::settings::Term as Sees;
@@ -369,12 +370,13 @@ pub fn robot(section: &Section, name: &str) -> Decided {
         Servo::emulated(vec![why], joint.servo.clone(), index, lines)
     };
     let servos = section.joints.iter().chain(&unknown).enumerate().map(servo).collect();
-    with_policy(&Draft::emulated(about, name, servos, Vec::new()).to_string(), section)
+    with_policy(&Draft::emulated(about, name, servos, Vec::new()).to_string(), section, Targets::Limited)
 }
 
 /// A robot file with the policy for its controller, and the gains of its training for moteus servos; each other has a comment that shows
-/// where they would go. An emulated robot gets an IMU if the policy sees one.
-pub fn with_policy(robot: &str, section: &Section) -> Decided {
+/// where they would go. An emulated robot gets an IMU if the policy sees one; drawn up of a model for targets that jump, one that stands by itself
+/// there is the policy's at once.
+pub fn with_policy(robot: &str, section: &Section, targets: Targets) -> Decided {
     let mut is_complete = section.is_complete;
     let Ok(mut document) = robot.parse::<DocumentMut>() else {
         return Decided { text: format!("{robot}\n{}", section.text), is_complete };
@@ -405,8 +407,18 @@ pub fn with_policy(robot: &str, section: &Section) -> Decided {
             device.insert("kd", toml_edit::value(kd));
         }
     }
-    let text = format!("{}\n{}", document.to_string().trim_end(), format_args!("\n{}", section.text));
+    let soon = if targets == Targets::Jump && stands(&document) { SOON } else { "" };
+    let controller = section.text.replacen("\njoints = ", &format!("\n{soon}joints = "), 1);
+    let text = format!("{}\n\n{controller}", document.to_string().trim_end());
     Decided { text, is_complete }
+}
+
+/// Nobody holds a simulated robot until its policy begins; a biped falls in less than the default time.
+const SOON: &str = "# Simulated, it stands by itself from the start. One that is held may take its time: 2.0.\nstart_s = 0.05\n";
+
+/// A model simulates it, and its trunk is free: it has an IMU there.
+fn stands(robot: &DocumentMut) -> bool {
+    robot.get("body").is_some_and(|body| body.get("model").is_some() && body.get("imu_site").is_some())
 }
 
 /// The family that a servo's table, or that of all servos, names.
