@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import pathlib
+import shutil
 import subprocess
 from collections.abc import Callable
 
@@ -14,6 +15,8 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROBOTS = sorted(path for path in (ROOT / "robots").glob("*.toml") if path.stem != "quadruped_mujoco")
+
+LEGS = ("front_left", "front_right", "rear_left", "rear_right")
 
 PENDULUM = """
 [robot]
@@ -98,6 +101,39 @@ def test_a_robot_file_is_made_of_a_model_and_runs(run_khz: Run, tmp_path: pathli
     assert (values["body"]["model"], values["body"]["keyframe"]) == ("models/arm.xml", "raised")
     done = run_khz("run", "robot.toml", "--virtual", "--duration", "1s", "--no-report")
     assert done.returncode == 0 and "finished" in done.stdout, done.stdout + done.stderr
+
+
+TRAINER = """
+joint_ids_map: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+step_dt: 0.02
+stiffness: [31.8]
+damping: [1.43]
+default_joint_pos: [0.0, 0.75, -1.5, 0.0, 0.75, -1.5, 0.0, 0.75, -1.5, 0.0, 0.75, -1.5]
+actions:
+  JointPositionAction: {clip: null, scale: [0.25], offset: [0.0, 0.75, -1.5, 0.0, 0.75, -1.5, 0.0, 0.75, -1.5, 0.0, 0.75, -1.5]}
+observations:
+  projected_gravity: {clip: null, scale: null, history_length: 1}
+  base_ang_vel: {clip: null, scale: [0.25], history_length: 1}
+  gait_phase: {params: {period: 0.4}, clip: null, scale: null, history_length: 1}
+"""
+
+
+def test_a_policy_moves_the_robot_of_its_model_as_it_was_written(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    """Nothing is edited. Limits of velocity that the model does not have cut nearly every decision of public policies."""
+    model = (ROOT / "robots/models/quadruped.xml").read_text()
+    joints = [f"{leg}_{joint}" for leg in LEGS for joint in ("hip", "thigh", "knee")]
+    motors = "".join(f'<motor joint="{joint}" ctrlrange="-12 12" ctrllimited="true"/>' for joint in joints)
+    (tmp_path / "dog.xml").write_text(model.replace("</mujoco>", f"<actuator>{motors}</actuator></mujoco>"))
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy/deploy.yaml").write_text(TRAINER)
+    shutil.copy(ROOT / "robots/models/quadruped_policy.onnx", tmp_path / "policy")
+    done = run_khz("new", "--mjcf", "dog.xml", "--policy", "policy", "dog.toml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_khz("run", "dog.toml", "--virtual", "--duration", "4s", "--no-report", "--require", "cut_decisions=0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line)["value"] for line in run_khz("log", "cat", "run.tlog", "-r", "event").stdout.splitlines()]
+    assert [event["cause"] for event in events if event["from"] == "active"] == ["finished"], events
+    assert not any(event["trouble"] for event in events), events
 
 
 def angles(run_khz: Run, folder: pathlib.Path, body: str) -> list[float]:
