@@ -31,16 +31,19 @@ def khz() -> str:
     return str(path)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds the examples before a test that needs one begins: a cargo that has to wait for another would take from that test's time."""
+    needed = any("example" in getattr(item, "fixturenames", ()) for item in session.items)
+    if needed and not session.config.option.collectonly:
+        # As the Rust tests do, so that nothing is compiled twice.
+        words = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--examples"]
+        subprocess.run(words, cwd=ROOT, check=True)
+
+
 @pytest.fixture(scope="session")
 def example() -> Callable[[str], pathlib.Path]:
-    """Builds an example of the workspace as the Rust tests do, so that nothing is compiled twice; gives its path."""
-
-    def build(name: str) -> pathlib.Path:
-        words = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", name]
-        subprocess.run(words, cwd=ROOT, check=True)
-        return TARGET / "debug/examples" / name
-
-    return build
+    """Path of an example of the workspace."""
+    return lambda name: TARGET / "debug/examples" / name
 
 
 @pytest.fixture

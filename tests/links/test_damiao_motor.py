@@ -42,7 +42,10 @@ def terminal(khz: str, tmp_path: pathlib.Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def controller(terminal: str) -> Iterator[DaMiaoController]:
+def controller(terminal: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaMiaoController]:
+    """The program's controller, with a minute for a register: it gives up after a second, which a busy computer may need for a reply."""
+    read = DaMiaoMotor.get_register
+    monkeypatch.setattr(DaMiaoMotor, "get_register", lambda motor, register, timeout=1.0: read(motor, register, 60 * timeout))
     controller = DaMiaoController(channel=terminal, bustype="slcan")
     yield controller
     controller.shutdown()
@@ -85,8 +88,8 @@ unified_main()
 
 def test_its_scan_finds_the_motors_and_no_others(terminal: str) -> None:
     command = [sys.executable, "-c", SCAN, "scan", "--channel", terminal, "--bustype", "slcan"]
-    command += ["--motor-type", "4310", "--duration", "3"]
-    scan = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    command += ["--motor-type", "4310", "--duration", "10"]
+    scan = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert scan.returncode == 0, scan.stderr
     assert "Found 2 motor(s)" in scan.stdout, scan.stdout
     assert all(f"Motor ID: 0x0{motor}" in scan.stdout for motor in (1, 2))
@@ -126,8 +129,15 @@ def test_a_watchdog_it_sets_switches_a_motor_off_until_it_clears_that(controller
     motor.request_register_reading(9)
     until(lambda: motor.registers.get(9) == 2000, f"{motor.registers}")
     motor.enable()
-    time.sleep(0.5)
-    assert state(motor, "LOST_COMM")["status_code"] == 0xD
+
+    def is_lost() -> bool:
+        # A question is a message, too: the next one comes after the watchdog's time.
+        time.sleep(0.2)
+        motor.request_motor_feedback()
+        return motor.get_states().get("status") == "LOST_COMM"
+
+    until(is_lost, f"{motor.get_states()}")
+    assert motor.get_states()["status_code"] == 0xD
     motor.enable()
     time.sleep(0.05)
     assert motor.get_states()["status"] == "LOST_COMM", "not enabled before it was cleared"
