@@ -57,8 +57,8 @@ mod tests {
     const LEFT: &str = "num-integer";
 
     /// The features with which each package is compiled, for this machine or while compiling, by name and version.
-    fn features(packages: &[&str]) -> BTreeMap<String, Vec<String>> {
-        let words = ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}|{f}"];
+    fn features(edges: &str, packages: &[&str]) -> BTreeMap<String, Vec<String>> {
+        let words = ["tree", "--offline", "--edges", edges, "--prefix", "none", "--format", "{p}|{f}"];
         let tree = shell::output(shell::cargo(&words).args(packages)).unwrap();
         let mut features: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (package, with) in tree.lines().filter_map(|line| line.trim_end_matches(" (*)").split_once('|')) {
@@ -73,13 +73,28 @@ mod tests {
 
     #[test]
     fn command_and_package_are_compiled_of_the_same_crates() {
-        let command = features(&["--package", "kilohertz-cli", "--package", "khz-capi", "--all-features"]);
-        let module = features(&["--package", "kilohertz-python"]);
-        for (package, with) in module.iter().filter(|(name, _)| !name.starts_with(LEFT)) {
+        evened_out(
+            "normal",
+            &["--package", "kilohertz-cli", "--package", "khz-capi"],
+            "kilohertz-python",
+            "python",
+        );
+    }
+
+    #[test]
+    fn the_guest_s_command_and_test_are_compiled_of_the_same_crates() {
+        evened_out("normal,dev", &["--package", "kilohertz-cli"], "khz-suite", "suite");
+    }
+
+    /// Whether what a package in `folder` shares with the command is compiled once for both.
+    fn evened_out(edges: &str, command: &[&str], package: &str, folder: &str) {
+        let command = features("normal", &[command, &["--all-features"]].concat());
+        let other = features(edges, &["--package", package]);
+        for (package, with) in other.iter().filter(|(name, _)| !name.starts_with(LEFT)) {
             let same = command.get(package).is_none_or(|of_command| of_command == with);
             assert!(
                 same,
-                "{package}: {with:?} in python, {:?} in the command; python/Cargo.toml evens them out",
+                "{package}: {with:?} in {folder}, {:?} in the command; {folder}/Cargo.toml evens them out",
                 command[package]
             );
         }
