@@ -1,6 +1,5 @@
 """The dataset of a month of logs, made once."""
 
-import os
 import pathlib
 import subprocess
 from collections.abc import Callable
@@ -23,9 +22,7 @@ class Month:
 
 @pytest.fixture(scope="session")
 def player(example: Callable[[str], pathlib.Path]) -> pathlib.Path:
-    """The program that plays a script in virtual time: $VIRTUAL_RUN, or just built as `tests/oracle` does."""
-    if there := os.environ.get("VIRTUAL_RUN"):
-        return pathlib.Path(there)
+    """The program that plays a script in virtual time."""
     return example("virtual_run")
 
 

@@ -114,14 +114,18 @@ fn fuzz(target: &str, seconds: u32) -> Result<bool> {
     shell::succeeds(&mut command)
 }
 
-/// Compiles all of them at once.
+/// Compiles all of them at once; clippy is their compiler, and a warning an error.
 fn build(targets: &[&String]) -> Result<()> {
     let arguments = ["build", "--quiet", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", HOST];
     let mut command = shell::cargo(&arguments);
     targets.iter().for_each(|target| {
         command.args(["--bin", target.as_str()]);
     });
-    shell::run(command.arg("--target-dir").arg(folder()).env("RUSTFLAGS", INSTRUMENTED))
+    command.arg("--target-dir").arg(folder()).env("RUSTFLAGS", INSTRUMENTED);
+    if !shell::is_clean(&mut command)? {
+        bail!("the fuzz targets do not compile, or not without warnings");
+    }
+    Ok(())
 }
 
 fn runner(target: &str) -> Command {

@@ -47,12 +47,14 @@ pub fn run(words: &[String]) -> Result<bool> {
     Ok(unclean.is_empty())
 }
 
-/// Formatting.
+/// Formatting, of the fuzz targets, too: what clippy finds in those is an error where they are built.
 ///
 /// # Errors
 /// If cargo cannot be started.
 pub fn quick() -> Result<bool> {
-    shell::succeeds(&mut shell::cargo(&["fmt", "--all", "--check"]))
+    let targets = ["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"];
+    Ok(shell::succeeds(&mut shell::cargo(&["fmt", "--all", "--check"]))?
+        & shell::succeeds(&mut shell::cargo(&targets))?)
 }
 
 /// Compiles the tests' programs, which are then there for them.
