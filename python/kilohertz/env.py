@@ -30,6 +30,9 @@ Range: TypeAlias = float | tuple[float, float]
 #: A decision takes no longer: a day at 1 kHz.
 _MOST_TICKS = 86_400_000
 
+#: Beyond that a joint has nothing to do with what was found.
+_MOST_SHARE = 10
+
 #: What `randomise` may change, with its unit.
 RANDOMISED = {
     "turnaround": "µs from the end of a request to the start of its reply, on every emulated bus",
@@ -38,6 +41,7 @@ RANDOMISED = {
     "payload": "kg added to the trunk",
     "friction": "friction of the ground",
     "motor_constant": "torque per torque that the servos believe to give",
+    "joints": "share of the `uncertainty` that the robot file has of its joints",
 }
 
 
@@ -146,7 +150,9 @@ class Env(gymnasium.Env[Array, Array]):
         `reward` makes a number of `info`. `pose` is what action 0 stands for, rad, within the position limits; without it, where the joints are at the start.
         `keyframe` replaces the one in which the model of the robot file starts. `action_scale`: rad, one for all or one per
         servo. `max_tilt`: rad, up to π, which is never reached. `min_height`: m; without it, half the height at the start. `randomise` maps keys (`turnaround`, `loss`, `latency`,
-        `payload`, `friction`, `motor_constant`: see `RANDOMISED`) to a value or a range, from which each `reset` draws evenly.
+        `payload`, `friction`, `motor_constant`: see `RANDOMISED`) to a value or a range, from which each `reset` draws evenly. With
+        `joints` it draws each value of a joint that has an `uncertainty` in the robot file from a normal distribution so wide times the
+        key's value: 1 is what `khz identify --write` found. A joint's value has a name of its own, too: `elbow.coulomb`.
         `signals`: what the file's policy is told from outside (its terms `signal` and `contact`), from `info`, before each observation.
         `policy`: see above; then `decision_hz`, `delay_ticks`, `pose` and `action_scale` are the file's. `rise`: s, in place of its `start_s`; 0 where
         the model's keyframe is the default posture.
@@ -287,10 +293,13 @@ class Env(gymnasium.Env[Array, Array]):
 
     def _draw(self, random: np.random.Generator, options: dict[str, Any] | None) -> tuple[int, dict[str, float]]:
         """Of an episode the seed, and what is drawn for it."""
-        if options:
-            self.robot._native.check_values([(name, float(value)) for name, value in options.items()])
-        values = {name: float(random.uniform(low, high)) for name, (low, high) in self._ranges.items()}
-        values |= {name: float(value) for name, value in (options or {}).items()}
+        given = {name: float(value) for name, value in (options or {}).items()}
+        if given:
+            _check(self.robot, given)
+        values = {name: float(random.uniform(low, high)) for name, (low, high) in self._ranges.items()} | given
+        if "joints" in values:
+            deviations = values.pop("joints") * random.standard_normal(self.robot._native.uncertain)
+            values = dict(self.robot._native.drawn(deviations.tolist())) | values
         return int(random.integers(2**63)), values
 
     def _start(self, seed: int | None, values: list[tuple[str, float]]) -> _native.Stepper:
@@ -389,5 +398,12 @@ def _ranges(robot: Robot, randomise: Mapping[str, Range]) -> dict[str, tuple[flo
         ranges[name] = (float(low), float(high))
     # Both ends may be in a robot file, so all between may.
     for end in (0, 1):
-        robot._native.check_values([(name, values[end]) for name, values in ranges.items()])
+        _check(robot, {name: values[end] for name, values in ranges.items()})
     return ranges
+
+
+def _check(robot: Robot, values: Mapping[str, float]) -> None:
+    share = values.get("joints", 0.0)
+    if not 0 <= share <= _MOST_SHARE:
+        raise ValueError(f"joints is {share:g}; it is from 0, as the robot file has them, to {_MOST_SHARE} times its `uncertainty`")
+    robot._native.check_values([(name, value) for name, value in values.items() if name != "joints"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -148,8 +149,9 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, npt.NDArray[Any]]):
             self._done[number] = 0
             self._lowest[number] = self.env._floor(nobody["posture"][number, 1])
         info["end"] = np.full(self.num_envs, None)
-        names = self._drawn[0]
-        info["randomised"] = {name: np.array([drawn[name] for drawn in self._drawn]) for name in names}
+        # What `options` set for one episode, those that have begun anew do not have.
+        names = {name: None for drawn in self._drawn for name in drawn}
+        info["randomised"] = {name: np.array([drawn.get(name, math.nan) for drawn in self._drawn]) for name in names}
         return seen, info, nobody
 
     def _told(self, signals: Mapping[str, npt.ArrayLike]) -> list[tuple[str, list[float]]]:

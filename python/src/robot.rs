@@ -185,6 +185,18 @@ impl Robot {
         stepper::check(&stepper::varied(&self.config, &values, None, None)?)
     }
 
+    /// Values of emulated joints that are not known exactly, each so many standard deviations from that of the file.
+    fn drawn(&self, deviations: Vec<f64>) -> Vec<(String, f64)> {
+        let uncertain = self.config.uncertain().into_iter().zip(deviations);
+        uncertain.map(|(one, by)| (one.name.clone(), one.drawn(by))).collect()
+    }
+
+    /// How many there are of them.
+    #[getter]
+    fn uncertain(&self) -> usize {
+        self.config.uncertain().len()
+    }
+
     /// Starts the loop with a Python controller in the tick, or, without one, with the file's own.
     #[pyo3(signature = (controller=None, *, duration=None, log=None, record=true, patience=1.0, virtual_time=false, view=None, seed=None))]
     #[allow(clippy::too_many_arguments)]

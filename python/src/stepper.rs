@@ -37,8 +37,11 @@ pub fn varied(
         if !value.is_finite() {
             return Err(PyValueError::new_err(format!("{name} is {value}; it is a number")));
         }
-        let what: Variable = name.parse().map_err(PyValueError::new_err)?;
-        config.vary(what, *value).map_err(PyValueError::new_err)?;
+        let done = match name.split_once('.') {
+            Some((servo, key)) => config.vary_joint(servo, key, *value),
+            None => name.parse().and_then(|what: Variable| config.vary(what, *value)),
+        };
+        done.map_err(PyValueError::new_err)?;
     }
     match (&mut config.body, keyframe) {
         (_, None) => {}

@@ -229,6 +229,54 @@ def test_each_draw_changes_the_robot() -> None:
         assert not np.array_equal(seen(), seen(**{name: value})), name
 
 
+def arm(tmp_path: pathlib.Path, uncertainty: str) -> pathlib.Path:
+    """Two emulated servos, of whose second joint so much is uncertain."""
+    path = tmp_path / "arm.toml"
+    path.write_text(
+        '[loop]\nrate_hz = 500\nbus_deadline_us = 1900\n'
+        '[bus.main]\nlink = "emulated"\n[servo_defaults]\nbus = "main"\nlimits = { position = [-1.5, 1.5], velocity = 6 }\n'
+        'joint = { inertia = 0.01, coulomb = 0.05 }\n'
+        f'[[servo]]\nname = "pan"\nid = 1\n[[servo]]\nname = "tilt"\nid = 2\n{uncertainty}\n'
+    )
+    return path
+
+
+def test_joints_are_drawn_from_the_uncertainty_of_the_robot_file(tmp_path: pathlib.Path) -> None:
+    path = arm(tmp_path, "uncertainty = { inertia = 0.001, coulomb = 0.02 }")
+    env = kilohertz.Env(path, randomise={"joints": 1.0})
+    drawn = [env.reset(seed=seed)[1]["randomised"] for seed in range(200)]
+    assert all(values.keys() == {"tilt.inertia", "tilt.coulomb"} for values in drawn)
+    inertia, coulomb = (np.array([values[f"tilt.{key}"] for values in drawn]) for key in ("inertia", "coulomb"))
+    # Of 200 draws the mean is known to 7 % of the deviation, and the deviation to 5 %.
+    for found, value, deviation in ((inertia, 0.01, 0.001), (coulomb, 0.05, 0.02)):
+        assert abs(found.mean() - value) < 0.25 * deviation and abs(found.std() / deviation - 1) < 0.2
+    assert inertia.min() > 0 and coulomb.min() >= 0
+    assert env.reset(seed=7)[1]["randomised"] == drawn[7]
+    envs = kilohertz.VecEnv(path, 3, randomise={"joints": 1.0})
+    _, info = envs.reset(seed=7)
+    assert [info["randomised"]["tilt.coulomb"][number] for number in range(3)] == [drawn[7 + number]["tilt.coulomb"] for number in range(3)]
+
+
+def test_what_was_drawn_is_what_moves(tmp_path: pathlib.Path) -> None:
+    env = kilohertz.Env(arm(tmp_path, "uncertainty = { coulomb = 0.02 }"), randomise={"joints": 1.0})
+
+    def end(**options: float) -> np.ndarray:
+        env.reset(seed=1, options=options)
+        for _ in range(20):
+            env.step(np.array([0.5, 0.5], dtype=np.float32))
+        return np.asarray(env.state.position)
+
+    drawn, exact, set_by_hand = end(), end(joints=0), end(**{"tilt.coulomb": 0.2})
+    assert drawn[0] == exact[0] == set_by_hand[0]
+    assert len({drawn[1], exact[1], set_by_hand[1]}) == 3
+    # Without an uncertainty all are as the file has them.
+    sure = kilohertz.Env(arm(tmp_path, ""), randomise={"joints": 1.0})
+    assert sure.reset(seed=1)[1]["randomised"] == {}
+    for wrong, says in (({"joints": -1.0}, "joints is -1"), ({"tilt.mass": 1.0}, "`coulomb`"), ({"tilt.inertia": 0.0}, "out of range")):
+        with pytest.raises((ValueError, kilohertz.KilohertzError), match=says):
+            kilohertz.Env(arm(tmp_path, ""), randomise=wrong)
+
+
 def test_what_does_not_fit_is_refused_with_what_would() -> None:
     def refused(**words: Any) -> str:
         with pytest.raises((ValueError, kilohertz.KilohertzError)) as caught:

@@ -73,6 +73,18 @@ def test_a_robot_that_comes_down_begins_anew_alone() -> None:
     assert changed.tolist() == [False, True, False]
 
 
+def test_who_begins_anew_no_longer_has_what_options_set() -> None:
+    envs = kilohertz.VecEnv(MUJOCO, 2, keyframe="stand", min_height=0.2)
+    envs.reset(seed=1, options={"friction": 0.5})
+    folding = np.zeros((2, 12))
+    folding[1] = np.tile([0.0, 1.0, -1.0], 4)
+    terminated = np.zeros(2, dtype=bool)
+    while not terminated[1]:
+        terminated = envs.step(folding)[2]
+    friction = envs.step(folding)[4]["randomised"]["friction"]
+    assert friction[0] == 0.5 and np.isnan(friction[1])
+
+
 def test_seeds_and_resets() -> None:
     def begin(seed: Any, again: bool = False) -> np.ndarray:
         envs = kilohertz.VecEnv(OWN, 3, pose=STAND, randomise=DRAWS)

@@ -1,6 +1,7 @@
 //! `khz identify`: what it refuses, and what it writes.
 #![allow(clippy::unwrap_used)]
 
+use khz_file::RobotConfig;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -115,7 +116,9 @@ fn an_emulated_arm_is_found_as_its_file_has_it_and_written_so_that_it_moves_alik
         khz(folder.path(), &["run", "true.toml", "--virtual", "--log", &log, "--no-report"]);
         // What it has is of no use: another joint, and what the fit does not look for.
         let other = "inertia = 0.002, armature = 0.005, coulomb = 0.2, stribeck = 0.1, load_friction = 0.3";
-        fs::write(folder.path().join("found.toml"), arm(other, "delay_ms = 5")).unwrap();
+        let stale = arm(other, "delay_ms = 5")
+            .replace("[controller]", "uncertainty = { armature = 9 }\n[controller]");
+        fs::write(folder.path().join("found.toml"), stale).unwrap();
         let fit =
             ["identify", &log, "--joint", "tilt", "--robot", "found.toml", "--friction", "m1", "--write"];
         let said = khz(folder.path(), &fit);
@@ -132,6 +135,15 @@ fn an_emulated_arm_is_found_as_its_file_has_it_and_written_so_that_it_moves_alik
             assert!(uncertainty < 0.3 * value, "{name}: {said}");
         }
         let written = fs::read_to_string(folder.path().join("found.toml")).unwrap();
+        // How well it is known is written as it is told, in place of what was known before.
+        let known = RobotConfig::load(folder.path().join("found.toml")).unwrap().servos[0].uncertainty;
+        for (name, by) in
+            [("inertia", known.inertia), ("coulomb", known.coulomb), ("delay_ms", known.delay_ms)]
+        {
+            let [_, told] = told(&said, name).unwrap();
+            assert!((by - told).abs() <= 0.01 * told, "{name}: {written}");
+        }
+        assert_eq!(known.armature, 0.0, "{written}");
         assert!(written.contains("stribeck = 0") && written.contains("load_friction = 0"), "{written}");
         khz(folder.path(), &fit);
         assert_eq!(fs::read_to_string(folder.path().join("found.toml")).unwrap(), written);

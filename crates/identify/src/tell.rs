@@ -167,6 +167,13 @@ impl Found {
         told.map(|value| (value.name, rounded(value.value))).collect()
     }
 
+    /// How well those of these keys are known: what the data determine, unless they are not explained.
+    pub fn uncertainties<'a>(&'a self, keys: &'a [&str]) -> impl Iterator<Item = (&'static str, f64)> + 'a {
+        let told = |value: &&Value| value.told && self.unexplained.is_none() && value.uncertainty > 0.0;
+        let written = self.parameters.iter().filter(|value| keys.contains(&value.name)).filter(told);
+        written.map(|value| (value.name, rounded(value.uncertainty)))
+    }
+
     /// Parameters as bam's files have them, for a servo with a voltage law at this supply, V. Its `sag` bam has not.
     pub fn bam(&self, supply_v: f64) -> String {
         let motor = self.model.motor(&self.values, 1.0, supply_v);

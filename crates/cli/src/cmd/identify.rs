@@ -21,6 +21,9 @@ use std::sync::atomic::Ordering;
 /// Recordings beyond this are refused before they are read, bytes.
 const LARGEST: u64 = 256 << 20;
 
+/// A servo's table of how well its joint is known.
+const UNCERTAINTY: &str = "uncertainty";
+
 /// Fit an emulated servo to recordings of a real one
 ///
 /// Recordings are logs of Kilohertz, CSV files (times in s, angles in rad), or JSON as Rhoban's bam records it. They are sorted by name; every
@@ -234,11 +237,16 @@ impl Args {
         };
         let Written { keys, mut notes } = found.joint_keys(&servo.joint);
         let table = servo.in_file().facts().own_keys.first().filter(|_| servo.voltage_law().is_some());
-        let own = table.map(|table| (*table, found.servo_keys()));
+        let has = |key: &str| servo.in_file().goal_law(&mut servo.settings.clone(), key).is_some();
+        let mut own = found.servo_keys();
+        own.retain(|(key, _)| has(key));
+        let own = table.filter(|_| !own.is_empty()).map(|table| (*table, own));
         if own.is_none() && found.servo_keys().iter().any(|(key, _)| *key == "delay_ms") {
             notes.push(format!("`delay_ms` is not written: an emulated {} has none", servo.family));
         }
-        let tables = [("joint", keys)].into_iter().chain(own).collect::<Vec<_>>();
+        let mut tables = [("joint", keys)].into_iter().chain(own).collect::<Vec<_>>();
+        let written: Vec<&str> = tables.iter().flat_map(|(_, keys)| keys).map(|(key, _)| *key).collect();
+        tables.push((UNCERTAINTY, found.uncertainties(&written).collect()));
         let text = into_file(&text, &self.joint, &tables)?;
         RobotConfig::parse(&text, &name)?;
         output::save(path, true, |file| file.write_all(text.as_bytes()))?;
@@ -256,6 +264,10 @@ fn into_file(text: &str, joint: &str, tables: &[(&str, Vec<(&'static str, f64)>)
         else {
             return;
         };
+        // What was known of the values that are replaced now.
+        if let Some(table) = servo.get_mut(UNCERTAINTY).and_then(|table| table.as_table_like_mut()) {
+            table.clear();
+        }
         for (table, keys) in tables.iter().filter(|(_, keys)| !keys.is_empty()) {
             for &(key, value) in keys {
                 set(&mut servo[*table][key], &value.into());

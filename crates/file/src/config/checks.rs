@@ -2,7 +2,7 @@
 
 use super::{
     BusConfig, Clock, ControllerConfig, FollowConfig, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN, Reaction,
-    RobotBody, RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
+    RobotBody, RobotConfig, ServoConfig, StandAndSquatParameters, Uncertainty, WalkParameters,
 };
 use super::{bus_links, families, promises};
 use khz_controllers::walk::LONGEST;
@@ -10,6 +10,7 @@ use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
 use khz_targets::follow::Pair;
 use khz_targets::mean;
+use serde_json::json;
 use std::f64::consts::TAU;
 use std::ops::Range;
 
@@ -29,6 +30,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
         check_jerk(robot, i, servo, reader);
         families::check(robot, i, servo, reader);
         check_joint(i, servo, reader);
+        check_uncertainty(i, servo, reader);
     }
     check_imu(robot, reader);
     check_controller(robot, reader);
@@ -453,6 +455,23 @@ fn check_joint(i: usize, servo: &ServoConfig, reader: &mut Reader) {
         let problem = Problem::error(place, "the joint starts beyond its end stops")
             .at(span, format!("it starts at {start} rad"))
             .help(format!("set `joint.start` between {low} and {high}"));
+        reader.problems.push(problem);
+    }
+}
+
+/// What the emulated joint does not have, or has as 0, cannot be drawn.
+fn check_uncertainty(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let drawn = servo.uncertain();
+    let is_drawn = |key: &str| drawn.iter().any(|one| one.name == format!("{}.{key}", servo.name));
+    let deviations = json!(servo.uncertainty);
+    let unused = |key: &&str| deviations[key].as_f64().is_some_and(|by| by > 0.0) && !is_drawn(key);
+    for key in Uncertainty::names().into_iter().filter(|key| unused(key)) {
+        let shared = format!("servo_defaults.uncertainty.{key}");
+        let place = format!("servo[{i}].uncertainty.{key}");
+        let Some(span) = reader.span(&place).or_else(|| reader.span(&shared)) else { continue };
+        let problem = Problem::error(place, format!("`{key}` has an uncertainty and no value"))
+            .at(span, format!("of `{}` it is not there, or 0", servo.name))
+            .help(format!("write its `{key}`, or remove this"));
         reader.problems.push(problem);
     }
 }

@@ -70,7 +70,7 @@ pub use khz_targets::{FollowConfig, Interpolation, SticksConfig, TargetsConfig};
 pub use reference::reference;
 pub use schema::schema;
 pub use servo::*;
-pub use varied::Variable;
+pub use varied::{Uncertain, Uncertainty, Variable};
 pub use whole::*;
 
 pub(crate) use checks::identifier;

@@ -21,6 +21,7 @@ const AFTER_LINKS: &[Documented] = &[
 
 const AFTER_FAMILIES: &[Documented] = &[
     ("`joint` of a servo", JointConfig::ABOUT, JointConfig::KEYS),
+    ("`uncertainty` of a servo", Uncertainty::ABOUT, Uncertainty::KEYS),
     ("`device` of a servo", DeviceConfig::ABOUT, DeviceConfig::KEYS),
     ("`heat` of a servo", HeatConfig::ABOUT, HeatConfig::KEYS),
     ("`[imu]`", ImuConfig::ABOUT, ImuConfig::KEYS),

@@ -1,5 +1,6 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
+use super::Uncertainty;
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
 use khz_loop::supervisor::{Limits, Timeout};
 use khz_servo::Mounting;
@@ -107,6 +108,8 @@ section! {
         command: CommandFormat = CommandFormat::default(), "";
         /// The emulated joint; real servos ignore it.
         joint: JointConfig = JointConfig::default(), "";
+        /// How well `joint` is known, for draws of `kilohertz.Env`.
+        uncertainty: Uncertainty = Uncertainty::default(), "";
         /// Name of the joint in the model of `[body]` with `kind = "mujoco"`. Without the key, `name`.
         model_joint: Option<String> = None, "";
         /// The emulated servo; real servos keep their own settings.

@@ -60,6 +60,15 @@ impl InFile for Feetech {
         servo.feetech.mode.has_positions().then_some((set, f64::from(table.torque_limit) / 1000.0))
     }
 
+    fn goal_law<'a>(&self, servo: &'a mut ServoSettings, key: &str) -> Option<&'a mut f64> {
+        let VoltageLaw { goal_speed, delay_ms, .. } = motor(servo);
+        match key {
+            "goal_speed" => goal_speed.map(|speed| servo.feetech.goal_speed.get_or_insert(speed)),
+            "delay_ms" => Some(servo.feetech.delay_ms.get_or_insert(delay_ms)),
+            _ => None,
+        }
+    }
+
     fn damping<'a>(&self, _: &'a mut ServoSettings) -> Option<&'a mut f64> {
         None
     }

@@ -84,6 +84,12 @@ pub trait InFile: Sync {
         None
     }
 
+    /// Where the file has `goal_speed` or `delay_ms` of an emulated servo that has such a thing, with what it is without the key.
+    fn goal_law<'a>(&self, servo: &'a mut ServoSettings, key: &str) -> Option<&'a mut f64> {
+        let _ = (servo, key);
+        None
+    }
+
     /// The greatest torque that the emulated servo gives, N·m, whatever it is commanded; infinite where it has no limit of its own.
     fn most_torque(&self, servo: &ServoSettings) -> f64 {
         let _ = servo;
