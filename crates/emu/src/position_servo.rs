@@ -34,6 +34,16 @@ section! {
     }
 }
 
+impl VoltageLaw {
+    /// What the motor does to the joint at this duty, −1 to 1: the supply carries the motor's current for this share of the time.
+    #[inline]
+    pub fn driven(&self, supply_v: f64, duty: f64) -> Drive {
+        let resistance = self.resistance + self.sag_resistance * duty * duty;
+        let per_volt = self.kt / resistance;
+        Drive { torque: per_volt * supply_v * duty, damping: per_volt * self.kt }
+    }
+}
+
 /// The state of one such servo.
 ///
 /// Nothing but [`PositionServo::new`] allocates.
@@ -100,15 +110,7 @@ impl PositionServo {
     #[inline]
     pub fn step(&mut self, joint: JointState, supply_v: f64, dt_s: f64) -> Drive {
         self.pass(dt_s);
-        self.driven(supply_v, self.duty(joint.position))
-    }
-
-    /// What the motor does to the joint at this duty, −1 to 1: the supply carries the motor's current for this share of the time.
-    #[inline]
-    pub fn driven(&self, supply_v: f64, duty: f64) -> Drive {
-        let resistance = self.law.resistance + self.law.sag_resistance * duty * duty;
-        let per_volt = self.law.kt / resistance;
-        Drive { torque: per_volt * supply_v * duty, damping: per_volt * self.law.kt }
+        self.law.driven(supply_v, self.duty(joint.position))
     }
 
     /// Time passes for its goals alone; [`PositionServo::step`] does this.

@@ -2,7 +2,7 @@
 
 use khz_emu::dynamixel::{Servo, Setup};
 use khz_emu::twin::{Family, STEP_NS};
-use khz_emu::{Device, Drive, Injection, JointState, Twin, WireKind};
+use khz_emu::{Device, Drive, Injection, JointState, Twin, VoltageLaw, WireKind};
 use khz_servo::Doing;
 use khz_wire::Frame;
 use khz_wire::dynamixel::{
@@ -24,6 +24,7 @@ const SMALL: Setup = Setup {
     baud: 3,
     torque_per_step: 0.0005,
     stiffness_per_step: 0.002,
+    motor: None,
     fault_c: 70.0,
 };
 
@@ -171,6 +172,27 @@ fn positions_are_followed_within_the_current_that_is_allowed() {
     assert!((bench.position() - TAU / 8.0).abs() < 0.01);
     assert_eq!(bench.write(at::POSITION_P_GAIN, &[0, 0]), 0);
     assert_eq!(bench.servos[0].doing(), Doing::Damping);
+}
+
+#[test]
+fn with_its_motor_it_saturates_in_voltage_and_slackens_with_its_speed() {
+    let motor =
+        VoltageLaw { kt: 0.25, resistance: 2.0, sag_resistance: 1.0, gain: 0.002, ..VoltageLaw::default() };
+    let mut bench = Bench::new(Setup { motor: Some(motor), ..SMALL }, 1);
+    assert_eq!([bench.told(&goal(1, 2048 + 512)).0, bench.write(at::TORQUE_ENABLE, &[1])], [0, 0]);
+    for (gain, duty) in [(400_u16, 0.8 * TAU / 8.0), (4000, 1.0)] {
+        assert_eq!(bench.write(at::POSITION_P_GAIN, &gain.to_le_bytes()), 0);
+        for velocity in [0.0, 5.0] {
+            let drive = bench.servos[0].step(JointState { position: 0.0, velocity }, 250e-6);
+            let wanted = motor.driven(5.0, duty);
+            assert!(
+                (drive.torque - wanted.torque).abs() < 1e-12 && drive.damping == wanted.damping,
+                "{drive:?}"
+            );
+            let torque = wanted.torque - wanted.damping * velocity;
+            assert!((bench.servos[0].torque() - torque).abs() < 1e-12, "{torque}");
+        }
+    }
 }
 
 #[test]

@@ -237,10 +237,7 @@ impl Args {
         };
         let Written { keys, mut notes } = found.joint_keys(&servo.joint);
         let table = servo.in_file().facts().own_keys.first().filter(|_| servo.voltage_law().is_some());
-        let has = |key: &str| servo.in_file().goal_law(&mut servo.settings.clone(), key).is_some();
-        let mut own = found.servo_keys();
-        own.retain(|(key, _)| has(key));
-        let own = table.filter(|_| !own.is_empty()).map(|table| (*table, own));
+        let own = table.map(|table| (*table, found.servo_keys()));
         if own.is_none() && found.servo_keys().iter().any(|(key, _)| *key == "delay_ms") {
             notes.push(format!("`delay_ms` is not written: an emulated {} has none", servo.family));
         }

@@ -13,6 +13,7 @@ mod table;
 use crate::body::{Drive, JointState};
 use crate::config::{Device, WireKind};
 use crate::injection::{Injection, Refused};
+use crate::position_servo::{PositionServo, VoltageLaw};
 use crate::thermal::Thermal;
 use crate::twin::{Family, Twin};
 use answer::Waiting;
@@ -70,8 +71,10 @@ pub struct Setup {
     pub baud: u8,
     /// Torque for each unit of its currents, N·m.
     pub torque_per_step: f64,
-    /// Stiffness for each unit of the position P gain, N·m/rad.
+    /// Stiffness for each unit of the position P gain, N·m/rad; without a motor.
     pub stiffness_per_step: f64,
+    /// Its motor, where it is known: positions are followed by its voltage. Its gain is that of a position P gain of 1.
+    pub motor: Option<VoltageLaw>,
     /// It overheats when its board is this warm, °C.
     pub fault_c: f64,
 }
@@ -87,6 +90,7 @@ impl Default for Setup {
             baud: 3,
             torque_per_step: 0.0048,
             stiffness_per_step: 0.01,
+            motor: None,
             fault_c: 80.0,
         }
     }
@@ -105,6 +109,11 @@ impl Setup {
     /// What it is supplied with, at least and at most, as it leaves its maker, V.
     pub fn volts(&self) -> [f64; 2] {
         if self.is_small() { [3.5, 7.0] } else { [9.5, 16.0] }
+    }
+
+    /// What its maker's figures are for, V.
+    pub fn nominal_v(&self) -> f64 {
+        if self.is_small() { 5.0 } else { 12.0 }
     }
 
     fn is_small(&self) -> bool {
@@ -150,6 +159,8 @@ pub struct Servo {
     measured: JointState,
     /// Where its profile is, rad.
     trajectory: f64,
+    /// What a motor that is known adds: goals take effect late, and move within a limit.
+    late: Option<PositionServo>,
     torque: f64,
     thermal: Thermal,
     /// Since the last packet that named it, s.
@@ -177,6 +188,7 @@ impl Servo {
             offset: 0.0,
             measured: joint,
             trajectory: joint.position,
+            late: setup.motor.map(|motor| PositionServo::new(motor, joint.position)),
             torque: 0.0,
             thermal: Thermal::new(device.ambient_c),
             unheard_s: 0.0,
@@ -201,7 +213,7 @@ impl Servo {
         let turns = ((self.joint.position + self.offset) / TAU + 0.5).floor();
         self.offset -= turns * TAU;
         self.measure(self.joint);
-        self.trajectory = self.measured.position;
+        self.stay();
         self.table.put(at::GOAL_POSITION, i64::from(steps(self.measured.position)));
         self.refresh();
     }
@@ -252,16 +264,11 @@ impl Servo {
         let limit_s = self.table.get(at::BUS_WATCHDOG) as f64 * WATCHDOG_S;
         if self.is_on() && limit_s > 0.0 && self.unheard_s >= limit_s && !self.table.has_tripped() {
             self.table.trip();
-            self.hold_here();
+            self.stay();
         }
         if self.thermal.board_c >= self.setup.fault_c.min(self.table.get(at::TEMPERATURE_LIMIT) as f64) {
             self.fail(OVERHEATING);
         }
-    }
-
-    /// As after its watchdog has acted.
-    fn hold_here(&mut self) {
-        self.trajectory = self.measured.position;
     }
 
     /// Where it is to be, rad.
@@ -271,19 +278,57 @@ impl Servo {
 
     /// Its profile goes on.
     fn follow_profile(&mut self, dt_s: f64) {
-        let (goal, most) = (self.goal(), self.table.get(at::PROFILE_VELOCITY) as f64 * VELOCITY_STEP);
+        let (mut goal, most) = (self.goal(), self.table.get(at::PROFILE_VELOCITY) as f64 * VELOCITY_STEP);
+        if let Some(late) = &mut self.late {
+            late.aim(goal);
+            late.pass(dt_s);
+            goal = late.goal();
+        }
         let way = goal - self.trajectory;
         self.trajectory += if most > 0.0 { way.clamp(-most * dt_s, most * dt_s) } else { way };
+    }
+
+    /// It is where its goal is, and nothing is on its way.
+    fn stay(&mut self) {
+        self.trajectory = self.measured.position;
+        self.late.iter_mut().for_each(|late| late.forget(self.trajectory));
     }
 
     fn most_torque(&self) -> f64 {
         self.table.get(at::CURRENT_LIMIT) as f64 * self.setup.torque_per_step
     }
 
+    /// The most torque where no current is limited: what a motor then gives follows from its voltage.
+    fn unlimited(&self) -> f64 {
+        self.setup.motor.map_or_else(|| self.most_torque(), |_| f64::INFINITY)
+    }
+
+    /// What its motor does at this duty, −1 to 1.
+    fn turned_by(&self, duty: f64) -> Drive {
+        let unknown = || Drive { torque: duty * self.most_torque(), damping: BACK_EMF };
+        self.setup.motor.map_or_else(unknown, |motor| motor.driven(self.device.supply_v, duty))
+    }
+
+    /// How it follows its position, with at most this share of its duty.
+    fn following(&self, share: f64) -> Drive {
+        let [p, d] = [at::POSITION_P_GAIN, at::POSITION_D_GAIN].map(|gain| self.table.get(gain) as f64);
+        let error = self.trajectory - self.measured.position;
+        let Some(motor) = self.setup.motor else {
+            return Drive {
+                torque: self.setup.stiffness_per_step * p * error,
+                damping: BACK_EMF + d * D_GAIN,
+            };
+        };
+        let most = motor.duty_limit * share;
+        let drive = self.turned_by((motor.gain * p * error).clamp(-most, most));
+        Drive { damping: drive.damping + d * D_GAIN, ..drive }
+    }
+
     /// What it does to its joint.
     fn drive(&mut self, dt_s: f64) -> Drive {
         if !self.is_on() {
-            (self.trajectory, self.torque) = (self.measured.position, 0.0);
+            self.stay();
+            self.torque = 0.0;
             return Drive::default();
         }
         self.follow_profile(dt_s);
@@ -294,7 +339,10 @@ impl Servo {
             mode::CURRENT if tripped => (0.0, 0.0, 0.0),
             mode::CURRENT => (current, 0.0, self.most_torque()),
             mode::PWM if tripped => (0.0, BACK_EMF, self.most_torque()),
-            mode::PWM => (share * self.most_torque(), BACK_EMF, self.most_torque()),
+            mode::PWM => {
+                let Drive { torque, damping } = self.turned_by(share);
+                (torque, damping, self.unlimited())
+            }
             mode::VELOCITY => {
                 let wanted =
                     if tripped { 0 } else { self.table.get(at::GOAL_VELOCITY) } as f64 * VELOCITY_STEP;
@@ -302,14 +350,11 @@ impl Servo {
                 (gain * wanted, gain + BACK_EMF, self.most_torque() * share.abs())
             }
             mode => {
-                let stiffness = self.table.get(at::POSITION_P_GAIN) as f64 * self.setup.stiffness_per_step;
-                let damping = BACK_EMF + self.table.get(at::POSITION_D_GAIN) as f64 * D_GAIN;
-                let most = if mode == mode::CURRENT_POSITION && !tripped {
-                    current.abs()
-                } else {
-                    self.most_torque()
-                };
-                (stiffness * (self.trajectory - self.measured.position), damping, most * share.abs())
+                let Drive { torque, damping } = self.following(share.abs());
+                let limits_current = mode == mode::CURRENT_POSITION && !tripped;
+                let most = if limits_current { current.abs() } else { self.unlimited() };
+                // The duty of a motor is limited already.
+                (torque, damping, if self.setup.motor.is_some() { most } else { most * share.abs() })
             }
         };
         self.torque = (still - damping * self.measured.velocity).clamp(-most, most);
@@ -399,7 +444,7 @@ impl Twin for Servo {
             // By its watchdog, which acts although it is fed.
             Injection::RefuseWrite(Some(Refused::Position)) => {
                 self.table.trip();
-                self.hold_here();
+                self.stay();
             }
             Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
         }

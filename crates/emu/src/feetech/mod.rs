@@ -304,11 +304,11 @@ impl Servo {
                 let gain = SPEED_GAIN * f64::from(self.table.get(at::SPEED_P));
                 let duty = motor.kt * wanted / supply + gain * (wanted - self.measured.velocity);
                 self.duty = duty.clamp(-most, most);
-                self.motor.driven(supply, self.duty)
+                motor.driven(supply, self.duty)
             }
             mode::PWM => {
                 self.duty = (f64::from(self.table.get(at::GOAL_TIME)) / 1000.0).clamp(-most, most);
-                self.motor.driven(supply, self.duty)
+                motor.driven(supply, self.duty)
             }
             _ => {
                 self.motor.set_law(self.law());

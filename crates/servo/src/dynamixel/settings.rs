@@ -90,6 +90,16 @@ section! {
         /// Torque at its shaft for each ampere that it measures; of a model without a current sensor for its full load. Required, as torques
         /// and their limits depend on it: stall torque divided by stall current, as its maker's page has them, is a beginning.
         torque_constant: Option<f64> = None, "N·m/A", 0.0001 => 1000.0;
+        /// Resistance of the emulated servo's motor and driver, at its full duty: with it that follows positions by the voltage of its motor, and
+        /// the faster it turns, the less torque it has, as real ones do. Without the key it is a spring within its greatest torque.
+        motor_resistance: Option<f64> = None, "Ω", 0.001 => 1000.0;
+        /// How much of that there is at full duty only, less by the square of the duty: a supply that sags, and whatever else lets torque grow
+        /// less than the duty. A third in recordings of an XL330.
+        sag: f64 = 0.0, "", 0.0 => 0.9;
+        /// With `motor_resistance`: the emulated servo moves its own goal no faster. Without the key there is no limit.
+        goal_speed: Option<f64> = None, "rad/s", 0.001 => 1000.0;
+        /// With `motor_resistance`: from a goal's arrival at the emulated servo to its effect.
+        delay_ms: f64 = 0.0, "ms", 0.0 => 100.0;
         /// Position P gain; the maker's is 800 (X330: 400).
         position_p: u32 = 800, "", 1 => 16_383;
         /// Position I gain.

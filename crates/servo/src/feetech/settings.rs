@@ -89,6 +89,10 @@ section! {
         /// The emulated servo moves its own goal no faster; real ones have a limit of their own, which `khz identify` finds. Without
         /// the key 4.9 rad/s, as recordings of a small Feetech have it.
         goal_speed: Option<f64> = None, "rad/s", 0.001 => 1000.0;
+        /// Duty of the emulated servo for a radian and a unit of the P gain; without the key that of an STS3215.
+        duty_gain: Option<f64> = None, "1/rad", 0.000_01 => 100.0;
+        /// How much of `motor_resistance` there is at full duty only, less by the square of the duty: a supply that sags.
+        sag: f64 = 0.0, "", 0.0 => 0.9;
         /// From a goal's arrival at the emulated servo to its effect, found as that limit is; without the key 35 ms.
         delay_ms: Option<f64> = None, "ms", 0.0 => 100.0;
         /// Its return delay time, which is read at the start.

@@ -3,8 +3,8 @@
 use super::line::{self, Line};
 use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
-use khz_emu::FamilyConfig;
 use khz_emu::dynamixel::{BACK_EMF, D_GAIN, Setup, VELOCITY_GAIN};
+use khz_emu::{FamilyConfig, VoltageLaw};
 use khz_servo::dynamixel::{DynamixelMode, DynamixelSettings};
 use khz_servo::{Family, dynamixel};
 use khz_settings::{Problem, Reader};
@@ -48,12 +48,30 @@ impl InFile for Dynamixel {
                 [0.0, BACK_EMF + VELOCITY_GAIN * f64::from(servo.dynamixel.velocity_p)]
             }
             DynamixelMode::Current => [0.0, servo.dynamixel.kd],
-            _ => [stiffness, BACK_EMF + D_GAIN * f64::from(servo.dynamixel.position_d)],
+            _ => {
+                let back_emf = motor(servo).map_or(BACK_EMF, |motor| motor.driven(0.0, 0.0).damping);
+                [stiffness, back_emf + D_GAIN * f64::from(servo.dynamixel.position_d)]
+            }
         }
     }
 
     fn most_torque(&self, servo: &ServoSettings) -> f64 {
-        stiffness_per_step(servo) / OUTPUT
+        let stalled = |motor: VoltageLaw| motor.driven(setup(servo).nominal_v(), 1.0).torque;
+        motor(servo).map_or_else(|| stiffness_per_step(servo) / OUTPUT, stalled)
+    }
+
+    fn voltage_law(&self, servo: &ServoSettings) -> Option<(VoltageLaw, f64)> {
+        let law = motor(servo).filter(|_| servo.dynamixel.mode.has_positions())?;
+        Some((VoltageLaw { gain: law.gain * f64::from(servo.dynamixel.position_p), ..law }, 1.0))
+    }
+
+    fn goal_law<'a>(&self, servo: &'a mut ServoSettings, key: &str) -> Option<&'a mut f64> {
+        motor(servo)?;
+        match key {
+            "goal_speed" => servo.dynamixel.goal_speed.as_mut(),
+            "delay_ms" => Some(&mut servo.dynamixel.delay_ms),
+            _ => None,
+        }
     }
 
     fn damping<'a>(&self, _: &'a mut ServoSettings) -> Option<&'a mut f64> {
@@ -73,7 +91,7 @@ impl InFile for Dynamixel {
     }
 
     fn most_v(&self, servo: &ServoSettings) -> f64 {
-        Setup { model: model(servo), ..Setup::default() }.volts()[1]
+        setup(servo).volts()[1]
     }
 
     /// As the run expects it, with new firmware.
@@ -87,6 +105,7 @@ impl InFile for Dynamixel {
             baud: BAUD,
             torque_per_step: settings.torque_step,
             stiffness_per_step: stiffness_per_step(servo),
+            motor: motor(servo),
             fault_c: servo.device.fault_temperature,
         })
     }
@@ -106,12 +125,32 @@ fn model(servo: &ServoSettings) -> u16 {
     servo.dynamixel.model.map_or(Setup::default().model, |model| model.facts().number)
 }
 
-/// N·m/rad for a unit of the P gain: full output is the torque at the limit of current.
+/// Its motor, if the file has one.
+fn motor(servo: &ServoSettings) -> Option<VoltageLaw> {
+    let DynamixelSettings { torque_constant, motor_resistance, sag, goal_speed, delay_ms, .. } =
+        servo.dynamixel;
+    let whole = motor_resistance?;
+    Some(VoltageLaw {
+        kt: torque_constant?,
+        resistance: whole * (1.0 - sag),
+        sag_resistance: whole * sag,
+        gain: OUTPUT,
+        goal_speed,
+        delay_ms,
+        ..VoltageLaw::default()
+    })
+}
+
+/// N·m/rad for a unit of the P gain: at the nominal voltage of its motor, or as if full output were the torque at the limit of current.
 fn stiffness_per_step(servo: &ServoSettings) -> f64 {
-    let settings = dynamixel::Settings::of(&servo.dynamixel);
-    OUTPUT
-        * settings.torque_step
-        * f64::from(Setup { model: model(servo), ..Setup::default() }.most_current())
+    if let Some(motor) = motor(servo) {
+        return motor.driven(setup(servo).nominal_v(), OUTPUT).torque;
+    }
+    OUTPUT * dynamixel::Settings::of(&servo.dynamixel).torque_step * f64::from(setup(servo).most_current())
+}
+
+fn setup(servo: &ServoSettings) -> Setup {
+    Setup { model: model(servo), ..Setup::default() }
 }
 
 fn check_own(i: usize, servo: &ServoConfig, reader: &mut Reader) {

@@ -122,7 +122,9 @@ fn motor(servo: &ServoSettings) -> VoltageLaw {
     let settings = feetech::Settings::of(&servo.feetech);
     VoltageLaw {
         kt: settings.motor_constant,
-        resistance: settings.motor_resistance,
+        resistance: settings.motor_resistance * (1.0 - servo.feetech.sag),
+        sag_resistance: settings.motor_resistance * servo.feetech.sag,
+        gain: servo.feetech.duty_gain.unwrap_or(STS3215.gain),
         goal_speed: servo.feetech.goal_speed.or(STS3215.goal_speed),
         delay_ms: servo.feetech.delay_ms.unwrap_or(STS3215.delay_ms),
         ..STS3215
