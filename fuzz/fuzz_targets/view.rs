@@ -44,5 +44,5 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             _ => client.push(piece),
         }
     }
-    khz_view::fuzzing::hear(bytes, robot.iter().map(Vec::as_slice), client.into_iter());
+    khz_view::fuzzing::receive(bytes, robot.iter().map(Vec::as_slice), client.into_iter());
 });

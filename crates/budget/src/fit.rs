@@ -380,7 +380,7 @@ impl Fit {
         if self.is_tight() {
             text += "  this is tight: less than 5 % to spare, and the model is not exact\n";
         }
-        text += &format!("  cycle {cycle}, tick {tick}; {}\n", prediction.told_of_replies());
+        text += &format!("  cycle {cycle}, tick {tick}; {}\n", prediction.replies_text());
         text + &self.trial.iter().map(|trial| format!("  {}\n", trial.text())).collect::<String>()
     }
 }

@@ -258,7 +258,7 @@ impl Prediction {
             ns(self.tick_ns),
             ns(self.headroom_ns),
         )?;
-        writeln!(out, "  {}\n  {}", self.told_of_replies(), self.told_of_rates())?;
+        writeln!(out, "  {}\n  {}", self.replies_text(), self.rates_text())?;
         writeln!(out, "\nbuses")?;
         for bus in &self.buses {
             let (name, percent) = (&bus.name, 100.0 * bus.utilisation);
@@ -283,11 +283,11 @@ impl Prediction {
     }
 
     /// When the last reply comes, and until when replies count.
-    pub fn told_of_replies(&self) -> String {
+    pub fn replies_text(&self) -> String {
         let deadline = duration((self.counts_until_ns + LAST_LOOK_NS) as f64);
         let before = duration(LAST_LOOK_NS as f64);
         let late = if self.deadline_missed { ": too late" } else { "" };
-        let read = self.told_of_cycles();
+        let read = self.cycle_text();
         format!(
             "the last reply is read after {read}, and replies count until {before} before the bus deadline of {deadline} \
              (`loop.bus_deadline_us`){late}"
@@ -295,7 +295,7 @@ impl Prediction {
     }
 
     /// The usual cycle in words, and the longest if that is another.
-    pub fn told_of_cycles(&self) -> String {
+    pub fn cycle_text(&self) -> String {
         let Self { cycle_ns, longest_cycle_ns, start_cycle_ns, .. } = *self;
         let [cycle, longest, start] =
             [cycle_ns, longest_cycle_ns, start_cycle_ns].map(|ns| duration(ns as f64));
@@ -322,7 +322,7 @@ impl Prediction {
     }
 
     /// The highest rates.
-    pub(super) fn told_of_rates(&self) -> String {
+    pub(super) fn rates_text(&self) -> String {
         let later =
             format!("up to {} Hz with a later bus deadline", self.highest_rate_any_deadline_hz.floor());
         match self.highest_rate_hz.floor() {

@@ -144,9 +144,9 @@ fn three_robstride_on_one_bus_never_come_under_control_at_1_khz_and_no_file_says
         let prediction = file.predict();
         assert!(prediction.start_cycle_ns > 950_000 && prediction.deadline_missed);
         assert!(
-            prediction.told_of_replies().contains("before control after 9"),
+            prediction.replies_text().contains("before control after 9"),
             "{}",
-            prediction.told_of_replies()
+            prediction.replies_text()
         );
         let fit = file.fit(1000.0).unwrap();
         assert!(!fit.is_reached() && fit.works(), "{}", fit.text());
@@ -231,7 +231,7 @@ fn a_reply_that_is_late_on_rs485_holds_up_the_next_query_no_longer_than_its_time
 fn check_and_budget_name_one_bus_deadline() {
     let text =
         robstride("link = \"emulated\"").replace("[bus.can]", "[loop]\nbus_deadline_us = 880\n[bus.can]");
-    let said = File::read(&text, "robot.toml").unwrap().predict().told_of_replies();
+    let said = File::read(&text, "robot.toml").unwrap().predict().replies_text();
     assert!(said.contains("20 µs before the bus deadline of 880 µs"), "{said}");
 }
 

@@ -155,7 +155,7 @@ impl Fault {
                 // Before control each of several ticks must be complete, and to read a flood takes time that a full bus has not.
                 let is_start = matches!(cause, Cause::NotSeen { .. });
                 // In the end, too: then too few are read in time to know that every servo is off.
-                let is_end = matches!(cause, Cause::ServoNotHeardOff { .. });
+                let is_end = matches!(cause, Cause::ServoNotReportedOff { .. });
                 is_end || is_silence(trigger) && (is_start || cause.servo().is_none_or(is_there))
             }
             Self::Silent(_)

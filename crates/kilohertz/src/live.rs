@@ -89,7 +89,7 @@ impl Drop for Watcher {
 }
 
 /// After the run: waits until the view has shown it to its end, and prints on stderr if it stays because it is being watched.
-pub fn tell_view_end(view: Viewer) {
+pub fn announce_view_end(view: Viewer) {
     let link = view.link().to_owned();
     if view.stays() {
         show(&format!("the live view stays until its page is closed: {link}\n"));

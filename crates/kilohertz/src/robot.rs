@@ -329,7 +329,7 @@ impl Robot {
             // The run was what it was, whether or not it can be reported.
             live::show(&format!("cannot write the report: {error}\n"));
         }
-        view.into_iter().for_each(live::tell_view_end);
+        view.into_iter().for_each(live::announce_view_end);
         Ok(finished)
     }
 }
@@ -368,7 +368,7 @@ impl Run {
         self.view.as_ref().map(Viewer::link)
     }
 
-    /// The view, to keep it beyond the run: [`live::tell_view_end`].
+    /// The view, to keep it beyond the run: [`live::announce_view_end`].
     pub fn take_view(&mut self) -> Option<Viewer> {
         self.view.take()
     }

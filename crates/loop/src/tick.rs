@@ -372,7 +372,7 @@ impl Machine {
         let (elsewhere_ns, waited_ns) = self.control();
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands, &self.state);
-        self.supervisor.tell_led_to(&mut self.state.led_to);
+        self.supervisor.copy_led_to(&mut self.state.led_to);
         if let Some(servos) = self.supervisor.clears() {
             servos.for_each(|servo| self.cycle.clear_timeout(servo));
         }
@@ -559,7 +559,7 @@ impl Machine {
         let mut failures =
             self.failures.iter().rev().filter(|(in_tick, _)| tick.is_none_or(|tick| tick == *in_tick));
         Told {
-            cause: cause.told(links),
+            cause: cause.named(links),
             said: failures.next().filter(|_| is_its_own).map(|(_, failure)| failure),
         }
     }

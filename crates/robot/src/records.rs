@@ -349,7 +349,7 @@ mod tests {
         };
         let links = [format!("the link of buses {}", "ä".repeat(400))];
         let mut out = Vec::new();
-        write_event(&transition, &transition.cause.told(&links), "", &mut out);
+        write_event(&transition, &transition.cause.named(&links), "", &mut out);
         let text = String::from_utf8_lossy(&out);
         assert!(text.contains("the link of buses ääää") && !text.contains("is down"), "{text}");
     }

@@ -125,7 +125,7 @@ impl Rerun {
     /// # Errors
     /// Those of the controller.
     pub fn update(&mut self, state: &mut RobotState) -> Result<&[ServoCommand], ControlError> {
-        self.supervisor.tell_led_to(&mut state.led_to);
+        self.supervisor.copy_led_to(&mut state.led_to);
         match &mut self.beside {
             None => self.controller.update(state, &mut self.commands)?,
             Some(asked) => {

@@ -238,7 +238,7 @@ impl Ledger {
     }
 
     /// A datagram came.
-    pub fn hears(&mut self, packet: &Packet, from: SocketAddr, came: impl Into<Arrival>) -> Incoming {
+    pub fn receive(&mut self, packet: &Packet, from: SocketAddr, came: impl Into<Arrival>) -> Incoming {
         let came = came.into();
         let unexpected = &mut self.tally.unexpected;
         if packet.kind == PacketKind::Request {
@@ -336,7 +336,7 @@ impl Ledger {
     }
 
     /// A datagram came that cannot be read. From a device that was asked it is a damaged answer, of whatever make.
-    pub fn hears_unreadable(&mut self, from: SocketAddr, refusal: Refusal) {
+    pub fn receive_unreadable(&mut self, from: SocketAddr, refusal: Refusal) {
         match (self.by_address.get(&from), refusal) {
             (Some(index), Refusal::Damaged | Refusal::Foreign) => {
                 self.tally.devices[*index].counts.corrupt += 1;

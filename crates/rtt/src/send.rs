@@ -391,18 +391,18 @@ impl Sender {
         let packet = match Packet::read(&self.answer[..length]) {
             Ok(packet) => packet,
             Err(refusal) => {
-                ledger.hears_unreadable(from, refusal);
+                ledger.receive_unreadable(from, refusal);
                 return Ok(true);
             }
         };
         // A device copies what it got; the times of anything else are not those of this payload.
         let ours = packet.kind == PacketKind::Reply && packet.run == self.run;
         if ours && self.answer[HEADER..length] != self.question[HEADER..] {
-            ledger.hears_unreadable(from, Refusal::Damaged);
+            ledger.receive_unreadable(from, Refusal::Damaged);
             return Ok(true);
         }
         let kernel_ns = if attended { None } else { stamps.software_ns.and_then(on_our_clock) };
-        let heard = ledger.hears(&packet, from, Arrival { read_ns, kernel_ns, attended });
+        let heard = ledger.receive(&packet, from, Arrival { read_ns, kernel_ns, attended });
         if let Incoming::Answer { device, round_trip_ns, unstamped, .. } = heard {
             self.seen.answered += 1;
             self.seen.unattended += u64::from(!attended);

@@ -79,7 +79,7 @@ pub struct Facts {
     /// What the machine did to the whole process.
     pub stops: Stops,
     /// What happened before and after the controlled time: switching on and coming down.
-    pub outside: Outside,
+    pub outside: Uncontrolled,
     /// Replies to older queries.
     pub late_replies: u64,
     /// Further replies to a query that was answered.
@@ -158,13 +158,13 @@ impl Facts {
             missed_replies: controlled.missed_replies,
             missed_while_off_cpu: controlled.missed_while_off_cpu,
             missed_while_computing: controlled.missed_while_computing,
-            outside: Outside {
+            outside: Uncontrolled {
                 lost: outside.skipped,
                 late_wakes: outside.late_wakes,
                 overruns: outside.overruns,
                 missed_replies: outside.missed_replies,
                 late_replies: outside.late_replies,
-                ..Outside::default()
+                ..Uncontrolled::default()
             },
             late,
             late_replies: all.late_replies,
@@ -208,7 +208,7 @@ impl Stops {
 
 /// What of it happened outside the controlled time.
 #[derive(Clone, Debug, Default)]
-pub struct Outside {
+pub struct Uncontrolled {
     /// Periods without a tick.
     pub lost: u64,
     /// Ticks that started a period or more late.

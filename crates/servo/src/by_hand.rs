@@ -24,7 +24,7 @@ pub trait ByHand {
     fn who(&self, id: u8) -> Vec<Ask>;
 
     /// The servo that sends this unasked, as far as can be known; it may also be another message of another servo.
-    fn heard(&self, frame: &Frame) -> Option<u8> {
+    fn announced(&self, frame: &Frame) -> Option<u8> {
         let _ = frame;
         None
     }

@@ -122,7 +122,7 @@ impl Mode {
     /// Before the first reply.
     pub const UNKNOWN: Self = Self { number: 0, name: "unknown" };
     /// For a servo whose replies do not report the state of its output.
-    pub const UNTOLD: Self = Self { number: 0, name: "as told" };
+    pub const UNREPORTED: Self = Self { number: 0, name: "as told" };
 }
 
 /// Why a servo stopped, in its family's terms; code 0 is none.

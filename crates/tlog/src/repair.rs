@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
 /// How many damaged places are described; the others are only counted.
-const MAX_TOLD: usize = 100;
+const MAX_ERRORS: usize = 100;
 
 /// What a repair found.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Repair {
     /// Damaged places.
     pub damages: u64,
     /// What was wrong at the first hundred of them.
-    pub told: Vec<Error>,
+    pub errors: Vec<Error>,
     /// Bytes that were skipped because of damage.
     pub skipped_bytes: u64,
     /// Whether the log ended in a sound index.
@@ -47,7 +47,7 @@ pub fn repair<S: Source, W: Write>(
     if let Some(error) = damage {
         report.damages = 1;
         report.skipped_bytes = reader.position();
-        report.told.push(error);
+        report.errors.push(error);
     }
     let mut copier = Copier::new(out)?;
     loop {
@@ -65,8 +65,8 @@ pub fn repair<S: Source, W: Write>(
         let error = reader.step_over(error)?;
         report.skipped_bytes += reader.position().saturating_sub(damaged);
         report.damages += 1;
-        if report.told.len() < MAX_TOLD {
-            report.told.push(error);
+        if report.errors.len() < MAX_ERRORS {
+            report.errors.push(error);
         }
     }
     reader.records().iter().try_for_each(|record| copier.keep(record))?;

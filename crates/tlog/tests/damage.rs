@@ -101,7 +101,7 @@ fn one_damaged_byte_in_a_schema_costs_no_other_record(index: bool, checksums: bo
                 assert!(
                     found[record] == whole[record],
                     "{what}: record {record}: {counts:?}: {:?}",
-                    report.told.first()
+                    report.errors.first()
                 );
             }
         }

@@ -430,7 +430,7 @@ fn a_repaired_log_is_whole_and_has_all_that_was_sound() {
     hurt[ends[100] as usize + 1] ^= 0x10; // the size of a block: its neighbours must survive
     hurt[ends[150] as usize + 20] ^= 1; // a payload
     let (report, repaired) = khz_tlog::repair(hurt, Vec::new(), |_| {}).unwrap();
-    assert!((1..=4).contains(&report.damages), "{:?}", report.told);
+    assert!((1..=4).contains(&report.damages), "{:?}", report.errors);
     let found = strip(&repaired);
     assert!(found.len() >= whole.len() - 4 && found.iter().all(|line| whole.contains(line)));
     let (report, again) = khz_tlog::repair(repaired.clone(), Vec::new(), |_| {}).unwrap();

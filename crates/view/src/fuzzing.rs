@@ -12,7 +12,7 @@ use crate::peer::Queued;
 /// Takes the bytes as the head of a request, as what a robot sends, and as messages of clients of each kind; `pieces` are
 /// their messages.
 #[doc(hidden)]
-pub fn hear<'a>(
+pub fn receive<'a>(
     head: &[u8],
     datagrams: impl Iterator<Item = &'a [u8]>,
     pieces: impl Iterator<Item = &'a [u8]>,

@@ -247,7 +247,7 @@ fn hundred_million(bench: &Bench) {
             let reply = Packet { kind: PacketKind::Reply, run: 1, sequence, sent_ns: now_ns, held_ns: 500 };
             for (at, device) in devices.iter().enumerate() {
                 let took_ns = 100_000 + (sequence as i64 * 7_919 + at as i64 * 104_729) % 90_000;
-                ledger.hears(&reply, *device, now_ns + took_ns);
+                ledger.receive(&reply, *device, now_ns + took_ns);
             }
             ledger.done(now_ns);
         }

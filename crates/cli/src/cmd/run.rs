@@ -169,7 +169,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         if let Some(report) = summary.report.as_ref().filter(|_| args.opens_report()) {
             view::open_page(&report.to_string_lossy());
         }
-        view.into_iter().for_each(live::tell_view_end);
+        view.into_iter().for_each(live::announce_view_end);
     })?;
     Ok(ExitCode::from(u8::from(!is_well)))
 }

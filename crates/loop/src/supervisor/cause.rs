@@ -101,7 +101,7 @@ pub enum Cause {
         mode: Mode,
     },
     /// The robot is at rest, and a servo that was on has not replied to any stop.
-    ServoNotHeardOff {
+    ServoNotReportedOff {
         /// Which servo.
         servo: u16,
     },
@@ -359,7 +359,7 @@ impl Cause {
             Self::MissedReplies { .. }
             | Self::NotSeen { .. }
             | Self::DuplicateReplies { .. }
-            | Self::ServoNotHeardOff { .. } => Trigger::MissedReplies,
+            | Self::ServoNotReportedOff { .. } => Trigger::MissedReplies,
             Self::Stale { .. } => Trigger::Stale,
             Self::LoopHeldUp { of, .. } => of,
             Self::BusDown { .. } => Trigger::BusDown,
@@ -394,7 +394,7 @@ impl Cause {
 
     /// For people who know buses, not links: `links` are what each link is called. Allocates
     /// nothing.
-    pub fn told(self, links: &[String]) -> impl fmt::Display {
+    pub fn named(self, links: &[String]) -> impl fmt::Display {
         NamedCause { cause: self, links }
     }
 
@@ -410,7 +410,7 @@ impl Cause {
             | Self::ServoNotObeying { servo, .. }
             | Self::PositionJumped { servo, .. }
             | Self::ServoStillOn { servo, .. }
-            | Self::ServoNotHeardOff { servo }
+            | Self::ServoNotReportedOff { servo }
             | Self::PositionOutOfLimits { servo, .. }
             | Self::Recovered { servo, .. }
             | Self::TooFast { servo, .. }
@@ -472,7 +472,7 @@ impl fmt::Display for Cause {
                 quantity.unit()
             ),
             Self::RegisterRefused { refused, ran, .. } => write_refused(f, refused, ran),
-            Self::ServoNotObeying { mode, .. } if mode == Mode::UNTOLD => f.write_str(
+            Self::ServoNotObeying { mode, .. } if mode == Mode::UNREPORTED => f.write_str(
                 "the servo is not seen to do what it is commanded: its replies do not tell whether its output is on",
             ),
             Self::ServoNotObeying { mode, .. } => {
@@ -486,7 +486,7 @@ impl fmt::Display for Cause {
                 f,
                 "position jumped from {from:.3} to {to:.3} rad: the servo restarted, its zero was changed, or its encoder is loose"
             ),
-            Self::ServoStillOn { mode, .. } if mode == Mode::UNTOLD => {
+            Self::ServoStillOn { mode, .. } if mode == Mode::UNREPORTED => {
                 f.write_str("the servo may still be on although it was commanded to stop: cut its power")
             }
             Self::ServoStillOn { mode, .. } => write!(
@@ -494,7 +494,7 @@ impl fmt::Display for Cause {
                 "the servo is still on (mode {}) although it was commanded to stop: cut its power",
                 Named(mode)
             ),
-            Self::ServoNotHeardOff { .. } => {
+            Self::ServoNotReportedOff { .. } => {
                 f.write_str("the servo did not say often enough that it is off and may still be on: cut its power")
             }
             Self::PositionOutOfLimits { position, limit, .. } => write!(

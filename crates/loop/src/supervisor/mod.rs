@@ -549,7 +549,7 @@ impl Supervisor {
         let ServoState { fresh, doing, mode, .. } = state.servos[at];
         let cause = match fresh && doing.is_on() {
             true => Cause::ServoStillOn { servo, mode },
-            false => Cause::ServoNotHeardOff { servo },
+            false => Cause::ServoNotReportedOff { servo },
         };
         let from = std::mem::replace(&mut self.phase, Phase::Fault);
         self.record(from, Phase::Fault, cause, state);
@@ -623,7 +623,7 @@ impl Supervisor {
     }
 
     /// For [`RobotState::led_to`], after [`Supervisor::govern`].
-    pub fn tell_led_to(&self, to: &mut [Option<f64>]) {
+    pub fn copy_led_to(&self, to: &mut [Option<f64>]) {
         // As a rule none is led, and none was.
         if self.guard.leads() || to.iter().any(Option::is_some) {
             to.iter_mut().zip(self.guard.led_to()).for_each(|(to, led_to)| *to = led_to);

@@ -14,8 +14,8 @@ use khz_run::decisions::Decided;
 use khz_run::tally::{Counter, Pace, Tally, stands_out};
 use khz_run::targets::Fared;
 use khz_run::verdict::{
-    BUDGET, Broken, CONTROLLER, DOCTOR, Explained, Facts, Medium, Outside, RobotFile, SCAN, SlowBus, Stops,
-    explained,
+    BUDGET, Broken, CONTROLLER, DOCTOR, Explained, Facts, Medium, RobotFile, SCAN, SlowBus, Stops,
+    Uncontrolled, explained,
 };
 
 /// What a run and its log both know.
@@ -80,7 +80,7 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         worst_servo: worst_servo(true),
         worst_bus: worst_bus(true),
         medium: config.map_or(Medium::Any, |config| medium(config, tally)),
-        outside: Outside {
+        outside: Uncontrolled {
             worst_servo: worst_servo(false),
             worst_bus: worst_bus(false),
             late_replies: late(base.outside.late_replies),
@@ -549,10 +549,10 @@ mod tests {
             (Cause::Hot { servo: 0, celsius: 90.0 }, "cool"),
             (Cause::Hot { servo: 0, celsius: 434.6 }, "khz bus scan"),
             (Cause::VoltageLow { servo: 0, volts: 0.2 }, "khz bus scan"),
-            (Cause::ServoNotHeardOff { servo: 0 }, "cut its power"),
+            (Cause::ServoNotReportedOff { servo: 0 }, "cut its power"),
             (Cause::ServoStillOn { servo: 0, mode: Mode::UNKNOWN }, "cut its power"),
             (Cause::ServoNotObeying { servo: 0, mode: Mode::UNKNOWN }, "end the cause"),
-            (Cause::ServoNotObeying { servo: 0, mode: Mode::UNTOLD }, "khz bus scan"),
+            (Cause::ServoNotObeying { servo: 0, mode: Mode::UNREPORTED }, "khz bus scan"),
             (Cause::PositionJumped { servo: 0, from: 0.0, to: 1.0 }, "end the cause"),
             (Cause::PositionJumped { servo: 0, from: 1.0, to: 1.0 }, "end the cause"),
             (Cause::ImuFrozen { for_ns: 1 }, "IMU's power"),

@@ -439,7 +439,7 @@ impl Desk {
         });
         for family in FamilyName::ALL.iter().flat_map(|&name| Family::named(name)) {
             let by_hand = family.by_hand();
-            let heard = frames.iter().filter_map(|frame| by_hand.heard(frame));
+            let heard = frames.iter().filter_map(|frame| by_hand.announced(frame));
             let heard: BTreeSet<u8> = heard.filter(|id| !found.contains_key(id)).collect();
             if heard.is_empty() {
                 continue;

@@ -140,7 +140,7 @@ fn a_link_that_is_down_is_told_by_its_buses() {
         assemble::open_links(&robot, |world| Box::new(world)).unwrap();
     assert_eq!(places, [(1, 0), (0, 1), (2, 0), (0, 3)]);
     let names = assemble::link_names(&robot);
-    let told = |link| Cause::BusDown { link }.told(&names).to_string();
+    let told = |link| Cause::BusDown { link }.named(&names).to_string();
     assert_eq!(links.len(), 3);
     assert_eq!(told(0), "the link of buses left, right is down");
     assert_eq!([told(1), told(2)], ["bus head is down", "bus tail is down"]);

@@ -31,13 +31,13 @@ fn ask(ledger: &mut Ledger, sequence: u64, now_ns: i64) {
 fn a_tick_ends_with_its_last_answer() {
     let mut ledger = two();
     ask(&mut ledger, 0, 1_000);
-    let first = ledger.hears(&reply(0), address(2), 1_500);
+    let first = ledger.receive(&reply(0), address(2), 1_500);
     assert_eq!(
         first,
         Incoming::Answer { device: 1, asked_ns: 1_010, round_trip_ns: 490, late: false, unstamped: false }
     );
     assert_eq!(ledger.waiting(), 1);
-    ledger.hears(&reply(0), address(1), 1_800);
+    ledger.receive(&reply(0), address(1), 1_800);
     assert_eq!(ledger.waiting(), 0);
     ledger.done(0);
     assert_eq!((ledger.tally().cycle.values().quantile(0.5), ledger.tally().incomplete), (800, 0));
@@ -50,15 +50,15 @@ fn late_lost_duplicate_and_disordered_answers_are_distinguished() {
     let mut ledger = two();
     for tick in 0..3 {
         ask(&mut ledger, tick, 1_000 * tick as i64);
-        ledger.hears(&reply(tick), address(2), 1_000 * tick as i64 + 100);
+        ledger.receive(&reply(tick), address(2), 1_000 * tick as i64 + 100);
         ledger.done(0);
     }
     assert_eq!(
-        ledger.hears(&reply(1), address(1), 2_200),
+        ledger.receive(&reply(1), address(1), 2_200),
         Incoming::Answer { device: 0, asked_ns: 1_000, round_trip_ns: 1_200, late: true, unstamped: false }
     );
-    ledger.hears(&reply(0), address(1), 2_300);
-    assert_eq!(ledger.hears(&reply(0), address(1), 2_400), Incoming::Duplicate);
+    ledger.receive(&reply(0), address(1), 2_300);
+    assert_eq!(ledger.receive(&reply(0), address(1), 2_400), Incoming::Duplicate);
     let counts = ledger.tally().devices[0].counts;
     let expected =
         Counts { sent: 3, answered: 2, late: 2, duplicates: 1, out_of_order: 1, ..Counts::default() };
@@ -74,10 +74,10 @@ fn unexpected_datagrams_are_named_and_never_answers() {
     for (packet, from) in
         [(other_run, address(1)), (request, address(1)), (reply(0), address(9)), (reply(5), address(1))]
     {
-        assert_eq!(ledger.hears(&packet, from, 10), Incoming::Unexpected);
+        assert_eq!(ledger.receive(&packet, from, 10), Incoming::Unexpected);
     }
-    ledger.hears_unreadable(address(9), Refusal::Foreign);
-    ledger.hears_unreadable(address(9), Refusal::Damaged);
+    ledger.receive_unreadable(address(9), Refusal::Foreign);
+    ledger.receive_unreadable(address(9), Refusal::Damaged);
     let each = Unexpected {
         other_protocol: 1,
         damaged: 1,
@@ -96,7 +96,7 @@ fn a_plain_echo_is_no_answer_and_no_silence() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
     let echo = Packet { kind: PacketKind::Request, ..reply(0) };
-    assert_eq!(ledger.hears(&echo, address(1), 10), Incoming::Unexpected);
+    assert_eq!(ledger.receive(&echo, address(1), 10), Incoming::Unexpected);
     let message: Vec<_> = ledger.counts().map(|(_, c)| (c.echoed, c.lost(), c.silent())).collect();
     assert_eq!((message, ledger.tally().unexpected), (vec![(1, 1, 0), (0, 1, 1)], Unexpected::default()));
 }
@@ -106,7 +106,7 @@ fn an_answer_older_than_the_window_is_not_mistaken() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
     ask(&mut ledger, WINDOW as u64, 1_000);
-    assert_eq!(ledger.hears(&reply(0), address(1), 2_000), Incoming::Unexpected);
+    assert_eq!(ledger.receive(&reply(0), address(1), 2_000), Incoming::Unexpected);
     assert_eq!(ledger.tally().devices[0].counts.answered, 0);
 }
 
@@ -114,11 +114,11 @@ fn an_answer_older_than_the_window_is_not_mistaken() {
 fn nothing_is_lost_between_two_looks() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
-    ledger.hears(&reply(0), address(1), 100);
+    ledger.receive(&reply(0), address(1), 100);
     let mut looked = Box::new(Tally::new([]));
     ledger.exchange(&mut looked);
     // The answer to a question of before comes after the look.
-    ledger.hears(&reply(0), address(2), 200);
+    ledger.receive(&reply(0), address(2), 200);
     ledger.done(0);
     let counts =
         |tally: &Tally| tally.devices.iter().map(|d| (d.counts.sent, d.counts.answered)).collect::<Vec<_>>();
@@ -140,7 +140,7 @@ fn a_device_found_late_was_asked_as_often_as_all_whoever_looked_meanwhile() {
         match tick {
             1 => ledger.unsent_to_all(),
             2 => ledger.exchange(&mut looked),
-            3 => assert_ne!(ledger.hears(&reply(3), address(1), 3_100), Incoming::Unexpected),
+            3 => assert_ne!(ledger.receive(&reply(3), address(1), 3_100), Incoming::Unexpected),
             _ => {}
         }
         ledger.done(0);
@@ -158,7 +158,7 @@ fn what_was_never_sent_is_not_lost_and_ends_no_cycle() {
         ledger.asks_all(0, now_ns);
         match tick {
             2 => ledger.unsent_to_all(),
-            _ => _ = ledger.hears(&reply(tick), address(1), now_ns + 100),
+            _ => _ = ledger.receive(&reply(tick), address(1), now_ns + 100),
         }
         assert_eq!(ledger.waiting(), usize::from(tick == 0));
         assert_eq!(ledger.done(0).complete, tick < 2);
@@ -184,8 +184,8 @@ fn a_broadcast_finds_its_devices() {
         ledger.tick(turn(tick, now_ns));
         ledger.asks_all(0, now_ns);
         if tick > 0 {
-            ledger.hears(&reply(tick), address(1), now_ns + 100);
-            ledger.hears(&reply(tick), address(2), now_ns + 200);
+            ledger.receive(&reply(tick), address(1), now_ns + 100);
+            ledger.receive(&reply(tick), address(2), now_ns + 200);
         }
         assert_eq!(ledger.waiting(), usize::from(tick < 2));
         ledger.done(0);
@@ -194,7 +194,7 @@ fn a_broadcast_finds_its_devices() {
     assert_eq!(ledger.tally().devices.len(), 2);
     let counts = ledger.tally().devices[1].counts;
     assert_eq!((counts.sent, counts.answered, counts.lost()), (3, 2, 1));
-    assert_eq!(ledger.hears(&reply(77), address(3), 0), Incoming::Unexpected);
+    assert_eq!(ledger.receive(&reply(77), address(3), 0), Incoming::Unexpected);
 }
 
 /// A thousand periods of 1 ms; in five of them the sender stalls for 200 ms, between ticks.
@@ -211,7 +211,7 @@ fn stalls_of_the_sender_count_for_every_question_they_cost() {
         let ends_ns = planned_ns + MS;
         ledger.tick(Turn { sequence, planned_ns, late_ns, missed, begun_ns, ends_ns, period_ns: MS });
         ledger.asks(0, begun_ns);
-        ledger.hears(&reply(sequence), address(1), begun_ns + 80_000);
+        ledger.receive(&reply(sequence), address(1), begun_ns + 80_000);
         ledger.done(begun_ns + 80_000);
         (sequence, period) = (sequence + 1, period + 1);
     }
@@ -232,12 +232,12 @@ fn an_answer_nobody_saw_arrive_ends_when_it_came_in_the_kernel() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
     let unattended = |kernel_ns| Arrival { read_ns: 3_005, kernel_ns, attended: false };
-    let heard = ledger.hears(&reply(0), address(1), unattended(Some(2_550)));
+    let heard = ledger.receive(&reply(0), address(1), unattended(Some(2_550)));
     let expected =
         Incoming::Answer { device: 0, asked_ns: 0, round_trip_ns: 2_550, late: true, unstamped: false };
     assert_eq!(heard, expected);
     // Before it was asked: the clock was set.
-    let heard = ledger.hears(&reply(0), address(2), unattended(Some(5)));
+    let heard = ledger.receive(&reply(0), address(2), unattended(Some(5)));
     let expected =
         Incoming::Answer { device: 1, asked_ns: 10, round_trip_ns: 2_995, late: true, unstamped: true };
     assert_eq!(heard, expected);
@@ -248,9 +248,9 @@ fn an_answer_nobody_saw_arrive_ends_when_it_came_in_the_kernel() {
 fn answers_to_the_last_tick_can_be_late() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
-    ledger.hears(&reply(0), address(1), 1_000);
+    ledger.receive(&reply(0), address(1), 1_000);
     assert!(!ledger.done(1_000).complete);
-    ledger.hears(&reply(0), address(2), 1_001);
+    ledger.receive(&reply(0), address(2), 1_001);
     let late: Vec<u64> = ledger.counts().map(|(_, counts)| counts.late).collect();
     assert_eq!(late, [0, 1]);
 }
@@ -258,8 +258,8 @@ fn answers_to_the_last_tick_can_be_late() {
 #[test]
 fn a_corrupt_reply_is_the_devices_and_no_unknown_senders() {
     let mut ledger = two();
-    ledger.hears_unreadable(address(1), Refusal::Damaged);
-    ledger.hears_unreadable(address(1), Refusal::Foreign);
+    ledger.receive_unreadable(address(1), Refusal::Damaged);
+    ledger.receive_unreadable(address(1), Refusal::Foreign);
     let corrupt: Vec<u64> = ledger.counts().map(|(_, counts)| counts.corrupt).collect();
     assert_eq!((corrupt, ledger.tally().unexpected.total()), (vec![2, 0], 0));
 }
@@ -281,8 +281,8 @@ fn a_question_nobody_answers_is_waited_for_as_long_as_the_window() {
     for sequence in 0..WINDOW as u64 + 2 {
         ask(&mut ledger, sequence, 1_000 * sequence as i64);
         if sequence > 0 {
-            ledger.hears(&reply(sequence), address(1), 1_000 * sequence as i64 + 100);
-            ledger.hears(&reply(sequence), address(2), 1_000 * sequence as i64 + 100);
+            ledger.receive(&reply(sequence), address(1), 1_000 * sequence as i64 + 100);
+            ledger.receive(&reply(sequence), address(2), 1_000 * sequence as i64 + 100);
         }
         ledger.done(0);
         assert_eq!(ledger.open_questions(), if sequence < WINDOW as u64 { 2 } else { 0 });
@@ -294,8 +294,8 @@ fn a_device_that_lies_about_its_held_time_breaks_nothing() {
     let mut ledger = two();
     for sequence in 0..4 {
         ask(&mut ledger, sequence, 0);
-        ledger.hears(&Packet { held_ns: i64::MIN, ..reply(sequence) }, address(1), 100);
-        ledger.hears(&Packet { held_ns: i64::MAX, ..reply(sequence) }, address(2), 100);
+        ledger.receive(&Packet { held_ns: i64::MIN, ..reply(sequence) }, address(1), 100);
+        ledger.receive(&Packet { held_ns: i64::MAX, ..reply(sequence) }, address(2), 100);
     }
     assert_eq!(ledger.tally().devices[1].held.summary().max, i64::MAX);
 }

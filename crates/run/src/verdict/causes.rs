@@ -1,6 +1,6 @@
 //! What weighs causes: which of them cost most, what the machine explains, and whether replies were late or lost.
 
-use super::{Facts, Outside, Stops};
+use super::{Facts, Stops, Uncontrolled};
 use crate::commands::{BUDGET, SCAN};
 use crate::costs::LateGroup;
 use crate::usual::Usual;
@@ -74,7 +74,7 @@ pub(super) fn missed(facts: &Facts) -> Missed {
 
 /// Those missed during start-up and while coming down.
 pub(super) fn missed_outside(facts: &Facts) -> Missed {
-    let Outside { missed_replies, .. } = facts.outside;
+    let Uncontrolled { missed_replies, .. } = facts.outside;
     let unasked = facts.unasked.saturating_sub(missed(facts).unasked);
     Missed::of(missed_replies, late_outside(facts), unasked, fits_not(facts))
 }

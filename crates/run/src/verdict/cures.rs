@@ -2,7 +2,7 @@
 
 use super::causes::*;
 use super::words::{changed, late_starts, not_done, sensor_off, set_up, wire_faults};
-use super::{Facts, Outside, held};
+use super::{Facts, Uncontrolled, held};
 use crate::commands::{BUDGET, CONTROLLER, DOCTOR, SCAN};
 use crate::costs::LateGroup;
 use khz_rt::Cause;
@@ -14,7 +14,7 @@ pub(super) fn bus_remedy(facts: &Facts) -> Option<String> {
 
 /// What to do about what went wrong during start-up and while coming down.
 fn outside_remedy(facts: &Facts) -> Option<String> {
-    let Outside { lost, late_wakes, overruns, .. } = facts.outside;
+    let Uncontrolled { lost, late_wakes, overruns, .. } = facts.outside;
     cure_of(missed_outside(facts), facts)
         .or_else(|| (lost + late_wakes + overruns > 0).then(|| DOCTOR.into()))
 }

@@ -219,7 +219,8 @@ fn missed_replies_name_the_servo_and_those_outside_control_stand_apart() {
     assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Bad, "held 1000 Hz, missed 5 replies"));
     let said = "Held 1000 Hz, but 5 replies were missed (most often by knee: 4); check power, wiring and ids with `khz bus scan robot.toml`.";
     assert_eq!(verdict.text, said);
-    let verdict = judge(&Facts { outside: Outside { missed_replies: 5, ..Outside::default() }, ..facts() });
+    let verdict =
+        judge(&Facts { outside: Uncontrolled { missed_replies: 5, ..Uncontrolled::default() }, ..facts() });
     assert_eq!(verdict.level, Level::Warning);
     assert_eq!(verdict.reasons, ["5 replies were missed during start-up or while coming down."]);
 }
@@ -239,7 +240,8 @@ fn bunched_pace_frames_are_no_faster_sensor() {
 
 #[test]
 fn whatever_cost_a_period_shows() {
-    let outside = Outside { lost: 1, late_wakes: 1, overruns: 1, missed_replies: 1, ..Outside::default() };
+    let outside =
+        Uncontrolled { lost: 1, late_wakes: 1, overruns: 1, missed_replies: 1, ..Uncontrolled::default() };
     for bad in [
         Facts { lost: 1, ..facts() },
         Facts { outside, ..facts() },
@@ -364,7 +366,7 @@ fn a_line_without_time_for_its_servos_is_named_with_the_rate_that_fits() {
         let what = "no reply during start-up (s11, s12 on bus main)".into();
         let broken = Some(Broken { after_s: None, what, remedy: Some(SCAN) });
         let slow_bus = SlowBus { name: "main".into(), fits_hz: 1240.0, with_later_deadline: false, in_turn };
-        let outside = Outside { missed_replies: 3_024, ..Outside::default() };
+        let outside = Uncontrolled { missed_replies: 3_024, ..Uncontrolled::default() };
         let cycle_ns = Some((616_000, 533_000));
         judge(&Facts {
             periods: 0,
@@ -413,7 +415,7 @@ fn a_bus_that_needs_twice_its_time_is_not_blamed_on_the_wiring() {
     let never = |cycle_ns, late_replies| {
         let what = "no reply during start-up (s1 on bus main)".into();
         let broken = Some(Broken { after_s: None, what, remedy: Some(SCAN) });
-        let outside = Outside { missed_replies: 3_024, ..Outside::default() };
+        let outside = Uncontrolled { missed_replies: 3_024, ..Uncontrolled::default() };
         judge(&Facts {
             periods: 0,
             outside,
@@ -571,7 +573,7 @@ fn replies_that_came_late_and_replies_that_did_not_come_are_told_apart() {
 fn replies_missed_outside_control_have_their_servo_and_a_cure() {
     let missed = |missed_replies, late_replies| {
         let worst_servo = Some(("pan".to_owned(), missed_replies));
-        let outside = Outside { missed_replies, late_replies, worst_servo, ..Outside::default() };
+        let outside = Uncontrolled { missed_replies, late_replies, worst_servo, ..Uncontrolled::default() };
         let verdict = judge(&Facts { outside, late_replies, ..facts() });
         assert_eq!((verdict.level, verdict.reasons.len()), (Level::Warning, 1), "{verdict:?}");
         verdict.text
@@ -659,7 +661,7 @@ fn late_replies_of_a_cycle_that_fits_have_another_cure_than_the_budget() {
 /// "2,109 replies were late" stood beside "missed 649".
 #[test]
 fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time() {
-    let outside = Outside { missed_replies: 1_500, late_replies: 1_460, ..Outside::default() };
+    let outside = Uncontrolled { missed_replies: 1_500, late_replies: 1_460, ..Uncontrolled::default() };
     let broken = Some(Broken {
         remedy: Some(SCAN),
         ..broken(Some(0.7), "no reply in time for 24 ticks (s1 on bus main)")
@@ -669,7 +671,7 @@ fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time()
     let text = judge(&down).text;
     assert!(text.contains("24 ticks (s1 on bus main); 649 replies were late. It held"), "{text}");
     // Of a run that ended well what came late outside stands apart.
-    let outside = Outside { missed_replies: 3, late_replies: 9, ..Outside::default() };
+    let outside = Uncontrolled { missed_replies: 3, late_replies: 9, ..Uncontrolled::default() };
     let verdict = judge(&Facts { late_replies: 11, outside, ..facts() });
     assert_eq!(
         verdict.reasons,
@@ -679,7 +681,7 @@ fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time()
         ]
     );
     // Further replies to one query are no late ones, wherever they came.
-    let outside = Outside { late_replies: 9, ..Outside::default() };
+    let outside = Uncontrolled { late_replies: 9, ..Uncontrolled::default() };
     let reasons = judge(&Facts { duplicates: 11, outside, ..facts() }).reasons;
     assert_eq!(reasons, ["11 replies were duplicates: two servos may have the same id."]);
 }

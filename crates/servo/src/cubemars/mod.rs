@@ -111,7 +111,7 @@ impl FamilySettings for Settings {
     }
 
     fn modes(&self) -> Vec<(u64, &'static str)> {
-        vec![(0, Mode::UNTOLD.name)]
+        vec![(0, Mode::UNREPORTED.name)]
     }
 
     fn ready(&self, id: u8, _: f64, _: u32) -> Vec<Exchange> {
@@ -214,7 +214,7 @@ fn said(state: &State) -> Said {
     };
     Said {
         output,
-        mode: Mode::UNTOLD,
+        mode: Mode::UNREPORTED,
         fault,
         position: state.position.into(),
         velocity: state.velocity.into(),

@@ -140,7 +140,7 @@ impl ByHand for Settings {
         vec![first, self.supply(id), self.doing(id), self.errors(id), self.place(id, &Mounting::default())]
     }
 
-    fn heard(&self, frame: &Frame) -> Option<u8> {
+    fn announced(&self, frame: &Frame) -> Option<u8> {
         let (node, told) = odrive::parts(frame)?;
         let beat = Heartbeat::parse(frame.payload())
             .filter(|_| frame.remote.is_none() && told == command::HEARTBEAT)?;

@@ -165,7 +165,7 @@ impl FamilySettings for Settings {
     }
 
     fn modes(&self) -> Vec<(u64, &'static str)> {
-        vec![(0, Mode::UNTOLD.name)]
+        vec![(0, Mode::UNREPORTED.name)]
     }
 
     fn ready(&self, id: u8, watchdog_s: f64, _: u32) -> Vec<Exchange> {
@@ -373,7 +373,7 @@ fn motion(id: u8, frame: &Frame) -> Option<Said> {
 }
 
 fn said([position, velocity, torque]: [u32; 3]) -> Said {
-    let (output, mode, fault) = (Output::AsTold, Mode::UNTOLD, Fault::NONE);
+    let (output, mode, fault) = (Output::AsTold, Mode::UNREPORTED, Fault::NONE);
     Said { output, mode, fault, position, velocity, torque, celsius: f64::NAN }
 }
 

@@ -39,7 +39,7 @@ impl Checked {
     pub fn budget(&self) -> String {
         let Prediction { tick_ns, period_ns, .. } = self.prediction;
         let [tick, period] = [tick_ns, period_ns].map(|ns| duration(ns as f64));
-        let cycle = self.prediction.told_of_cycles();
+        let cycle = self.prediction.cycle_text();
         let link =
             if self.robot.is_emulated() { "; emulated links: no delays of adapters counted" } else { "" };
         let host = if self.prediction.host_measured { "measured" } else { "assumed" };
@@ -76,7 +76,7 @@ impl Checked {
             return None;
         }
         let what = if prediction.deadline_missed {
-            prediction.told_of_replies()
+            prediction.replies_text()
         } else {
             format!("the tick takes {}", duration(prediction.tick_ns as f64))
         };

@@ -44,7 +44,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     drop(progress);
     // An empty log is whole, and one that only lacks its index has all its samples.
     let code = ExitCode::from(u8::from(report.damages > 0));
-    let told: Vec<String> = report.told.iter().map(ToString::to_string).collect();
+    let told: Vec<String> = report.errors.iter().map(ToString::to_string).collect();
     if args.json {
         let text = json!({
             "samples": report.samples, "damages": report.damages, "skipped_bytes": report.skipped_bytes,

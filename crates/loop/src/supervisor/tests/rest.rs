@@ -31,7 +31,7 @@ fn to_be_armed_again_does_not_make_a_servo_forgotten_that_may_be_on() {
         bench.seen.stop = Some(Cause::OperatorStop);
     });
     assert_eq!(bench.run(100, silent), Phase::Fault);
-    assert_eq!(bench.last().cause, Cause::ServoNotHeardOff { servo: 1 });
+    assert_eq!(bench.last().cause, Cause::ServoNotReportedOff { servo: 1 });
 }
 
 /// Ticks at rest until the robot counts as settled, if every servo goes on answering that it is on.
@@ -182,7 +182,7 @@ fn a_liar_that_sounds_obedient_now_and_then_is_let_go_told_once_and_named_in_the
         assert_eq!(bench.supervisor.phase(), Phase::Fault, "no end as planned");
         assert!(matches!(
             bench.last().cause,
-            Cause::ServoStillOn { servo: 1, .. } | Cause::ServoNotHeardOff { servo: 1 }
+            Cause::ServoStillOn { servo: 1, .. } | Cause::ServoNotReportedOff { servo: 1 }
         ));
         assert_eq!(bench.transitions.iter().filter(|message| message.from == Phase::Damping).count(), 2);
     }
@@ -249,7 +249,7 @@ fn a_servo_that_is_not_heard_in_the_end_is_named_and_that_is_no_end_as_planned()
     bench.run(60, silent);
     assert!(bench.supervisor.is_settled());
     assert_eq!(bench.supervisor.phase(), Phase::Fault);
-    assert_eq!(bench.last().cause, Cause::ServoNotHeardOff { servo: 1 });
+    assert_eq!(bench.last().cause, Cause::ServoNotReportedOff { servo: 1 });
 }
 
 #[test]
