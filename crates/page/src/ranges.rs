@@ -87,15 +87,15 @@ impl Ranges {
 impl Row {
     fn html(&self, out: &mut dyn fmt::Write, span: f64, unit: &str) -> fmt::Result {
         let percent = |v: f64| (v / span * 100.0).clamp(0.0, 100.0);
-        let say = |v: f64| quantity(v, unit);
+        let text = |v: f64| quantity(v, unit);
         write!(
             out,
             "<div class=\"label\">{}</div><div class=\"track\" title=\"p50 {}, p90 {}, p99 {}, largest {}\">",
             Text(&self.label),
-            Text(&say(self.p50)),
-            Text(&say(self.p90)),
-            Text(&say(self.p99)),
-            Text(&say(self.max)),
+            Text(&text(self.p50)),
+            Text(&text(self.p90)),
+            Text(&text(self.p99)),
+            Text(&text(self.max)),
         )?;
         for (class, value) in [("p99", self.p99), ("p90", self.p90), ("p50", self.p50)] {
             if value.is_finite() {

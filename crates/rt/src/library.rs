@@ -107,8 +107,8 @@ fn folder_of(package: &str, python: &OsStr) -> Option<PathBuf> {
     let mut command = Command::new(python);
     // Not from the current folder, in which there may be one of this name.
     let asked = command.args(["-I", "-c", &ask]).stdin(Stdio::null()).stderr(Stdio::null()).output();
-    let said = String::from_utf8(asked.ok()?.stdout).ok()?;
-    Some(PathBuf::from(said.trim())).filter(|folder| folder.is_dir())
+    let folder = String::from_utf8(asked.ok()?.stdout).ok()?;
+    Some(PathBuf::from(folder.trim())).filter(|folder| folder.is_dir())
 }
 
 #[cfg(test)]

@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn one_that_waits_for_another_is_not_runnable_and_uses_no_cpu_time() {
         let (release, held) = mpsc::channel::<()>();
-        let (say, seen) = mpsc::channel();
+        let (sender, seen) = mpsc::channel();
         let thread = thread::spawn(move || {
-            say.send(OtherThread::current().unwrap()).unwrap();
+            sender.send(OtherThread::current().unwrap()).unwrap();
             let _ = held.recv();
         });
         let other = seen.recv().unwrap();
@@ -90,9 +90,9 @@ mod tests {
     fn one_that_computes_is_runnable_and_its_clock_goes_on() {
         use std::sync::atomic::{AtomicBool, Ordering};
         static DONE: AtomicBool = AtomicBool::new(false);
-        let (say, seen) = mpsc::channel();
+        let (sender, seen) = mpsc::channel();
         let thread = thread::spawn(move || {
-            say.send(OtherThread::current().unwrap()).unwrap();
+            sender.send(OtherThread::current().unwrap()).unwrap();
             while !DONE.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }

@@ -155,14 +155,14 @@ mod tests {
     #[test]
     fn message_and_place_are_kept() {
         let number = 7;
-        let said = caught(|| panic!("bug number {number}"));
-        assert!(said.starts_with("bug number 7, at ") && said.contains("panics.rs:"), "{said}");
+        let message = caught(|| panic!("bug number {number}"));
+        assert!(message.starts_with("bug number 7, at ") && message.contains("panics.rs:"), "{message}");
     }
 
     #[test]
     fn a_long_message_leaves_room_for_the_place() {
-        let said = caught(|| panic!("{}", "ü".repeat(1000)));
-        assert!(said.starts_with("üüü") && said.contains("panics.rs:"), "{said}");
+        let message = caught(|| panic!("{}", "ü".repeat(1000)));
+        assert!(message.starts_with("üüü") && message.contains("panics.rs:"), "{message}");
     }
 
     #[test]

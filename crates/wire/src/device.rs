@@ -377,7 +377,7 @@ mod tests {
         writes: usize,
         completed: usize,
         console: &'static [u8],
-        heard: usize,
+        received: usize,
     }
 
     impl RegisterFile for Sample {
@@ -422,7 +422,7 @@ mod tests {
         }
 
         fn input(&mut self, _: u32, data: &[u8]) {
-            self.heard += data.len();
+            self.received += data.len();
         }
     }
 
@@ -501,7 +501,7 @@ mod tests {
         let (reply, len) = exchange(&mut server, &mut file, &[0x42, 0x01, 0x3d]);
         assert_eq!((&reply[..3], len), (&[0x41, 0x01, 39][..], 42));
         let (reply, len) = exchange(&mut server, &mut file, &[0x40, 0x01, 0x02, b'a', b'b']);
-        assert_eq!((&reply[..3], len, file.heard), (&[0x41, 0x01, 6][..], 9, 2));
+        assert_eq!((&reply[..3], len, file.received), (&[0x41, 0x01, 6][..], 9, 2));
         replies(&[0x42, 0x09, 0x3d], &[]);
     }
 

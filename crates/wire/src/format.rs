@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_another_query_is_told_apart() {
+    fn an_answer_to_another_query_is_distinguished() {
         let uuid = Format::of(&[(Register(0x150), Int32), (Register(0x151), Int32)]).unwrap();
         let mode = Format::of(&[(Register(0), Int8)]).unwrap();
         let both = mode.with(Register(0x150), Int32).unwrap();

@@ -48,14 +48,14 @@ fn requests_say_what_the_program_meant() {
 #[test]
 fn replies_say_what_the_program_read() {
     for vector in vectors("cubemars.json").into_iter().filter(|vector| vector["says"].is_object()) {
-        let (says, sent) = (&vector["says"], bytes(&vector["reply"]));
+        let (means, sent) = (&vector["says"], bytes(&vector["reply"]));
         let state = State {
-            id: small(&says["id"]),
-            position: code(says, "position") as u16,
-            velocity: code(says, "velocity") as u16,
-            torque: code(says, "torque") as u16,
-            temperature: says["celsius"].as_u64().map(|celsius| celsius as u8),
-            error: small(&says["error"]),
+            id: small(&means["id"]),
+            position: code(means, "position") as u16,
+            velocity: code(means, "velocity") as u16,
+            torque: code(means, "torque") as u16,
+            temperature: means["celsius"].as_u64().map(|celsius| celsius as u8),
+            error: small(&means["error"]),
         };
         assert_eq!(State::parse(&sent), Some(state), "{vector}");
         assert_eq!(state.to_bytes()[..sent.len()], sent, "{vector}");

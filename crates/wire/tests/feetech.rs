@@ -157,19 +157,19 @@ fn a_truncation_costs_what_is_missing() {
 #[test]
 fn only_what_was_asked_is_a_reply() {
     let reply = |id, data: &[u8]| encoded(&Status { id, conditions: 0, data }.packet().unwrap());
-    let heard = |request: &Frame, bytes: &[u8]| {
+    let decoded = |request: &Frame, bytes: &[u8]| {
         let mut decoder = host(request);
         (all(&mut decoder, bytes, 64).len(), decoder.corrupt() > 0)
     };
     let position = read(1, address::PRESENT_POSITION, 2);
-    assert_eq!(heard(&position, &reply(1, &[0, 8])), (1, false));
+    assert_eq!(decoded(&position, &reply(1, &[0, 8])), (1, false));
     for other in [reply(2, &[0, 8]), reply(1, &[0]), reply(1, &[0, 8, 1]), reply(1, &[])] {
-        assert_eq!(heard(&position, &other), (0, true));
+        assert_eq!(decoded(&position, &other), (0, true));
     }
     // No servo answers a sync write, and any servo a ping of all.
     let sync = request_of(&of("GroupSyncWrite(42,2): 1..6 = 2049..2054"));
-    assert_eq!(heard(&sync, &reply(1, &[])), (0, true));
-    assert_eq!(heard(&ping(BROADCAST), &[reply(1, &[]), reply(9, &[])].concat()), (2, false));
+    assert_eq!(decoded(&sync, &reply(1, &[])), (0, true));
+    assert_eq!(decoded(&ping(BROADCAST), &[reply(1, &[]), reply(9, &[])].concat()), (2, false));
     // Nothing was asked.
     assert!(all(&mut Decoder::new(End::Host), &reply(1, &[]), 64).is_empty());
 }

@@ -61,30 +61,30 @@ fn replies_say_what_the_manual_says_they_do() {
         if vector["reply"].is_null() {
             continue;
         }
-        let says = &vector["says"];
-        if !says.is_object() {
+        let means = &vector["says"];
+        if !means.is_object() {
             continue;
         }
         let reply = message(&vector["reply"]);
         assert_eq!((hex_number(&vector["from"]), reply.command), (REPLIES + 1, bytes(&vector["request"])[0]));
-        if let Some(value) = says["value"].as_u64() {
+        if let Some(value) = means["value"].as_u64() {
             assert_eq!(u64::from(reply.unsigned()), value, "{vector}");
         }
-        if says["float"].is_number() {
-            assert_eq!(f64::from(f32::from_le_bytes(reply.value)), number(&says["float"]));
+        if means["float"].is_number() {
+            assert_eq!(f64::from(f32::from_le_bytes(reply.value)), number(&means["float"]));
         }
-        if let Some(said) = says["text"].as_str() {
-            assert_eq!(reply.to_bytes()[1..], *said.as_bytes());
+        if let Some(expected) = means["text"].as_str() {
+            assert_eq!(reply.to_bytes()[1..], *expected.as_bytes());
         }
-        if says["amperes"].is_number() {
+        if means["amperes"].is_number() {
             let motion = Motion::parse(reply);
-            let said = [f64::from(motion.current) / 100.0, motion.speed.into(), motion.angle.into()];
-            assert_eq!(said, ["amperes", "dps", "degrees"].map(|key| number(&says[key])), "{vector}");
+            let expected = [f64::from(motion.current) / 100.0, motion.speed.into(), motion.angle.into()];
+            assert_eq!(expected, ["amperes", "dps", "degrees"].map(|key| number(&means[key])), "{vector}");
             assert_eq!(motion.celsius, 50);
         }
-        if says["volts"].is_number() {
+        if means["volts"].is_number() {
             let status = Status::parse(reply).unwrap();
-            assert_eq!((status.volts, status.released), (number(&says["volts"]), true));
+            assert_eq!((status.volts, status.released), (number(&means["volts"]), true));
             assert_eq!((status.celsius, status.errors), (50, 4));
             assert_eq!(rmd::error_name(status.errors), "low voltage");
         }
@@ -96,16 +96,19 @@ fn replies_say_what_the_manual_says_they_do() {
 fn states_of_motion_mode_are_those_the_client_decoded() {
     let mut count = 0;
     for vector in vectors("rmd.json").into_iter().filter(|vector| vector["of"] == "decoded") {
-        let (says, reply) = (&vector["says"], bytes(&vector["reply"]));
-        let said = state(1, &reply).unwrap();
-        let codes = [said.position, said.velocity, said.torque];
+        let (means, reply) = (&vector["says"], bytes(&vector["reply"]));
+        let decoded = state(1, &reply).unwrap();
+        let codes = [decoded.position, decoded.velocity, decoded.torque];
         for ((scale, code), of) in
             scales(ranges(&vector)).into_iter().zip(codes).zip(["position", "velocity", "torque"])
         {
             // The client calculates in single precision.
-            assert!((scale.decode(code.into()) - number(&says[of])).abs() < 5e-6, "{of} of {vector}");
+            assert!((scale.decode(code.into()) - number(&means[of])).abs() < 5e-6, "{of} of {vector}");
         }
-        assert_eq!((said.to_bytes()[..].to_vec(), hex_number(&vector["from"])), (reply, MOTION_REPLIES + 1));
+        assert_eq!(
+            (decoded.to_bytes()[..].to_vec(), hex_number(&vector["from"])),
+            (reply, MOTION_REPLIES + 1)
+        );
         count += 1;
     }
     assert_eq!(count, 4);

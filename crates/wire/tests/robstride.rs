@@ -86,45 +86,45 @@ fn commands_carry_the_numbers_that_were_asked_for() {
 #[test]
 fn replies_say_what_the_programs_read() {
     for vector in with("says") {
-        let (sent, says) = (frame(&vector["reply"]), &vector["says"]);
-        let id = small(&says["id"]);
-        let expected = match text(&says["what"]) {
-            "identity" => Reply::Identity { id, number: bytes(&says["number"]).try_into().unwrap() },
+        let (sent, means) = (frame(&vector["reply"]), &vector["says"]);
+        let id = small(&means["id"]);
+        let expected = match text(&means["what"]) {
+            "identity" => Reply::Identity { id, number: bytes(&means["number"]).try_into().unwrap() },
             "state" | "report" => Reply::State(State {
                 id,
-                host: small(&says["host"]),
-                mode: small(&says["mode"]),
-                faults: small(&says["faults"]),
-                position: says["position"].as_u64().unwrap() as u16,
-                velocity: says["velocity"].as_u64().unwrap() as u16,
-                torque: says["torque"].as_u64().unwrap() as u16,
-                temperature: (number(&says["celsius"]) * 10.0).round() as i16,
+                host: small(&means["host"]),
+                mode: small(&means["mode"]),
+                faults: small(&means["faults"]),
+                position: means["position"].as_u64().unwrap() as u16,
+                velocity: means["velocity"].as_u64().unwrap() as u16,
+                torque: means["torque"].as_u64().unwrap() as u16,
+                temperature: (number(&means["celsius"]) * 10.0).round() as i16,
             }),
             "value" => Reply::Value {
                 id,
-                host: small(&says["host"]),
-                parameter: numbered(says),
-                value: (!says["value"].is_null()).then(|| bytes(&vector["reply"])[8..].try_into().unwrap()),
+                host: small(&means["host"]),
+                parameter: numbered(means),
+                value: (!means["value"].is_null()).then(|| bytes(&vector["reply"])[8..].try_into().unwrap()),
             },
             "version" => {
                 let numbers: Vec<u8> =
-                    text(&says["version"]).split('.').map(|of| of.parse().unwrap()).collect();
+                    text(&means["version"]).split('.').map(|of| of.parse().unwrap()).collect();
                 let version = numbers.try_into().unwrap();
                 assert_eq!(Reply::version(&sent), Some((id, version)), "{vector}");
-                let written = Reply::Version { id, host: small(&says["host"]), version };
+                let written = Reply::Version { id, host: small(&means["host"]), version };
                 assert_eq!(written.to_frame(), sent, "{vector}");
                 continue;
             }
             other => panic!("{other}"),
         };
-        if let (Reply::State(state), "report") = (expected, text(&says["what"])) {
+        if let (Reply::State(state), "report") = (expected, text(&means["what"])) {
             assert_eq!(Reply::parse(&sent), None, "a report answers nothing: {vector}");
             assert_eq!((State::parse(&sent), state.to_frame(kind::REPORT)), (Some(state), sent), "{vector}");
             continue;
         }
         assert_eq!((Reply::parse(&sent), expected.to_frame()), (Some(expected), sent), "{vector}");
         if let Reply::Value { parameter, value: Some(value), .. } = expected {
-            assert!((parameter::number(parameter, value) - number(&says["value"])).abs() < 1e-9, "{vector}");
+            assert!((parameter::number(parameter, value) - number(&means["value"])).abs() < 1e-9, "{vector}");
         }
     }
 }

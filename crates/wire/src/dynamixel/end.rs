@@ -8,7 +8,7 @@ use crate::frame::Frame;
 pub struct End {
     decoder: Decoder,
     /// The newest packet that was received.
-    heard: Option<Frame>,
+    request: Option<Frame>,
     /// The answer under way.
     fast: Option<FastStatus>,
 }
@@ -16,7 +16,7 @@ pub struct End {
 impl End {
     /// With nothing received yet.
     pub const fn new() -> Self {
-        Self { decoder: Decoder::new(), heard: None, fast: None }
+        Self { decoder: Decoder::new(), request: None, fast: None }
     }
 
     /// Writes a packet, or a block behind those before it; its length. `None` if it does not fit, or is a block that was not asked for.
@@ -31,7 +31,7 @@ impl End {
         let status = Status::parse(frame)?;
         let mut header = 0;
         if place == 0 {
-            let (fast, len) = FastStatus::begin(&self.heard?, out)?;
+            let (fast, len) = FastStatus::begin(&self.request?, out)?;
             (self.fast, header) = (Some(fast), len);
         }
         Some(header + self.fast.as_mut()?.add(&status, out.get_mut(header..)?)?)
@@ -41,7 +41,7 @@ impl End {
     pub fn next(&mut self, input: &mut &[u8]) -> Option<Frame> {
         let found = self.decoder.next(input)?;
         if place(&found).is_none() {
-            (self.heard, self.fast) = (Some(found), None);
+            (self.request, self.fast) = (Some(found), None);
         }
         Some(found)
     }
