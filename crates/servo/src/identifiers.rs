@@ -77,8 +77,9 @@ mod tests {
             odrive.identifiers(*node).iter().all(|own| taken.iter().all(|other| own.shared(*other).is_none()))
         };
         let free: Vec<u8> = (1..=62).filter(is_free).collect();
-        let said = [1..=7, 9..=9, 12..=15, 17..=17, 21..=23, 25..=31, 34..=39, 42..=62].into_iter().flatten();
-        assert_eq!(free, said.collect::<Vec<u8>>());
+        let documented =
+            [1..=7, 9..=9, 12..=15, 17..=17, 21..=23, 25..=31, 34..=39, 42..=62].into_iter().flatten();
+        assert_eq!(free, documented.collect::<Vec<u8>>());
     }
 
     #[test]

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unheard_servo_is_infinitely_old() {
+    fn a_silent_servo_is_infinitely_old() {
         assert_eq!(ServoState::UNKNOWN.age_ns(5), i64::MAX);
         assert_eq!(ServoState { at_ns: 3, ..ServoState::UNKNOWN }.age_ns(5), 2);
     }

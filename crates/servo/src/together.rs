@@ -54,7 +54,7 @@ pub(crate) trait SyncWriting: Sized {
     /// The packet; `None` if no servo has been added.
     fn done(&self) -> Option<Frame>;
     /// Whether a frame that is no answer addresses the servo with this id.
-    fn is_told(frame: &Frame, id: u8) -> bool;
+    fn addresses(frame: &Frame, id: u8) -> bool;
 }
 
 macro_rules! sync_writing {
@@ -72,7 +72,7 @@ macro_rules! sync_writing {
                 (!self.is_empty()).then(|| self.packet())
             }
 
-            fn is_told(frame: &Frame, id: u8) -> bool {
+            fn addresses(frame: &Frame, id: u8) -> bool {
                 match khz_wire::$protocol::parts(frame) {
                     Some((khz_wire::$protocol::BROADCAST, _)) => khz_wire::$protocol::written(frame, id).is_some(),
                     Some((to, _)) => to == id,
@@ -234,12 +234,12 @@ impl<F: Together> Group<F> {
         }
         let (newest, state) = (number == self.newest, &mut states[servo]);
         let before = std::mem::replace(&mut state.at_ns, at_ns);
-        let told = F::read(&mut self.servos[place], frame, turn, state);
-        if told != Some(true) {
+        let is_state = F::read(&mut self.servos[place], frame, turn, state);
+        if is_state != Some(true) {
             state.at_ns = before;
         }
         self.answered[place] = number;
-        Some(match told? {
+        Some(match is_state? {
             true => Taken::State { servo, sent_ns: at_ns, newest },
             false if newest => Taken::Answer { servo, sent_ns: at_ns },
             false => Taken::Late { servo },
@@ -307,7 +307,7 @@ impl<F: Together> Servos for Bus<F> {
         }
         // Our own packets do not come back: another program writes to one of these servos.
         let mut servos = self.groups.iter().flat_map(|group| group.servos.iter().zip(&group.numbers));
-        let told = servos.find(|(servo, _)| F::Packet::is_told(frame, F::id(servo)));
-        told.map_or(Taken::Unexpected, |(_, &servo)| Taken::Duplicate { servo })
+        let addressed = servos.find(|(servo, _)| F::Packet::addresses(frame, F::id(servo)));
+        addressed.map_or(Taken::Unexpected, |(_, &servo)| Taken::Duplicate { servo })
     }
 }

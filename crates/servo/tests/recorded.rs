@@ -34,7 +34,7 @@ fn turning(times: i64) -> Vec<(i64, State)> {
 }
 
 /// What a host makes of these states that takes this for the range of velocities.
-fn heard(states: &[(i64, State)], velocity_range: f64) -> ServoState {
+fn decoded(states: &[(i64, State)], velocity_range: f64) -> ServoState {
     let file = RobstrideSettings {
         model: Some(Model::Rs03),
         velocity_range: Some(velocity_range),
@@ -57,8 +57,8 @@ fn heard(states: &[(i64, State)], velocity_range: f64) -> ServoState {
 fn the_velocities_of_a_real_rs03_fit_its_manual_and_not_its_makers_package() {
     assert_eq!(ramp().len(), 9);
     let turning = turning(6);
-    assert_eq!(heard(&turning, 20.0).doing, Doing::Following);
-    let state = heard(&turning, 50.0);
+    assert_eq!(decoded(&turning, 20.0).doing, Doing::Following);
+    let state = decoded(&turning, 50.0);
     assert_eq!(state.doing, Doing::Other);
     assert!(state.fault.text.contains("velocities"), "{}", state.fault.text);
 }

@@ -1,9 +1,9 @@
 //! A CubeMars by hand: nothing can be read but the state, and only one servo at a time can be asked.
 
-use super::{CubemarsSettings, Settings, said};
+use super::{CubemarsSettings, Settings, reported};
 use crate::Mounting;
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted};
-use crate::mit::{self, Say};
+use crate::mit::{self, Message};
 use khz_wire::Frame;
 use std::ops::RangeInclusive;
 
@@ -17,7 +17,7 @@ impl ByHand for Settings {
 
     /// Switches its output off: there is no other request that it answers and that does not make it move.
     fn who(&self, id: u8) -> Vec<Ask> {
-        vec![self.ask(id, &Mounting::default(), Say::Disable)]
+        vec![self.ask(id, &Mounting::default(), Message::Disable)]
     }
 
     fn who_does(&self) -> Option<&'static str> {
@@ -25,7 +25,7 @@ impl ByHand for Settings {
     }
 
     fn off(&self, id: u8) -> Frame {
-        self.frame(id, Say::Disable)
+        self.frame(id, Message::Disable)
     }
 
     fn exchange(
@@ -38,7 +38,7 @@ impl ByHand for Settings {
         if !registers.is_empty() {
             return Err(NO_REGISTERS.to_owned());
         }
-        let ask = |say: Say| self.ask(id, mounting, say);
+        let ask = |message: Message| self.ask(id, mounting, message);
         let Some(order) = order else {
             return Err(
                 "a CubeMars reports its state only when it is commanded: give it a command, for example `stop`"
@@ -46,13 +46,18 @@ impl ByHand for Settings {
             );
         };
         let Some(driven) = mit::by_hand::driven(&self.drive, mounting, order, "a CubeMars")? else {
-            return Ok(vec![ask(Say::Disable)]);
+            return Ok(vec![ask(Message::Disable)]);
         };
         if driven.watchdog_s.is_some() {
             return Err("no host can set the watchdog of a CubeMars: give NaN if it may follow its last command for ever".to_owned());
         }
-        let says = [Say::Disable, Say::Command(driven.damp), Say::Enable, Say::Command(driven.command)];
-        Ok(says.map(ask).into())
+        let messages = [
+            Message::Disable,
+            Message::Command(driven.damp),
+            Message::Enable,
+            Message::Command(driven.command),
+        ];
+        Ok(messages.map(ask).into())
     }
 
     fn write(&self, _: u8, _: &Wanted<'_>, _: f64) -> Result<Vec<Ask>, String> {
@@ -88,12 +93,12 @@ const NO_REGISTERS: &str =
     "a CubeMars has no registers that can be read or written over CAN; its maker's tool sets it up";
 
 impl Settings {
-    fn ask(&self, id: u8, mounting: &Mounting, say: Say) -> Ask {
+    fn ask(&self, id: u8, mounting: &Mounting, message: Message) -> Ask {
         let (settings, mounting) = (self.clone(), *mounting);
         let read = move |frame: &Frame| -> Option<Answer> {
             let state = settings.state(id, frame)?;
-            Some(mit::by_hand::answer(id, &said(&state), &settings.drive, &mounting))
+            Some(mit::by_hand::answer(id, &reported(&state), &settings.drive, &mounting))
         };
-        Ask::one(id, self.frame(id, say), read)
+        Ask::one(id, self.frame(id, message), read)
     }
 }

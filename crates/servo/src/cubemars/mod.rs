@@ -14,7 +14,7 @@ pub use settings::{CubemarsSettings, Model};
 
 use crate::about::OnBus;
 use crate::mit::codec::Codec;
-use crate::mit::{self, Drive, Output, Said, Say};
+use crate::mit::{self, Drive, Message, Output, Reported};
 use crate::{
     Carries, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, PositionCommand,
     ReplyCheck, ServoPlan,
@@ -57,12 +57,14 @@ impl Settings {
     }
 
     /// The frame with this message to the servo with this id. It is asked for its state by "off", which it is then.
-    fn frame(&self, id: u8, say: Say) -> Frame {
-        let payload = match say {
-            Say::Command(codes) => codes.beside_special_codes().to_bytes(),
-            Say::Enable => Special::Enable.to_bytes(),
+    fn frame(&self, id: u8, message: Message) -> Frame {
+        let payload = match message {
+            Message::Command(codes) => codes.beside_special_codes().to_bytes(),
+            Message::Enable => Special::Enable.to_bytes(),
             // It has no registers, so no mark is ever sent.
-            Say::Disable | Say::Clear | Say::Ask | Say::Mark(_) => Special::Disable.to_bytes(),
+            Message::Disable | Message::Clear | Message::Ask | Message::Mark(_) => {
+                Special::Disable.to_bytes()
+            }
         };
         cubemars::frame(id.into(), payload)
     }
@@ -85,16 +87,16 @@ impl FamilySettings for Settings {
 
     fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2] {
         let codec = Codec::new(self.drive.clone(), Mounting::default());
-        let say = match occasion {
-            Occasion::Stopped => Say::Disable,
-            Occasion::SwitchingOn => Say::Enable,
+        let message = match occasion {
+            Occasion::Stopped => Message::Disable,
+            Occasion::SwitchingOn => Message::Enable,
             Occasion::Following | Occasion::Changing | Occasion::AfterLoss => {
-                Say::Command(codec.follow(&PositionCommand::hold(0.0)))
+                Message::Command(codec.follow(&PositionCommand::hold(0.0)))
             }
         };
         let rest =
             State { id, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, temperature: Some(30), error: 0 };
-        [self.frame(id, say), cubemars::frame(self.reply_id.into(), rest.to_bytes())]
+        [self.frame(id, message), cubemars::frame(self.reply_id.into(), rest.to_bytes())]
     }
 
     fn identifiers(&self, id: u8) -> Vec<Identifiers> {
@@ -121,7 +123,7 @@ impl FamilySettings for Settings {
                 what: "switch off".to_owned(),
                 if_silent: IF_SILENT,
                 quiet_ns: 0,
-                frame: self.frame(id, Say::Disable),
+                frame: self.frame(id, Message::Disable),
                 judge: Box::new(move |frame| {
                     settings.state(id, frame).map_or(ReplyCheck::Unrelated, |_| ReplyCheck::Good)
                 }),
@@ -130,7 +132,7 @@ impl FamilySettings for Settings {
                 what: "tell its state".to_owned(),
                 if_silent: IF_SILENT,
                 quiet_ns: 0,
-                frame: self.frame(id, Say::Ask),
+                frame: self.frame(id, Message::Ask),
                 judge: Box::new(move |frame| match judged.state(id, frame) {
                     None => ReplyCheck::Unrelated,
                     Some(State { error: 0, .. }) => ReplyCheck::Good,
@@ -190,8 +192,8 @@ impl mit::Protocol for Protocol {
         &self.settings.drive
     }
 
-    fn frame(&mut self, say: Say) -> Frame {
-        self.settings.frame(self.id, say)
+    fn frame(&mut self, message: Message) -> Frame {
+        self.settings.frame(self.id, message)
     }
 
     fn made_ready(&mut self, _: u32) {}
@@ -200,19 +202,19 @@ impl mit::Protocol for Protocol {
         self.settings.state(self.id, frame).is_some()
     }
 
-    fn hear(&mut self, frame: &Frame) -> mit::Received {
+    fn receive(&mut self, frame: &Frame) -> mit::Received {
         let state = self.settings.state(self.id, frame);
-        state.map_or(mit::Received::Nothing, |state| mit::Received::State(said(&state)))
+        state.map_or(mit::Received::Nothing, |state| mit::Received::State(reported(&state)))
     }
 }
 
 /// The content of a state.
-fn said(state: &State) -> Said {
+fn reported(state: &State) -> Reported {
     let (output, fault) = match state.error {
-        0 => (Output::AsTold, Fault::NONE),
+        0 => (Output::AsCommanded, Fault::NONE),
         code => (Output::Faulted, Fault { code: code.into(), text: error_name(code) }),
     };
-    Said {
+    Reported {
         output,
         mode: Mode::UNREPORTED,
         fault,

@@ -1,9 +1,9 @@
 //! A Damiao by hand: a frame for each thing, and only one servo at a time can be asked.
 
-use super::{DamiaoSettings, Model, Settings, ready, said};
+use super::{DamiaoSettings, Model, Settings, ready, reported};
 use crate::Mounting;
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, in_turn, judged, not_zero, output_is_on};
-use crate::mit::{self, Say};
+use crate::mit::{self, Message};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, MOST_ID, RegisterReply, Special, State, register, status};
 use std::ops::RangeInclusive;
@@ -29,7 +29,7 @@ impl ByHand for Settings {
     }
 
     fn off(&self, id: u8) -> Frame {
-        self.frame(id, Say::Disable)
+        self.frame(id, Message::Disable)
     }
 
     fn exchange(
@@ -62,13 +62,13 @@ impl ByHand for Settings {
         Ok(vec![self.access(id, Access::Write(number, bytes), number), self.read(id, number)])
     }
 
-    fn in_file(&self, told: &Answer) -> Vec<String> {
-        let number = |register: u8| told.registers.get(&register.into()).copied();
+    fn in_file(&self, answer: &Answer) -> Vec<String> {
+        let number = |register: u8| answer.registers.get(&register.into()).copied();
         let [position, velocity, torque] =
             [register::POSITION_RANGE, register::VELOCITY_RANGE, register::TORQUE_RANGE].map(number);
         let ranges = [position, velocity, torque].map(|range| range.unwrap_or(f64::NAN));
         let same =
-            |model: &&Model| model.ranges().iter().zip(ranges).all(|(own, told)| (own - told).abs() < 1e-3);
+            |model: &&Model| model.ranges().iter().zip(ranges).all(|(own, range)| (own - range).abs() < 1e-3);
         let models: Vec<_> = Model::ALL.iter().filter(same).map(|model| model.word()).collect();
         let mut keys = Vec::new();
         let mut lines = match &models[..] {
@@ -93,8 +93,8 @@ impl ByHand for Settings {
         let DamiaoSettings { kp, kd, damping, .. } = DamiaoSettings::default();
         keys.push(mit::gains_in_file(kp, kd, damping));
         match number(register::MASTER_ID) {
-            Some(0.0) => lines.extend(self.amiss(told).map(|amiss| format!("# CORRECT this: {amiss}."))),
-            Some(master_id) if master_id != f64::from(told.id + 0x10) => {
+            Some(0.0) => lines.extend(self.amiss(answer).map(|amiss| format!("# CORRECT this: {amiss}."))),
+            Some(master_id) if master_id != f64::from(answer.id + 0x10) => {
                 keys.push(format!("master_id = {master_id}"))
             }
             _ => {}
@@ -134,9 +134,9 @@ impl ByHand for Settings {
         mit::by_hand::called(&register::NAMES, register, &format!("register {register}"))
     }
 
-    fn amiss(&self, told: &Answer) -> Option<String> {
-        let id = told.id;
-        (told.registers.get(&register::MASTER_ID.into()) == Some(&0.0)).then(|| {
+    fn amiss(&self, answer: &Answer) -> Option<String> {
+        let id = answer.id;
+        (answer.registers.get(&register::MASTER_ID.into()) == Some(&0.0)).then(|| {
             format!(
                 "it replies on identifier 0, as motors leave the factory: `khz bus set-id LINK {id} {id} --store --family damiao` \
                  makes that {}",
@@ -177,20 +177,20 @@ impl ByHand for Settings {
             let write = Access::Write(register, value.to_le_bytes()).to_bytes(id);
             Ask::one(id, damiao::frame(damiao::REGISTERS, self.can_fd, write), read)
         };
-        let replies = self.says(new, register::MASTER_ID, master_id, "identifier of replies");
+        let replies = self.reads_back(new, register::MASTER_ID, master_id, "identifier of replies");
         let mut asks = vec![self.is_off(id), write(register::MASTER_ID, master_id)];
         if new == id {
             asks.push(replies);
         } else {
-            let id_is_set = self.says(new, register::ID, new.into(), "id");
+            let id_is_set = self.reads_back(new, register::ID, new.into(), "id");
             asks.extend([write(register::ID, new.into()), replies, id_is_set]);
         }
         Ok(asks)
     }
 
-    fn has_id(&self, id: u8, told: &Answer) -> bool {
-        let replies_on = told.registers.get(&register::MASTER_ID.into());
-        told.id == id && replies_on.is_none_or(|&replies_on| replies_on == f64::from(master_id(id)))
+    fn has_id(&self, id: u8, answer: &Answer) -> bool {
+        let replies_on = answer.registers.get(&register::MASTER_ID.into());
+        answer.id == id && replies_on.is_none_or(|&replies_on| replies_on == f64::from(master_id(id)))
     }
 
     fn changes_with_id(&self, new: u8) -> Option<String> {
@@ -215,7 +215,7 @@ impl ByHand for Settings {
         Ok(vec![
             self.is_off(id),
             self.access(id, write, register::TIMEOUT),
-            self.says(id, register::TIMEOUT, timeout, "watchdog (50 µs each)"),
+            self.reads_back(id, register::TIMEOUT, timeout, "watchdog (50 µs each)"),
         ])
     }
 
@@ -262,11 +262,11 @@ impl Settings {
     }
 
     /// Reads a register that must have this value.
-    fn says(&self, id: u8, register: u8, value: u32, what: &'static str) -> Ask {
+    fn reads_back(&self, id: u8, register: u8, value: u32, what: &'static str) -> Ask {
         self.access_judged(id, Access::Read(register), register, move |reply| {
-            let told = u32::from_le_bytes(reply.value);
-            (told != value)
-                .then(|| format!("its {what} (register {register}) is {told} although {value} was written"))
+            let is = u32::from_le_bytes(reply.value);
+            (is != value)
+                .then(|| format!("its {what} (register {register}) is {is} although {value} was written"))
         })
     }
 
@@ -299,7 +299,7 @@ impl Settings {
             let reply = RegisterReply::parse(frame.payload(), id).filter(|_| is_reply(frame))?;
             // Some motors answer a write like a read.
             let is_meant = reply.register == register && (reply.asked == damiao::READ || !is_read);
-            is_meant.then(|| Answer { wrong: wrong(&reply), ..told(id, &reply) })
+            is_meant.then(|| Answer { wrong: wrong(&reply), ..register_answer(id, &reply) })
         };
         let frame = damiao::frame(damiao::REGISTERS, self.can_fd, access.to_bytes(id));
         Ask::one(id, frame, read)
@@ -312,7 +312,7 @@ impl Settings {
             let is_state = is_reply(frame) && RegisterReply::parse(frame.payload(), id).is_none();
             let state = State::parse(frame.payload()).filter(|_| is_state)?;
             (state.id == id & 0xf)
-                .then(|| mit::by_hand::answer(id, &said(&state), &settings.drive, &mounting))
+                .then(|| mit::by_hand::answer(id, &reported(&state), &settings.drive, &mounting))
         };
         Ask::one(id, damiao::frame(to, self.can_fd, payload), read)
     }
@@ -332,8 +332,10 @@ impl Settings {
         let required = ready::WATCHED.into_iter().filter(|&register| register != register::MASTER_ID);
         let required = required.chain([register::TIMEOUT]);
         asks.extend(required.map(|register| self.required(id, register, timeout)));
-        let commands = [Say::Command(driven.damp), Say::Enable, Say::Command(driven.command)];
-        asks.extend(commands.map(|say| Ask { frame: self.frame(id, say), ..special(Special::Disable) }));
+        let commands = [Message::Command(driven.damp), Message::Enable, Message::Command(driven.command)];
+        asks.extend(
+            commands.map(|message| Ask { frame: self.frame(id, message), ..special(Special::Disable) }),
+        );
         Ok(asks)
     }
 }
@@ -343,7 +345,7 @@ fn is_reply(frame: &Frame) -> bool {
     !frame.extended && frame.id != damiao::REGISTERS
 }
 
-fn told(id: u8, reply: &RegisterReply) -> Answer {
+fn register_answer(id: u8, reply: &RegisterReply) -> Answer {
     let number = reply.number();
     let mut answer = Answer { id, ..Answer::default() };
     match reply.register {

@@ -14,7 +14,7 @@ pub use settings::{DamiaoSettings, Model};
 
 use crate::about::OnBus;
 use crate::mit::codec::Codec;
-use crate::mit::{self, Drive, Output, Received, Said, Say};
+use crate::mit::{self, Drive, Message, Output, Received, Reported};
 use crate::{
     Carries, Doing, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, ServoPlan,
 };
@@ -55,14 +55,14 @@ impl Settings {
     }
 
     /// The frame with this message to the servo with this id.
-    fn frame(&self, id: u8, say: Say) -> Frame {
-        let (to, payload) = match say {
-            Say::Command(codes) => (id.into(), codes.beside_special_codes().to_bytes()),
-            Say::Enable => (id.into(), Special::Enable.to_bytes()),
-            Say::Disable => (id.into(), Special::Disable.to_bytes()),
-            Say::Clear => (id.into(), Special::Clear.to_bytes()),
-            Say::Ask => (damiao::REGISTERS, Access::Refresh.to_bytes(id)),
-            Say::Mark(mark) => (damiao::REGISTERS, Access::Read(MARKS[mark]).to_bytes(id)),
+    fn frame(&self, id: u8, message: Message) -> Frame {
+        let (to, payload) = match message {
+            Message::Command(codes) => (id.into(), codes.beside_special_codes().to_bytes()),
+            Message::Enable => (id.into(), Special::Enable.to_bytes()),
+            Message::Disable => (id.into(), Special::Disable.to_bytes()),
+            Message::Clear => (id.into(), Special::Clear.to_bytes()),
+            Message::Ask => (damiao::REGISTERS, Access::Refresh.to_bytes(id)),
+            Message::Mark(mark) => (damiao::REGISTERS, Access::Read(MARKS[mark]).to_bytes(id)),
         };
         damiao::frame(to, self.can_fd, payload)
     }
@@ -83,19 +83,19 @@ impl FamilySettings for Settings {
     fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2] {
         let codec = Codec::new(self.drive.clone(), Mounting::default());
         let reply = |payload| damiao::frame(self.master_id.into(), self.can_fd, payload);
-        let (say, status) = match occasion {
-            Occasion::Stopped => (Say::Disable, status::DISABLED),
+        let (message, status) = match occasion {
+            Occasion::Stopped => (Message::Disable, status::DISABLED),
             Occasion::Following | Occasion::Changing => {
-                (Say::Command(codec.follow(&crate::PositionCommand::hold(0.0))), status::ENABLED)
+                (Message::Command(codec.follow(&crate::PositionCommand::hold(0.0))), status::ENABLED)
             }
             Occasion::SwitchingOn | Occasion::AfterLoss => {
                 let message = RegisterReply { asked: damiao::READ, register: MARKS[0], value: [0; 4] };
-                return [self.frame(id, Say::Mark(0)), reply(message.to_bytes(id))];
+                return [self.frame(id, Message::Mark(0)), reply(message.to_bytes(id))];
             }
         };
         let rest =
             State { id, status, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, board: 30, rotor: 30 };
-        [self.frame(id, say), reply(rest.to_bytes())]
+        [self.frame(id, message), reply(rest.to_bytes())]
     }
 
     /// In the other control modes its commands are at its id and 0x100, 0x200 or 0x300.
@@ -185,8 +185,8 @@ impl mit::Protocol for Protocol {
         &self.settings.drive
     }
 
-    fn frame(&mut self, say: Say) -> Frame {
-        self.settings.frame(self.id, say)
+    fn frame(&mut self, message: Message) -> Frame {
+        self.settings.frame(self.id, message)
     }
 
     fn made_ready(&mut self, mark: u32) {
@@ -197,11 +197,11 @@ impl mit::Protocol for Protocol {
         self.settings.replier(frame) == Some(self.id & 0xf)
     }
 
-    fn hear(&mut self, frame: &Frame) -> Received {
+    fn receive(&mut self, frame: &Frame) -> Received {
         if let Some(reply) = RegisterReply::parse(frame.payload(), self.id) {
             return self.register(&reply);
         }
-        State::parse(frame.payload()).map_or(Received::Nothing, |state| Received::State(said(&state)))
+        State::parse(frame.payload()).map_or(Received::Nothing, |state| Received::State(reported(&state)))
     }
 
     /// Known by its answer to a read of ours. Any other frame may be of a device that has nothing to do with it.
@@ -237,7 +237,7 @@ const MARKS: [u8; mit::queries::MARKS] = [
 ];
 
 /// The content of a state.
-fn said(state: &State) -> Said {
+fn reported(state: &State) -> Reported {
     let name = status::name(state.status);
     let output = match state.status {
         status::DISABLED => Output::Off,
@@ -252,7 +252,7 @@ fn said(state: &State) -> Said {
         }
         _ => Fault::NONE,
     };
-    Said {
+    Reported {
         output,
         mode: Mode { number: state.status, name },
         fault,
@@ -276,7 +276,7 @@ mod tests {
     }
 
     fn sent(settings: &Settings, codes: Codes) -> [u8; 8] {
-        settings.frame(1, Say::Command(codes)).payload().try_into().unwrap()
+        settings.frame(1, Message::Command(codes)).payload().try_into().unwrap()
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
                 board: 30,
                 rotor: 31,
             };
-            codec.decode(&said(&state), true, &mut servo);
+            codec.decode(&reported(&state), true, &mut servo);
             let expected = match number {
                 0 => Doing::Off,
                 1 => Doing::Following,

@@ -169,7 +169,7 @@ impl Servo<'_> {
             judge: Box::new(move |frame| match reply(frame) {
                 Ok(payload) if RegisterReply::parse(&payload, id).is_some() => ReplyCheck::Unrelated,
                 Ok(payload) => State::parse(&payload).map_or(ReplyCheck::Unrelated, |state| judge(&state)),
-                Err(heard) => heard,
+                Err(reply) => reply,
             }),
         }
     }
@@ -190,7 +190,7 @@ impl Servo<'_> {
             judge: Box::new(move |frame| {
                 let payload = match reply(frame) {
                     Ok(payload) => payload,
-                    Err(heard) => return heard,
+                    Err(reply) => return reply,
                 };
                 let message =
                     RegisterReply::parse(&payload, id).filter(|message| message.register == register);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn one_as_it_leaves_the_factory_is_told_which_register_to_set() {
+    fn one_as_it_leaves_the_factory_is_reported_with_the_register_to_set() {
         let off = Frame::classic(0, &[1, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]).unwrap();
         let ReplyCheck::Wrong(why) = (exchanges()[0].judge)(&off) else { panic!() };
         assert!(why.contains("write 17 into its register 7 (`MST_ID`)"), "{why}");

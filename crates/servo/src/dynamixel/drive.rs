@@ -51,7 +51,7 @@ pub struct Wanted {
 
 /// The content of an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Said {
+pub struct Reported {
     alert: bool,
     error: u8,
     current: i16,
@@ -66,7 +66,7 @@ pub struct Said {
     celsius: Option<f64>,
 }
 
-impl Said {
+impl Reported {
     /// Of the bytes of [`super::READ`], the first at least.
     pub fn parse(status: &Status<'_>) -> Option<Self> {
         let (&[c0, c1, v0, v1, v2, v3, p0, p1, p2, p3, on, watchdog, hardware], rest) =
@@ -106,7 +106,7 @@ pub struct Driver {
     may_enable: bool,
     enables: u8,
     /// Its last command.
-    told: ServoCommand,
+    last_command: ServoCommand,
     /// It is to damp, as its gains were written last, and in how many cycles they are to be written yet.
     damps: bool,
     repeats: u8,
@@ -132,7 +132,7 @@ impl Driver {
             velocity: 0.0,
             may_enable: true,
             enables: 0,
-            told: ServoCommand::Stop,
+            last_command: ServoCommand::Stop,
             damps: false,
             repeats: REPEATS,
             current: (0, 0),
@@ -145,7 +145,7 @@ impl Driver {
 
     /// What this command wants written.
     pub fn begin(&mut self, command: &ServoCommand) {
-        (self.wanted, self.told) = (Wanted::default(), *command);
+        (self.wanted, self.last_command) = (Wanted::default(), *command);
         match command {
             ServoCommand::Stop => self.stop(),
             // It has not received the last stop, or another host has switched it on.
@@ -283,51 +283,54 @@ impl Driver {
     }
 
     /// Reads an answer.
-    pub fn read(&mut self, said: &Said, state: &mut ServoState) {
-        (self.is_on, self.position) = (Some(said.is_on), said.position);
-        (self.volts, self.celsius) = (said.volts.unwrap_or(self.volts), said.celsius.unwrap_or(self.celsius));
-        if said.is_on {
+    pub fn read(&mut self, reported: &Reported, state: &mut ServoState) {
+        (self.is_on, self.position) = (Some(reported.is_on), reported.position);
+        (self.volts, self.celsius) =
+            (reported.volts.unwrap_or(self.volts), reported.celsius.unwrap_or(self.celsius));
+        if reported.is_on {
             self.may_enable = false;
         }
         let sign = self.mounting.sign;
-        let position = (f64::from(said.position) - MIDDLE) * STEP;
-        let velocity = f64::from(said.velocity) * VELOCITY_STEP;
+        let position = (f64::from(reported.position) - MIDDLE) * STEP;
+        let velocity = f64::from(reported.velocity) * VELOCITY_STEP;
         self.velocity = velocity;
         state.position = self.mounting.to_joint(position);
         state.velocity = sign * velocity;
-        state.torque = sign * f64::from(said.current) * self.settings.torque_step;
+        state.torque = sign * f64::from(reported.current) * self.settings.torque_step;
         (state.voltage, state.temperature) = (self.volts, self.celsius);
-        let own = self.look(said, state.at_ns, [position, velocity]);
+        let own = self.look(reported, state.at_ns, [position, velocity]);
         state.fault = self.broken.unwrap_or(own);
-        state.doing = self.doing(said, own);
-        state.mode = MODES[usize::from(said.is_on)];
+        state.doing = self.doing(reported, own);
+        state.mode = MODES[usize::from(reported.is_on)];
         state.refused = None;
     }
 
     /// What is wrong with it, as it reports itself; faults found otherwise are kept.
-    fn look(&mut self, said: &Said, at_ns: i64, moved: [f64; 2]) -> Fault {
-        let found = match said.watchdog {
-            _ if said.error != 0 => Some(REFUSED),
+    fn look(&mut self, reported: &Reported, at_ns: i64, moved: [f64; 2]) -> Fault {
+        let found = match reported.watchdog {
+            _ if reported.error != 0 => Some(REFUSED),
             watchdog if watchdog == self.watchdog => None,
             0xff => Some(TIMED_OUT),
             _ => Some(CHANGED),
         };
         let jumped = self.track.jumps(at_ns, moved, [f64::INFINITY; 2]).then_some(JUMPED);
         self.broken = self.broken.or(found).or(jumped);
-        match said.hardware {
-            0 if said.alert => Fault { code: 0x80, text: hardware_error(0) },
+        match reported.hardware {
+            0 if reported.alert => Fault { code: 0x80, text: hardware_error(0) },
             0 => Fault::NONE,
             bits => Fault { code: bits.into(), text: hardware_error(bits) },
         }
     }
 
-    fn doing(&self, said: &Said, own: Fault) -> Doing {
-        match self.told {
+    fn doing(&self, reported: &Reported, own: Fault) -> Doing {
+        match self.last_command {
             // Whatever else is wrong with it: its output is not off yet.
-            ServoCommand::Stop if said.is_on && (self.broken.is_some() || own != Fault::NONE) => Doing::Other,
-            _ if said.watchdog == 0xff && said.is_on => Doing::TimedOut,
+            ServoCommand::Stop if reported.is_on && (self.broken.is_some() || own != Fault::NONE) => {
+                Doing::Other
+            }
+            _ if reported.watchdog == 0xff && reported.is_on => Doing::TimedOut,
             _ if self.broken.is_some() || own != Fault::NONE => Doing::Faulted,
-            _ if !said.is_on => Doing::Off,
+            _ if !reported.is_on => Doing::Off,
             ServoCommand::Damp => Doing::Damping,
             // It is switched off before it follows.
             ServoCommand::Position(_) if self.enables == 0 => Doing::Starting,

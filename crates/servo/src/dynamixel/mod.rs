@@ -26,7 +26,7 @@ use crate::{
     Carries, Exchange, FamilySettings, Identifiers, Mode, Mounting, Occasion, ServoCommand, ServoPlan,
     ServoState,
 };
-use drive::{Driver, Said};
+use drive::{Driver, Reported};
 use khz_wire::Frame;
 use khz_wire::dynamixel::{self, Status, SyncWrite, address as at, sync_read};
 use std::f64::consts::TAU;
@@ -351,7 +351,7 @@ impl Together for Layout {
     }
 
     fn read(servo: &mut Driver, frame: &Frame, _: usize, state: &mut ServoState) -> Option<bool> {
-        servo.read(&Said::parse(&Status::parse(frame)?)?, state);
+        servo.read(&Reported::parse(&Status::parse(frame)?)?, state);
         Some(true)
     }
 }

@@ -75,7 +75,7 @@ struct Servo<'a> {
 }
 
 impl Servo<'_> {
-    fn say(
+    fn exchange(
         &self,
         what: String,
         frame: Frame,
@@ -96,7 +96,7 @@ impl Servo<'_> {
 
     /// It answers writes, too; the register shows if it answers reads only.
     fn answers(&self) -> Exchange {
-        self.say("say what it answers".to_owned(), dynamixel::read(self.id, at::STATUS_RETURN_LEVEL, 1), |status| match status.data {
+        self.exchange("say what it answers".to_owned(), dynamixel::read(self.id, at::STATUS_RETURN_LEVEL, 1), |status| match status.data {
             [2] => ReplyCheck::Good,
             [level] => ReplyCheck::Wrong(format!(
                 "its `status_return_level` is {level}: it does not answer what is written. Restart it, or write 2"
@@ -107,7 +107,7 @@ impl Servo<'_> {
 
     fn model(&self) -> Exchange {
         let (expected, fast) = (self.settings.model, self.settings.fast);
-        self.say("tell its model".to_owned(), dynamixel::ping(self.id), move |status| {
+        self.exchange("tell its model".to_owned(), dynamixel::ping(self.id), move |status| {
             let &[low, high, firmware] = status.data else { return ReplyCheck::Unrelated };
             let number = u16::from_le_bytes([low, high]);
             let name = dynamixel::Model::numbered(number).map_or("a model nobody here knows", |model| model.name);
@@ -128,7 +128,7 @@ impl Servo<'_> {
 
     fn is_well(&self) -> Exchange {
         let frame = dynamixel::read(self.id, at::HARDWARE_ERROR_STATUS, 1);
-        self.say("tell its errors".to_owned(), frame, |status| match status.data {
+        self.exchange("tell its errors".to_owned(), frame, |status| match status.data {
             [0] => ReplyCheck::Good,
             [bits] => ReplyCheck::Wrong(format!(
                 "it has a hardware error: {}. Remove the cause, then switch its power off and on",
@@ -141,10 +141,10 @@ impl Servo<'_> {
     /// A setting that it keeps: who uses it decides, not the run.
     fn is_set(&self, address: u16, value: u8) -> Exchange {
         let (id, name) = (self.id, item(address).map_or("register", |item| item.name));
-        self.say(format!("tell its `{name}`"), dynamixel::read(id, address, 1), move |status| match status.data {
-            [told] if *told == value => ReplyCheck::Good,
-            [told] => ReplyCheck::Wrong(format!(
-                "its `{name}` is {told}, not {value}: type `khz bus set LINK {id} {name}={value} --family dynamixel`"
+        self.exchange(format!("tell its `{name}`"), dynamixel::read(id, address, 1), move |status| match status.data {
+            [reported] if *reported == value => ReplyCheck::Good,
+            [reported] => ReplyCheck::Wrong(format!(
+                "its `{name}` is {reported}, not {value}: type `khz bus set LINK {id} {name}={value} --family dynamixel`"
             )),
             _ => ReplyCheck::Unrelated,
         })
@@ -153,7 +153,7 @@ impl Servo<'_> {
     /// It refuses goals beyond its own limits in silence.
     fn turns_whole(&self) -> Exchange {
         let id = self.id;
-        self.say("tell its limits".to_owned(), dynamixel::read(id, at::MAX_POSITION_LIMIT, 8), move |status| {
+        self.exchange("tell its limits".to_owned(), dynamixel::read(id, at::MAX_POSITION_LIMIT, 8), move |status| {
             let Some((most, least)) = status.data.split_first_chunk::<4>() else { return ReplyCheck::Unrelated };
             if (i32::from_le_bytes(*most), least) == (4095, &[0; 4][..]) {
                 return ReplyCheck::Good;
@@ -169,17 +169,17 @@ impl Servo<'_> {
     fn goes_to(&self, limit: u16, most: u16) -> Exchange {
         let id = self.id;
         let (name, size) = item(limit).map_or(("limit", 2), |item| (item.name, item.size));
-        self.say(format!("tell its `{name}`"), dynamixel::read(id, limit, size.into()), move |status| {
-            let told = match *status.data {
+        self.exchange(format!("tell its `{name}`"), dynamixel::read(id, limit, size.into()), move |status| {
+            let reported = match *status.data {
                 [a, b] => u32::from(u16::from_le_bytes([a, b])),
                 [a, b, c, d] => u32::from_le_bytes([a, b, c, d]),
                 _ => return ReplyCheck::Unrelated,
             };
-            if told >= most.into() {
+            if reported >= most.into() {
                 return ReplyCheck::Good;
             }
             ReplyCheck::Wrong(format!(
-                "its `{name}` is {told}, beyond which it refuses goals in silence, and not {most}: write `dynamixel.{name} = {told}`, or type \
+                "its `{name}` is {reported}, beyond which it refuses goals in silence, and not {most}: write `dynamixel.{name} = {reported}`, or type \
                  `khz bus set LINK {id} {name}={most} --family dynamixel`"
             ))
         })
@@ -190,7 +190,7 @@ impl Servo<'_> {
         let frame = dynamixel::write(self.id, address, data).unwrap_or_else(|| dynamixel::ping(self.id));
         let name =
             item(address).map_or_else(|| format!("register {address}"), |item| format!("`{}`", item.name));
-        self.say(format!("take its {name}"), frame, move |status| match status.error {
+        self.exchange(format!("take its {name}"), frame, move |status| match status.error {
             0 => ReplyCheck::Good,
             number => ReplyCheck::Wrong(format!("it refuses its {name}: {}", error::name(number))),
         })
@@ -200,10 +200,10 @@ impl Servo<'_> {
         let (data, len) = (data.to_vec(), data.len() as u16);
         let name =
             item(address).map_or_else(|| format!("register {address}"), |item| format!("`{}`", item.name));
-        self.say(format!("tell its {name}"), dynamixel::read(self.id, address, len), move |status| {
+        self.exchange(format!("tell its {name}"), dynamixel::read(self.id, address, len), move |status| {
             match status.data {
-                told if *told == data[..] => ReplyCheck::Good,
-                told if told.len() == data.len() => ReplyCheck::Wrong(otherwise.to_owned()),
+                reported if *reported == data[..] => ReplyCheck::Good,
+                reported if reported.len() == data.len() => ReplyCheck::Wrong(otherwise.to_owned()),
                 _ => ReplyCheck::Unrelated,
             }
         })
@@ -212,7 +212,7 @@ impl Servo<'_> {
     /// What is read in each cycle can be.
     fn block(&self, address: u16) -> Exchange {
         let frame = dynamixel::read(self.id, address, NUMBERED);
-        self.say("tell what it measures".to_owned(), frame, |status| match status.data.len() {
+        self.exchange("tell what it measures".to_owned(), frame, |status| match status.data.len() {
             len if len == usize::from(NUMBERED) => ReplyCheck::Good,
             _ => ReplyCheck::Wrong(format!("it refuses its indirect data: {}", error::name(status.error))),
         })

@@ -118,7 +118,7 @@ impl Bench {
     }
 
     fn answers(&self, frame: &Frame) -> Vec<Frame> {
-        let fast = parts(frame).is_some_and(|(_, told)| told == instruction::FAST_SYNC_READ);
+        let fast = parts(frame).is_some_and(|(_, number)| number == instruction::FAST_SYNC_READ);
         let mut answers = Vec::new();
         for (turn, asked) in (0..).zip(dynamixel::asked(frame)) {
             match self.silent[usize::from(asked.id - 1)] {
@@ -134,7 +134,7 @@ impl Bench {
         self.states.iter().map(|state| state.doing).collect()
     }
 
-    fn heard(taken: &[Taken]) -> Vec<usize> {
+    fn replied(taken: &[Taken]) -> Vec<usize> {
         taken
             .iter()
             .filter_map(|taken| {
@@ -180,7 +180,7 @@ fn they_are_switched_on_where_they_are_and_say_so_in_the_same_cycle() {
         assert_eq!(goal, (at::GOAL_POSITION, &(2048 + 326_i32).to_le_bytes()[..]));
         // Gains and current are written some times more: nothing confirms their arrival.
         assert_eq!(frames.len(), if cycle < 4 { 3 } else { 1 }, "{cycle}");
-        assert_eq!(Bench::heard(&taken), [0, 1, 2, 3]);
+        assert_eq!(Bench::replied(&taken), [0, 1, 2, 3]);
     }
     assert_eq!((bench.states[0].voltage, bench.states[0].temperature), (5.0, 31.0));
 }
@@ -225,19 +225,19 @@ fn a_silent_servo_costs_those_behind_it_one_cycle() {
         bench.cycle(hold(0.0));
         bench.silent[1] = true;
         let (_, taken) = bench.cycle(hold(0.0));
-        assert_eq!(Bench::heard(&taken), if waits { vec![0] } else { vec![0, 2, 3] });
+        assert_eq!(Bench::replied(&taken), if waits { vec![0] } else { vec![0, 2, 3] });
         for _ in 0..20 {
             let (_, taken) = bench.cycle(hold(0.0));
-            assert_eq!(Bench::heard(&taken), [0, 2, 3], "{waits}");
+            assert_eq!(Bench::replied(&taken), [0, 2, 3], "{waits}");
         }
         // A second one costs one more cycle, and both come back.
         bench.silent[2] = true;
         bench.cycle(hold(0.0));
         let (_, taken) = bench.cycle(hold(0.0));
-        assert_eq!(Bench::heard(&taken), [0, 3], "{waits}");
+        assert_eq!(Bench::replied(&taken), [0, 3], "{waits}");
         bench.silent = [false; 4];
         let (_, taken) = bench.cycle(hold(0.0));
-        assert_eq!(Bench::heard(&taken).len(), 4);
+        assert_eq!(Bench::replied(&taken).len(), 4);
     }
 }
 
@@ -391,8 +391,8 @@ fn a_torque_is_a_current_and_the_loop_has_the_velocity_gain() {
 }
 
 #[test]
-fn a_limit_of_its_own_that_is_less_than_the_file_s_is_told_with_the_cure() {
-    for (mode, limit, told) in [
+fn a_limit_of_its_own_that_is_less_than_the_file_s_is_reported_with_the_cure() {
+    for (mode, limit, number) in [
         (DynamixelMode::Velocity, at::VELOCITY_LIMIT, &[100, 0, 0, 0][..]),
         (DynamixelMode::Current, at::CURRENT_LIMIT, &[100, 0]),
     ] {
@@ -403,9 +403,9 @@ fn a_limit_of_its_own_that_is_less_than_the_file_s_is_told_with_the_cure() {
         let exchange = dialogue.iter().find(asks).unwrap();
         let judged =
             |data: &[u8]| (exchange.judge)(&Status { id: 3, alert: false, error: 0, data }.packet().unwrap());
-        let crate::ReplyCheck::Wrong(why) = judged(told) else { panic!("{mode:?}") };
+        let crate::ReplyCheck::Wrong(why) = judged(number) else { panic!("{mode:?}") };
         assert!(why.contains("= 100`") && why.contains("khz bus set LINK 3"), "{why}");
-        let enough = [&[0xff, 0x07][..], &vec![0; told.len() - 2]].concat();
+        let enough = [&[0xff, 0x07][..], &vec![0; number.len() - 2]].concat();
         assert_eq!(judged(&enough), crate::ReplyCheck::Good);
     }
 }
@@ -420,15 +420,16 @@ fn models_of_another_layout_are_asked_by_themselves() {
     ]);
     assert_eq!((bench.bus.turns(), bench.bus.servos(0), bench.bus.servos(1)), (2, &[0, 2][..], &[1][..]));
     let (_, taken) = bench.cycle(ServoCommand::Stop);
-    assert_eq!(Bench::heard(&taken), [0, 2, 1]);
+    assert_eq!(Bench::replied(&taken), [0, 2, 1]);
 }
 
 #[test]
-fn what_is_said_before_the_first_tick_is_written_and_read_back() {
+fn what_is_set_before_the_first_tick_is_written_and_read_back() {
     let settings = Settings::of(&file());
     let dialogue = settings.ready(3, 0.1, 1);
     let data = |exchange: &Exchange| exchange.frame.payload().to_vec();
-    let asked = |told: u8| dialogue.iter().filter(move |exchange| parts(&exchange.frame) == Some((3, told)));
+    let asked =
+        |number: u8| dialogue.iter().filter(move |exchange| parts(&exchange.frame) == Some((3, number)));
     let writes: Vec<_> = asked(instruction::WRITE).map(data).collect();
     let reads: Vec<_> = asked(instruction::READ).map(data).collect();
     for write in &writes {

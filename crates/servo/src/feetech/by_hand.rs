@@ -92,7 +92,7 @@ impl ByHand for Settings {
         let lock = known(at::LOCK.into())?;
         let locks = [self.put(id, lock, 0.0)?, self.put(id, lock, 1.0)?];
         let [open, close] = locks;
-        Ok(vec![self.is_off(id), open, self.told(id, here), close, zero])
+        Ok(vec![self.is_off(id), open, self.acknowledged(id, here), close, zero])
     }
 
     fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
@@ -142,7 +142,7 @@ impl Settings {
     }
 
     /// What is answered without a word.
-    fn told(&self, id: u8, frame: Frame) -> Ask {
+    fn acknowledged(&self, id: u8, frame: Frame) -> Ask {
         self.ask(id, frame, move |status| status.data.is_empty().then(|| Answer { id, ..Answer::default() }))
     }
 
@@ -162,7 +162,7 @@ impl Settings {
         let bytes = &word[..item.size.into()];
         match feetech::write(id, item.address, bytes) {
             Some(frame) if item.value(bytes).is_some_and(|it| f64::from(it) == value) => {
-                Ok(self.told(id, frame))
+                Ok(self.acknowledged(id, frame))
             }
             _ => Err(format!(
                 "`{}` has {} bytes, and {value} is no number of them",

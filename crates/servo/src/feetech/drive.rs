@@ -92,7 +92,7 @@ pub struct Driver {
     may_enable: bool,
     enables: u8,
     /// Its last command.
-    told: ServoCommand,
+    last_command: ServoCommand,
     /// The torque limit that was written last, and in how many cycles it is to be written yet.
     limit: (u16, u8),
     /// Why it is not driven any more.
@@ -115,7 +115,7 @@ impl Driver {
             velocity: 0.0,
             may_enable: true,
             enables: 0,
-            told: ServoCommand::Stop,
+            last_command: ServoCommand::Stop,
             limit: (plan.family.torque_limit, 0),
             broken: None,
             track: Track::default(),
@@ -126,13 +126,13 @@ impl Driver {
 
     /// It is on, and to stay so.
     pub fn is_settled(&self) -> bool {
-        let is_on = self.is_on == Some(true) && self.enables > 0 && self.told != ServoCommand::Stop;
+        let is_on = self.is_on == Some(true) && self.enables > 0 && self.last_command != ServoCommand::Stop;
         is_on && self.limit.1 == 0
     }
 
     /// What this command wants written.
     pub fn begin(&mut self, command: &ServoCommand) {
-        (self.wanted, self.told) = (Wanted::default(), *command);
+        (self.wanted, self.last_command) = (Wanted::default(), *command);
         match command {
             ServoCommand::Stop => {
                 (self.wanted.off, self.may_enable, self.enables) = (true, true, 0);
@@ -263,11 +263,12 @@ impl Driver {
     }
 
     /// Reads an answer.
-    pub fn read(&mut self, said: &Measured, state: &mut ServoState) {
-        self.count_turns(said.position);
-        (self.volts, self.celsius) = (said.volts.unwrap_or(self.volts), said.celsius.unwrap_or(self.celsius));
+    pub fn read(&mut self, reported: &Measured, state: &mut ServoState) {
+        self.count_turns(reported.position);
+        (self.volts, self.celsius) =
+            (reported.volts.unwrap_or(self.volts), reported.celsius.unwrap_or(self.celsius));
         let sign = self.mounting.sign;
-        let [position, velocity, duty] = said.in_units();
+        let [position, velocity, duty] = reported.in_units();
         let position = position + f64::from(self.turns) * STEPS * STEP;
         self.velocity = velocity;
         state.position = self.mounting.to_joint(position);
@@ -276,7 +277,7 @@ impl Driver {
         (state.voltage, state.temperature) = (self.volts, self.celsius);
         let jumped = self.track.jumps(state.at_ns, [position, velocity], [f64::INFINITY; 2]);
         self.broken = self.broken.or(jumped.then_some(JUMPED));
-        let own = match said.conditions {
+        let own = match reported.conditions {
             0 => Fault::NONE,
             bits => Fault { code: bits.into(), text: condition(bits) },
         };
@@ -301,7 +302,7 @@ impl Driver {
     }
 
     fn doing(&self, is_on: bool, is_wrong: bool) -> Doing {
-        match self.told {
+        match self.last_command {
             // Whatever else is wrong with it: its output is not off yet.
             ServoCommand::Stop if is_on && is_wrong => Doing::Other,
             _ if is_wrong => Doing::Faulted,

@@ -53,7 +53,7 @@ fn name(address: u8) -> String {
 }
 
 impl Servo<'_> {
-    fn say(
+    fn exchange(
         &self,
         what: String,
         frame: Frame,
@@ -75,7 +75,7 @@ impl Servo<'_> {
     fn model(&self) -> Exchange {
         let expected = self.settings.model;
         let frame = feetech::read(self.id, at::MODEL_NUMBER, 2);
-        self.say("tell its model".to_owned(), frame, move |status| {
+        self.exchange("tell its model".to_owned(), frame, move |status| {
             let &[low, high] = status.data else { return ReplyCheck::Unrelated };
             let number = u16::from_le_bytes([low, high]);
             let name = Model::numbered(number).map_or("a model nobody here knows", |model| model.name);
@@ -92,10 +92,10 @@ impl Servo<'_> {
     fn is_set(&self, address: u8, value: u8) -> Exchange {
         let (id, name) = (self.id, name(address));
         let frame = feetech::read(id, address, 1);
-        self.say(format!("tell its {name}"), frame, move |status| match status.data {
-            [told] if *told == value => ReplyCheck::Good,
-            [told] => ReplyCheck::Wrong(format!(
-                "its {name} is {told}, not {value}: type `khz bus set LINK {id} {}={value} --family feetech`",
+        self.exchange(format!("tell its {name}"), frame, move |status| match status.data {
+            [reported] if *reported == value => ReplyCheck::Good,
+            [reported] => ReplyCheck::Wrong(format!(
+                "its {name} is {reported}, not {value}: type `khz bus set LINK {id} {}={value} --family feetech`",
                 name.trim_matches('`')
             )),
             _ => ReplyCheck::Unrelated,
@@ -105,7 +105,7 @@ impl Servo<'_> {
     fn has_fine_speed(&self) -> Exchange {
         let id = self.id;
         let frame = feetech::read(id, at::PHASE, 1);
-        self.say("tell its `phase`".to_owned(), frame, move |status| match status.data {
+        self.exchange("tell its `phase`".to_owned(), frame, move |status| match status.data {
             [phase] if phase & FINE_SPEED != 0 => ReplyCheck::Good,
             [phase] => ReplyCheck::Wrong(format!(
                 "it counts speeds in 50 steps/s: type `khz bus set LINK {id} phase={} --family feetech`",
@@ -119,7 +119,7 @@ impl Servo<'_> {
     fn has_one_turn(&self) -> Exchange {
         let id = self.id;
         let frame = feetech::read(id, at::MIN_POSITION, 4);
-        self.say("tell its limits".to_owned(), frame, move |status| {
+        self.exchange("tell its limits".to_owned(), frame, move |status| {
             let &[a, b, c, d] = status.data else { return ReplyCheck::Unrelated };
             if u16::from_le_bytes([a, b]) < u16::from_le_bytes([c, d]) {
                 return ReplyCheck::Good;
@@ -134,15 +134,15 @@ impl Servo<'_> {
     fn write(&self, address: u8, data: &[u8]) -> Exchange {
         // Never too much.
         let frame = feetech::write(self.id, address, data).unwrap_or_else(|| feetech::ping(self.id));
-        self.say(format!("take its {}", name(address)), frame, |_| ReplyCheck::Good)
+        self.exchange(format!("take its {}", name(address)), frame, |_| ReplyCheck::Good)
     }
 
     fn has(&self, address: u8, data: &[u8], otherwise: &'static str) -> Exchange {
         let (data, len) = (data.to_vec(), data.len() as u8);
         let frame = feetech::read(self.id, address, len);
-        self.say(format!("tell its {}", name(address)), frame, move |status| match status.data {
-            told if *told == data[..] => ReplyCheck::Good,
-            told if told.len() == data.len() => ReplyCheck::Wrong(otherwise.to_owned()),
+        self.exchange(format!("tell its {}", name(address)), frame, move |status| match status.data {
+            reported if *reported == data[..] => ReplyCheck::Good,
+            reported if reported.len() == data.len() => ReplyCheck::Wrong(otherwise.to_owned()),
             _ => ReplyCheck::Unrelated,
         })
     }
@@ -150,7 +150,7 @@ impl Servo<'_> {
     /// What is read in each cycle can be, and nothing is wrong with it.
     fn block(&self) -> Exchange {
         let frame = feetech::read(self.id, at::PRESENT_POSITION, MOST);
-        self.say("tell what it measures".to_owned(), frame, |status| match status.conditions {
+        self.exchange("tell what it measures".to_owned(), frame, |status| match status.conditions {
             0 if status.data.len() == usize::from(MOST) => ReplyCheck::Good,
             0 => ReplyCheck::Unrelated,
             bits => ReplyCheck::Wrong(format!(

@@ -58,7 +58,7 @@ impl Bench {
 
     fn answers(&self, question: &Frame) -> Vec<Frame> {
         let Some((address, len, ids)) = asked(question) else { return Vec::new() };
-        let heard = ids.iter().map(|id| usize::from(id - 1)).take_while(|servo| !self.silent[*servo]);
+        let replying = ids.iter().map(|id| usize::from(id - 1)).take_while(|servo| !self.silent[*servo]);
         let answer = |servo: usize| {
             let [low, high] = self.position[servo].to_le_bytes();
             let [slow, fast] = self.speed;
@@ -69,14 +69,14 @@ impl Bench {
             let data = &data[..len.into()];
             Status { id: IDS[servo], conditions: self.conditions[servo], data }.packet().unwrap()
         };
-        heard.map(answer).collect()
+        replying.map(answer).collect()
     }
 
     /// A cycle with this command: what was written, and what came of the answers.
     fn cycle(&mut self, command: ServoCommand) -> (Vec<Frame>, Vec<Taken>) {
         self.bus.begin(&[command; 4]);
         self.now_ns += MS;
-        let (mut told, mut taken) = (Vec::new(), Vec::new());
+        let (mut sent, mut taken) = (Vec::new(), Vec::new());
         for part in 0..self.bus.parts(0) {
             let (frame, replies) = self.bus.request(0, part).map(|it| (*it.frame, it.replies)).unwrap();
             self.bus.sent(0, part, self.now_ns);
@@ -86,7 +86,7 @@ impl Bench {
                 }
             }
             if replies == 0 {
-                told.push(frame);
+                sent.push(frame);
                 continue;
             }
             self.kept.push_back(self.answers(&frame));
@@ -94,7 +94,7 @@ impl Bench {
             let arrived = self.kept.drain(..due).flatten();
             taken.extend(arrived.map(|frame| self.bus.take(&frame, &mut self.states)));
         }
-        (told, taken)
+        (sent, taken)
     }
 
     fn cycles(&mut self, count: usize, command: ServoCommand) -> (Vec<Frame>, Vec<Taken>) {
@@ -120,7 +120,7 @@ fn hold(position: f64) -> ServoCommand {
 }
 
 /// What each packet of a cycle writes into the second, in their order.
-fn told(frames: &[Frame]) -> Vec<(u8, Vec<u8>)> {
+fn writes(frames: &[Frame]) -> Vec<(u8, Vec<u8>)> {
     frames.iter().filter_map(|frame| written(frame, 2)).map(|(at, data)| (at, data.to_vec())).collect()
 }
 
@@ -129,7 +129,7 @@ fn they_are_switched_on_where_they_are_and_off_is_what_they_say() {
     let mut bench = Bench::new();
     bench.position = [2048, 2148, 1948, 2048];
     let (frames, taken) = bench.cycle(ServoCommand::Stop);
-    assert_eq!(told(&frames), [(at::TORQUE_ENABLE, vec![0])]);
+    assert_eq!(writes(&frames), [(at::TORQUE_ENABLE, vec![0])]);
     assert!(taken.iter().all(|taken| matches!(taken, Taken::State { newest: true, .. })));
     // Whether they are off is asked for next, instead of the state.
     let (_, taken) = bench.cycle(ServoCommand::Stop);
@@ -139,13 +139,13 @@ fn they_are_switched_on_where_they_are_and_off_is_what_they_say() {
     let (frames, _) = bench.cycle(hold(0.5));
     let (here, all) = (2148_u16.to_le_bytes().to_vec(), 1000_u16.to_le_bytes().to_vec());
     assert_eq!(
-        told(&frames),
+        writes(&frames),
         [(at::TORQUE_LIMIT, all), (at::GOAL_POSITION, here), (at::TORQUE_ENABLE, vec![1])]
     );
     bench.cycles(3, hold(0.5));
     assert_eq!(bench.doing(), [Doing::Following; 4]);
     let (frames, _) = bench.cycle(hold(0.5));
-    assert_eq!(told(&frames), [(at::GOAL_POSITION, (2048 + 326_u16).to_le_bytes().to_vec())]);
+    assert_eq!(writes(&frames), [(at::GOAL_POSITION, (2048 + 326_u16).to_le_bytes().to_vec())]);
     let state = &bench.states[1];
     assert_eq!((state.voltage, state.temperature), (7.4, 33.0));
     assert!((state.velocity + 50.0 * STEP).abs() < 1e-9);
@@ -165,7 +165,7 @@ fn torque_enable_is_asked_for_seldom_while_they_follow() {
     bench.on[2] = false;
     bench.cycles(26, hold(0.0));
     assert_eq!(bench.states[2].doing, Doing::Off);
-    assert!(told(&bench.cycle(hold(0.0)).0).iter().all(|(address, _)| *address != at::TORQUE_ENABLE));
+    assert!(writes(&bench.cycle(hold(0.0)).0).iter().all(|(address, _)| *address != at::TORQUE_ENABLE));
 }
 
 /// An outsider's finding: a healthy servo was switched off, and "the servo restarted" was the cause.
@@ -212,7 +212,7 @@ fn a_joint_is_damped_by_a_goal_that_is_where_it_is() {
     for steps in [2050, 2060, 2070] {
         bench.position = [steps; 4];
         bench.cycle(ServoCommand::Damp);
-        let goals = told(&bench.cycle(ServoCommand::Damp).0);
+        let goals = writes(&bench.cycle(ServoCommand::Damp).0);
         assert_eq!(goals, [(at::GOAL_POSITION, steps.to_le_bytes().to_vec())]);
     }
     assert_eq!(bench.doing(), [Doing::Damping; 4]);
@@ -226,7 +226,7 @@ fn a_greatest_torque_becomes_a_limit_of_duty() {
     let command = PositionCommand { max_torque: 1.0, ..PositionCommand::hold(0.0) };
     // 1 N·m of 3.35 N·m at 7.4 V, in cycles whose question is short.
     let limit = (at::TORQUE_LIMIT, 298_u16.to_le_bytes().to_vec());
-    let written = (0..30).filter(|_| told(&bench.cycle(ServoCommand::Position(command)).0)[0] == limit);
+    let written = (0..30).filter(|_| writes(&bench.cycle(ServoCommand::Position(command)).0)[0] == limit);
     assert_eq!(written.count(), 5);
 }
 
@@ -234,14 +234,14 @@ fn a_greatest_torque_becomes_a_limit_of_duty() {
 fn a_silent_servo_costs_those_behind_it_one_cycle() {
     let mut bench = Bench::following();
     bench.silent[1] = true;
-    let is_heard = |taken: &&Taken| matches!(taken, Taken::State { .. } | Taken::Answer { .. });
-    let heard = |taken: &[Taken]| taken.iter().filter(is_heard).count();
-    assert_eq!(heard(&bench.cycle(hold(0.0)).1), 1);
+    let is_reply = |taken: &&Taken| matches!(taken, Taken::State { .. } | Taken::Answer { .. });
+    let replies = |taken: &[Taken]| taken.iter().filter(is_reply).count();
+    assert_eq!(replies(&bench.cycle(hold(0.0)).1), 1);
     for _ in 0..5 {
-        assert_eq!(heard(&bench.cycle(hold(0.0)).1), 3, "it is asked last");
+        assert_eq!(replies(&bench.cycle(hold(0.0)).1), 3, "it is asked last");
     }
     bench.silent[1] = false;
-    assert_eq!(heard(&bench.cycle(hold(0.0)).1), 4);
+    assert_eq!(replies(&bench.cycle(hold(0.0)).1), 4);
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn whatever_is_wrong_with_it_it_is_not_driven() {
 }
 
 #[test]
-fn what_is_said_before_the_first_tick_is_written_and_read_back() {
+fn what_is_set_before_the_first_tick_is_written_and_read_back() {
     let file =
         FeetechSettings { model: Some(FeetechModel::Sts3215), speed: 500, ..FeetechSettings::default() };
     let exchanges = Settings::of(&file).ready(7, 0.1, 1);
@@ -339,9 +339,9 @@ fn what_is_said_before_the_first_tick_is_written_and_read_back() {
     (table[8], table[18]) = (1, 12);
     table[11..13].copy_from_slice(&4095_u16.to_le_bytes());
     for exchange in &exchanges {
-        let (id, told) = parts(&exchange.frame).unwrap();
+        let (id, number) = parts(&exchange.frame).unwrap();
         let answer = |data: &[u8]| Status { id, conditions: 0, data }.packet().unwrap();
-        let said = match (told, exchange.frame.payload()) {
+        let reply = match (number, exchange.frame.payload()) {
             (instruction::READ, &[address, len]) => {
                 answer(&table[usize::from(address)..usize::from(address) + usize::from(len)])
             }
@@ -353,11 +353,11 @@ fn what_is_said_before_the_first_tick_is_written_and_read_back() {
             }
             (_, []) => answer(&[]),
         };
-        assert_eq!((exchange.judge)(&said), ReplyCheck::Good, "{}", exchange.what);
+        assert_eq!((exchange.judge)(&reply), ReplyCheck::Good, "{}", exchange.what);
         assert_eq!((exchange.judge)(&feetech::ping(7)), ReplyCheck::Unrelated);
         // Something else is refused wherever something is compared.
-        if told == instruction::READ && exchange.frame.payload()[1] == 1 {
-            let other = said.payload()[1] ^ 0x34;
+        if number == instruction::READ && exchange.frame.payload()[1] == 1 {
+            let other = reply.payload()[1] ^ 0x34;
             assert!(matches!((exchange.judge)(&answer(&[other])), ReplyCheck::Wrong(_)), "{}", exchange.what);
         }
     }
@@ -368,7 +368,7 @@ fn what_is_said_before_the_first_tick_is_written_and_read_back() {
 fn a_wheel_follows_velocities_beyond_a_turn() {
     let mut bench = Bench::of(FeetechMode::Velocity);
     let (frames, _) = bench.cycles(3, ServoCommand::Stop);
-    assert_eq!(told(&frames), [(at::TORQUE_ENABLE, vec![0]), (bench.goal, vec![0, 0])]);
+    assert_eq!(writes(&frames), [(at::TORQUE_ENABLE, vec![0]), (bench.goal, vec![0, 0])]);
     let turns = |velocity| {
         let velocity =
             PositionCommand { position: f64::NAN, velocity, kp_scale: 0.0, ..PositionCommand::hold(0.0) };
@@ -377,7 +377,7 @@ fn a_wheel_follows_velocities_beyond_a_turn() {
     bench.cycles(4, turns(0.0));
     assert_eq!(bench.doing(), [Doing::Following; 4]);
     // -300 steps/s.
-    assert_eq!(told(&bench.cycle(turns(-300.0 * STEP)).0), [(at::GOAL_SPEED, vec![0x2c, 0x81])]);
+    assert_eq!(writes(&bench.cycle(turns(-300.0 * STEP)).0), [(at::GOAL_SPEED, vec![0x2c, 0x81])]);
     // Beyond the end of its turn, at 25000 steps/s.
     bench.speed = 25_000_u16.to_le_bytes();
     for steps in (2048..4096).chain(0..11).step_by(50) {
@@ -387,7 +387,7 @@ fn a_wheel_follows_velocities_beyond_a_turn() {
     let position = (4096.0 + f64::from(bench.position[0]) - MIDDLE) * STEP;
     assert_eq!(bench.states[0].fault, Fault::NONE);
     assert!((bench.states[0].position - position).abs() < 1e-9, "{}", bench.states[0].position);
-    assert_eq!(told(&bench.cycle(ServoCommand::Damp).0), [(at::GOAL_SPEED, vec![0, 0])]);
+    assert_eq!(writes(&bench.cycle(ServoCommand::Damp).0), [(at::GOAL_SPEED, vec![0, 0])]);
 }
 
 #[test]
@@ -406,11 +406,11 @@ fn a_torque_becomes_a_duty_at_its_voltage_and_velocity() {
     bench.cycles(4, torque(0.0, f64::NAN));
     // At -50 steps/s: 1 N·m and what its back-EMF gives.
     let duty = |torque: f64| (1000.0 * (torque * 2.676 / 1.2116 - 1.2116 * 50.0 * STEP) / 7.4) as u16;
-    let told_duty = duty(1.0).to_le_bytes().to_vec();
-    assert_eq!(told(&bench.cycle(torque(1.0, f64::NAN)).0), [(at::GOAL_TIME, told_duty)]);
-    let limited = told(&bench.cycle(torque(1.0, 0.5)).0);
+    let duty_bytes = duty(1.0).to_le_bytes().to_vec();
+    assert_eq!(writes(&bench.cycle(torque(1.0, f64::NAN)).0), [(at::GOAL_TIME, duty_bytes)]);
+    let limited = writes(&bench.cycle(torque(1.0, 0.5)).0);
     assert_eq!(limited.last(), Some(&(at::GOAL_TIME, duty(0.5).to_le_bytes().to_vec())));
-    assert_eq!(told(&bench.cycle(ServoCommand::Damp).0), [(at::GOAL_TIME, vec![0, 0])]);
+    assert_eq!(writes(&bench.cycle(ServoCommand::Damp).0), [(at::GOAL_TIME, vec![0, 0])]);
 }
 
 /// Torque could be switched on by hand, with whatever goal there was, and not off again.

@@ -1,7 +1,7 @@
 //! What families in MIT mode have in common by hand.
 
 use super::codec::Codec;
-use super::{Drive, Said};
+use super::{Drive, Reported};
 use crate::by_hand::{Answer, Ask, Order, judged, not_written};
 use crate::{Mounting, PositionCommand, ServoState};
 use khz_wire::mit::Codes;
@@ -103,17 +103,17 @@ pub fn set_register(is_off: Ask, write: Vec<Ask>, register: u16, called: String,
 }
 
 /// A state as an answer.
-pub fn answer(id: u8, said: &Said, drive: &Drive, mounting: &Mounting) -> Answer {
+pub fn answer(id: u8, reported: &Reported, drive: &Drive, mounting: &Mounting) -> Answer {
     let mut state = ServoState::UNKNOWN;
-    Codec::new(drive.clone(), *mounting).decode(said, true, &mut state);
+    Codec::new(drive.clone(), *mounting).decode(reported, true, &mut state);
     Answer {
         id,
-        mode: Some(said.mode),
+        mode: Some(reported.mode),
         position: Some(state.position),
         velocity: Some(state.velocity),
         torque: Some(state.torque),
         temperature: Some(state.temperature).filter(|celsius| !celsius.is_nan()),
-        fault: Some(said.fault),
+        fault: Some(reported.fault),
         ..Answer::default()
     }
 }

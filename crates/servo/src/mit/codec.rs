@@ -2,7 +2,7 @@
 
 use super::drive::Scales;
 use super::motion::Motion;
-use super::{Drive, Output, Said, Say};
+use super::{Drive, Message, Output, Reported};
 use crate::{Doing, Fault, Mounting, PositionCommand, ServoCommand, ServoState, Track};
 use khz_wire::mit::Codes;
 
@@ -61,7 +61,7 @@ pub struct Codec {
     /// The state of its output, as last reported; `None` before the first report.
     output: Option<Output>,
     /// Its last command.
-    told: Say,
+    sent: Message,
     /// It has not been on, nor commanded to damp, since it was last commanded to stop.
     may_enable: bool,
     /// How often it was commanded to switch on since then. Its answer may have been lost, so from the first on it may be on.
@@ -98,7 +98,7 @@ impl Codec {
             drive,
             mounting,
             output: None,
-            told: Say::Ask,
+            sent: Message::Ask,
             may_enable: true,
             enables: 0,
             damp_next: true,
@@ -127,14 +127,14 @@ impl Codec {
     }
 
     /// What to send for this command. `may_enable`: it is known to have kept its power.
-    pub fn encode(&mut self, command: &ServoCommand, may_enable: bool) -> Say {
+    pub fn encode(&mut self, command: &ServoCommand, may_enable: bool) -> Message {
         self.damps = *command == ServoCommand::Damp;
         self.follows = matches!(command, ServoCommand::Position(_));
-        self.told = self.choose(command, may_enable);
-        self.told
+        self.sent = self.choose(command, may_enable);
+        self.sent
     }
 
-    fn choose(&mut self, command: &ServoCommand, may_enable: bool) -> Say {
+    fn choose(&mut self, command: &ServoCommand, may_enable: bool) -> Message {
         let is_on = self.output == Some(Output::On);
         match command {
             ServoCommand::Stop => self.switch_off(),
@@ -146,13 +146,13 @@ impl Codec {
             ServoCommand::Position(_) if self.is_broken() => self.damp_or_ask(),
             // It has not received the last stop, or another host has switched it on.
             ServoCommand::Position(_) if is_on && self.enables == 0 => self.switch_off(),
-            ServoCommand::Position(target) if is_on => Say::Command(self.follow(target)),
+            ServoCommand::Position(target) if is_on => Message::Command(self.follow(target)),
             ServoCommand::Position(_) if may_enable && self.is_to_be_enabled(command) => self.switch_on(),
             // It may be switching on. To ask a CyberGear or a CubeMars is to switch it off.
             ServoCommand::Position(_) if self.enables > 0 && self.is_to_be_enabled(command) => {
-                Say::Command(self.damp(1.0))
+                Message::Command(self.damp(1.0))
             }
-            ServoCommand::Position(_) => Say::Ask,
+            ServoCommand::Position(_) => Message::Ask,
         }
     }
 
@@ -168,29 +168,29 @@ impl Codec {
     }
 
     /// What only asks would keep the last command of one that is on alive.
-    fn damp_or_ask(&mut self) -> Say {
+    fn damp_or_ask(&mut self) -> Message {
         let may_be_on = matches!(self.output, Some(Output::On | Output::Astray)) || self.enables > 0;
-        if may_be_on { Say::Command(self.damp(1.0)) } else { Say::Ask }
+        if may_be_on { Message::Command(self.damp(1.0)) } else { Message::Ask }
     }
 
-    fn switch_off(&mut self) -> Say {
+    fn switch_off(&mut self) -> Message {
         (self.may_enable, self.enables, self.damp_next) = (true, 0, true);
         let clears =
             std::mem::take(&mut self.may_clear) && self.output == Some(Output::TimedOut) && self.is_sound();
-        if clears { Say::Clear } else { Say::Disable }
+        if clears { Message::Clear } else { Message::Disable }
     }
 
     /// No document states whether a servo that is switched on follows an old command. So it is commanded to damp before, and after as
     /// well: it may be on and its answer lost.
-    fn switch_on(&mut self) -> Say {
+    fn switch_on(&mut self) -> Message {
         self.may_clear = false;
         let damp = self.damp_next || self.enables == ENABLES;
         self.damp_next = !damp;
         if damp {
-            return Say::Command(self.damp(1.0));
+            return Message::Command(self.damp(1.0));
         }
         self.enables += 1;
-        Say::Enable
+        Message::Enable
     }
 
     /// The codes that damp with this share of the gain for it. No code is 0: those in the middle are half a step below and above
@@ -239,11 +239,11 @@ impl Codec {
     }
 
     /// The servo has reported the state of its output. `newest`: in reply to its last command.
-    pub fn heard(&mut self, output: Output, newest: bool) {
-        let output = match (output, self.told) {
-            (Output::AsTold, Say::Enable) if newest => Output::On,
-            (Output::AsTold, Say::Disable) if newest => Output::Off,
-            (Output::AsTold, _) => self.output.unwrap_or(Output::Off),
+    pub fn output_reported(&mut self, output: Output, newest: bool) {
+        let output = match (output, self.sent) {
+            (Output::AsCommanded, Message::Enable) if newest => Output::On,
+            (Output::AsCommanded, Message::Disable) if newest => Output::Off,
+            (Output::AsCommanded, _) => self.output.unwrap_or(Output::Off),
             (output, _) => output,
         };
         self.output = Some(output);
@@ -253,45 +253,51 @@ impl Codec {
     }
 
     /// Reads a state of the time that `servo` has.
-    pub fn decode(&mut self, said: &Said, newest: bool, servo: &mut ServoState) {
-        let velocity = self.scales.velocity.measured(said.velocity);
-        self.read(said, velocity, newest, servo);
+    pub fn decode(&mut self, reported: &Reported, newest: bool, servo: &mut ServoState) {
+        let velocity = self.scales.velocity.measured(reported.velocity);
+        self.read(reported, velocity, newest, servo);
     }
 
     /// The same for a position alone, reported at this time. False: it is the first for a while, so that there is no velocity, and nothing is
     /// read.
-    pub fn decode_position(&mut self, said: &Said, at_ns: i64, newest: bool, servo: &mut ServoState) -> bool {
-        let position = self.scales.position.measured(said.position);
+    pub fn decode_position(
+        &mut self,
+        reported: &Reported,
+        at_ns: i64,
+        newest: bool,
+        servo: &mut ServoState,
+    ) -> bool {
+        let position = self.scales.position.measured(reported.position);
         let (before, before_ns) = std::mem::replace(&mut self.stood, (position, at_ns));
         let since_ns = at_ns.saturating_sub(before_ns);
         if !(1..STOOD_NS).contains(&since_ns) {
             return false;
         }
         servo.at_ns = at_ns;
-        self.read(said, f64::NAN, newest, servo);
+        self.read(reported, f64::NAN, newest, servo);
         (servo.velocity, servo.torque) = ((position - before) / (since_ns as f64 * 1e-9), f64::NAN);
         servo.velocity *= self.mounting.sign;
         true
     }
 
-    fn read(&mut self, said: &Said, velocity: f64, newest: bool, servo: &mut ServoState) {
-        self.heard(said.output, newest);
+    fn read(&mut self, reported: &Reported, velocity: f64, newest: bool, servo: &mut ServoState) {
+        self.output_reported(reported.output, newest);
         let (Mounting { sign, .. }, scales) = (self.mounting, &self.scales);
-        let position = scales.position.measured(said.position);
-        let torque = scales.torque.measured(said.torque);
+        let position = scales.position.measured(reported.position);
+        let torque = scales.torque.measured(reported.torque);
         servo.position = self.mounting.to_joint(position);
         servo.velocity = sign * velocity;
         servo.torque = sign * torque;
         servo.voltage = f64::NAN;
-        servo.temperature = said.celsius;
+        servo.temperature = reported.celsius;
         self.compare(servo.at_ns, position, velocity);
-        if said.output == Output::AsTold {
+        if reported.output == Output::AsCommanded {
             self.look_whether_limp(servo.at_ns, [position, velocity, torque]);
         }
         let is_broken = self.is_broken();
         servo.doing = match self.output {
             // Whatever else is wrong with it: its output is not off yet.
-            Some(Output::On | Output::Astray) if is_broken && self.told == Say::Disable => Doing::Other,
+            Some(Output::On | Output::Astray) if is_broken && self.sent == Message::Disable => Doing::Other,
             _ if is_broken => Doing::Faulted,
             Some(Output::On) if self.damps => Doing::Damping,
             // It is switched off before it follows.
@@ -300,8 +306,8 @@ impl Codec {
             Some(Output::Starting) => Doing::Starting,
             _ => Doing::Off,
         };
-        servo.mode = said.mode;
-        servo.fault = self.changed.unwrap_or(said.fault);
+        servo.mode = reported.mode;
+        servo.fault = self.changed.unwrap_or(reported.fault);
         servo.refused = None;
     }
 
@@ -318,7 +324,7 @@ impl Codec {
 
     /// One that does not report whether its output is on shows it by its torque: that of its last command.
     fn look_whether_limp(&mut self, at_ns: i64, [position, velocity, torque]: [f64; 3]) {
-        let Say::Command(codes) = self.told else { return };
+        let Message::Command(codes) = self.sent else { return };
         let (drive, scales) = (&self.drive, &self.scales);
         let wanted = scales.kp.decode(codes.kp) * (scales.position.decode(codes.position) - position)
             + scales.kd.decode(codes.kd) * (scales.velocity.decode(codes.velocity) - velocity)
@@ -346,7 +352,7 @@ mod tests {
 
     fn codec(drive: Drive) -> Codec {
         let mut codec = Codec::new(drive, Mounting::default());
-        codec.heard(Output::Off, true);
+        codec.output_reported(Output::Off, true);
         codec.encode(&ServoCommand::Stop, true);
         codec
     }
@@ -354,13 +360,13 @@ mod tests {
     fn running() -> Codec {
         let mut codec = codec(DRIVE);
         codec.enables = 1;
-        codec.heard(Output::On, true);
+        codec.output_reported(Output::On, true);
         codec
     }
 
     /// What is sent makes a servo damp, and nothing else.
-    fn damps(said: Say) -> bool {
-        let Say::Command(Codes { velocity, kp, kd, .. }) = said else { return false };
+    fn damps(message: Message) -> bool {
+        let Message::Command(Codes { velocity, kp, kd, .. }) = message else { return false };
         matches!(velocity, 0x7ff | 0x800) && kp == 0 && kd == DRIVE.kd().encode(1.0)
     }
 
@@ -368,8 +374,8 @@ mod tests {
         ServoCommand::Position(PositionCommand::hold(position))
     }
 
-    fn said(output: Output) -> Said {
-        Said {
+    fn reported(output: Output) -> Reported {
+        Reported {
             output,
             mode: Mode::UNKNOWN,
             fault: Fault::NONE,
@@ -385,22 +391,22 @@ mod tests {
         let mut codec = codec(DRIVE);
         // Damped before, and after, until it reports that it is on.
         let sent: Vec<_> = (0..30).map(|_| codec.encode(&hold(0.5), true)).collect();
-        let enables = sent.iter().filter(|said| **said == Say::Enable).count();
-        assert_eq!((enables, sent[1]), (5, Say::Enable));
+        let enables = sent.iter().filter(|message| **message == Message::Enable).count();
+        assert_eq!((enables, sent[1]), (5, Message::Enable));
         assert!([sent[0], sent[2], sent[29]].into_iter().all(damps));
-        codec.heard(Output::On, true);
-        assert!(matches!(codec.encode(&hold(0.5), true), Say::Command(_)));
-        codec.heard(Output::Off, true);
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Ask, "somebody has switched it off");
-        assert_eq!(codec.encode(&ServoCommand::Stop, true), Say::Disable);
+        codec.output_reported(Output::On, true);
+        assert!(matches!(codec.encode(&hold(0.5), true), Message::Command(_)));
+        codec.output_reported(Output::Off, true);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Ask, "somebody has switched it off");
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Message::Disable);
         codec.encode(&hold(0.5), true);
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Enable);
     }
 
     #[test]
     fn one_that_may_have_lost_its_power_is_not_enabled() {
         let mut codec = codec(DRIVE);
-        assert_eq!(codec.encode(&hold(0.5), false), Say::Ask);
+        assert_eq!(codec.encode(&hold(0.5), false), Message::Ask);
     }
 
     /// To ask some is to switch them off again.
@@ -408,93 +414,97 @@ mod tests {
     fn one_that_may_be_switching_on_is_damped_until_it_is_known_to_have_kept_its_power() {
         let mut codec = codec(DRIVE);
         let sent = [true, true, false, false].map(|may_enable| codec.encode(&hold(0.5), may_enable));
-        assert!(sent[1] == Say::Enable && [sent[0], sent[2], sent[3]].into_iter().all(damps), "{sent:?}");
+        assert!(sent[1] == Message::Enable && [sent[0], sent[2], sent[3]].into_iter().all(damps), "{sent:?}");
     }
 
     #[test]
     fn no_command_of_the_loop_clears_a_fault() {
         let mut codec = running();
-        codec.heard(Output::Faulted, true);
+        codec.output_reported(Output::Faulted, true);
         assert!(damps(codec.encode(&hold(0.5), true)), "its output may be on");
-        assert_eq!(codec.encode(&ServoCommand::Stop, true), Say::Disable);
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Ask);
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Message::Disable);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Ask);
     }
 
     #[test]
     fn a_stop_clears_what_a_watchdog_has_left_if_it_may_and_nothing_else() {
-        let said = |output, may_clear: bool, commands: &[ServoCommand]| {
+        let last_sent = |output, may_clear: bool, commands: &[ServoCommand]| {
             let mut codec = running();
-            codec.heard(output, true);
+            codec.output_reported(output, true);
             if may_clear {
                 codec.may_clear_timeout();
             }
             commands.iter().map(|command| codec.encode(command, true)).last()
         };
         let stop = [ServoCommand::Stop];
-        assert_eq!(said(Output::TimedOut, true, &stop), Some(Say::Clear));
-        assert_eq!(said(Output::TimedOut, true, &[ServoCommand::Stop; 2]), Some(Say::Disable), "once");
-        assert_eq!(said(Output::TimedOut, false, &stop), Some(Say::Disable));
+        assert_eq!(last_sent(Output::TimedOut, true, &stop), Some(Message::Clear));
         assert_eq!(
-            said(Output::TimedOut, true, &[ServoCommand::Damp, ServoCommand::Stop]),
-            Some(Say::Disable)
+            last_sent(Output::TimedOut, true, &[ServoCommand::Stop; 2]),
+            Some(Message::Disable),
+            "once"
+        );
+        assert_eq!(last_sent(Output::TimedOut, false, &stop), Some(Message::Disable));
+        assert_eq!(
+            last_sent(Output::TimedOut, true, &[ServoCommand::Damp, ServoCommand::Stop]),
+            Some(Message::Disable)
         );
         for output in [Output::Faulted, Output::Astray, Output::On, Output::Off] {
-            assert_eq!(said(output, true, &stop), Some(Say::Disable), "{output:?}");
+            assert_eq!(last_sent(output, true, &stop), Some(Message::Disable), "{output:?}");
         }
         let mut changed = running();
-        changed.heard(Output::TimedOut, true);
+        changed.output_reported(Output::TimedOut, true);
         changed.has_changed(CHANGED);
         changed.may_clear_timeout();
-        assert_eq!(changed.encode(&ServoCommand::Stop, true), Say::Disable);
+        assert_eq!(changed.encode(&ServoCommand::Stop, true), Message::Disable);
     }
 
     #[test]
     fn one_whose_watchdog_was_cleared_is_damped_before_and_after_it_is_switched_on() {
         let mut codec = running();
-        codec.heard(Output::TimedOut, true);
+        codec.output_reported(Output::TimedOut, true);
         assert!(damps(codec.encode(&ServoCommand::Damp, true)));
         codec.may_clear_timeout();
-        assert_eq!(codec.encode(&ServoCommand::Stop, true), Say::Clear);
-        codec.heard(Output::Off, true);
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Message::Clear);
+        codec.output_reported(Output::Off, true);
         assert_eq!(
             codec.encode(&hold(0.5), false),
-            Say::Ask,
+            Message::Ask,
             "not before it is known to have kept its power"
         );
         assert!(damps(codec.encode(&hold(0.5), true)));
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Enable);
         assert!(damps(codec.encode(&hold(0.5), true)));
     }
 
     #[test]
     fn damping_switches_nothing_on() {
         let mut codec = codec(DRIVE);
-        assert_eq!(codec.encode(&ServoCommand::Damp, true), Say::Ask);
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Ask, "nor does what comes after it");
+        assert_eq!(codec.encode(&ServoCommand::Damp, true), Message::Ask);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Ask, "nor does what comes after it");
     }
 
     #[test]
-    fn one_that_may_be_on_is_damped_whatever_was_heard() {
+    fn one_that_may_be_on_is_damped_whatever_was_received() {
         let mut codec = codec(DRIVE);
         codec.encode(&hold(0.5), true);
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Enable);
         assert!(damps(codec.encode(&ServoCommand::Damp, false)));
     }
 
     #[test]
     fn one_that_is_on_although_nobody_switched_it_on_is_switched_off_and_not_driven() {
         let mut codec = codec(DRIVE);
-        codec.heard(Output::On, true);
+        codec.output_reported(Output::On, true);
         let mut servo = ServoState::UNKNOWN;
-        codec.decode(&said(Output::On), true, &mut servo);
+        codec.decode(&reported(Output::On), true, &mut servo);
         assert!(servo.doing.is_on(), "the robot is not armed with it");
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Disable);
-        codec.decode(&said(Output::On), true, &mut servo);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Disable);
+        codec.decode(&reported(Output::On), true, &mut servo);
         assert_eq!(servo.doing, Doing::Starting);
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Disable);
-        codec.heard(Output::Off, true);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Disable);
+        codec.output_reported(Output::Off, true);
         assert!(damps(codec.encode(&hold(0.5), true)));
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Enable);
     }
 
     #[test]
@@ -504,11 +514,11 @@ mod tests {
         assert!(damps(codec.encode(&hold(0.5), true)), "what only asks would keep its last command alive");
         assert!(damps(codec.encode(&ServoCommand::Damp, true)));
         let mut servo = ServoState::UNKNOWN;
-        codec.decode(&said(Output::On), true, &mut servo);
+        codec.decode(&reported(Output::On), true, &mut servo);
         assert_eq!((servo.doing, servo.fault.code), (Doing::Faulted, 256));
         codec.is_deaf();
         for command in [hold(0.5), ServoCommand::Damp] {
-            assert_eq!(codec.encode(&command, true), Say::Disable, "nothing else is heard");
+            assert_eq!(codec.encode(&command, true), Message::Disable, "nothing else is heard");
         }
     }
 
@@ -521,35 +531,35 @@ mod tests {
             let mut servo = ServoState::UNKNOWN;
             for (command, doing) in [(hold(0.5), Doing::Faulted), (ServoCommand::Stop, Doing::Other)] {
                 codec.encode(&command, true);
-                codec.decode(&said(output), true, &mut servo);
+                codec.decode(&reported(output), true, &mut servo);
                 assert_eq!(servo.doing, doing, "{output:?}");
             }
-            codec.decode(&said(Output::Faulted), true, &mut servo);
+            codec.decode(&reported(Output::Faulted), true, &mut servo);
             assert_eq!(servo.doing, Doing::Faulted, "off by now");
         }
     }
 
     #[test]
-    fn before_it_has_been_heard_nothing_is_commanded() {
+    fn before_its_first_reply_nothing_is_commanded() {
         let mut codec = Codec::new(DRIVE, Mounting::default());
-        assert_eq!(codec.encode(&hold(0.0), true), Say::Ask);
-        assert_eq!(codec.encode(&ServoCommand::Stop, true), Say::Disable);
+        assert_eq!(codec.encode(&hold(0.0), true), Message::Ask);
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Message::Disable);
     }
 
     #[test]
-    fn one_that_does_not_say_what_it_does_is_as_it_was_told_if_it_has_answered_that() {
+    fn one_that_does_not_say_what_it_does_is_as_it_was_commanded_if_it_has_answered_that() {
         let mut codec = Codec::new(DRIVE, Mounting::default());
         codec.encode(&ServoCommand::Stop, true);
-        codec.heard(Output::AsTold, true);
+        codec.output_reported(Output::AsCommanded, true);
         codec.encode(&hold(0.5), true);
-        codec.heard(Output::AsTold, true);
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+        codec.output_reported(Output::AsCommanded, true);
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Enable);
         // The answer to something older is no evidence of it.
-        codec.heard(Output::AsTold, false);
+        codec.output_reported(Output::AsCommanded, false);
         assert!(damps(codec.encode(&hold(0.5), true)));
-        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
-        codec.heard(Output::AsTold, true);
-        assert!(matches!(codec.encode(&hold(0.5), true), Say::Command(codes) if codes.kp > 0));
+        assert_eq!(codec.encode(&hold(0.5), true), Message::Enable);
+        codec.output_reported(Output::AsCommanded, true);
+        assert!(matches!(codec.encode(&hold(0.5), true), Message::Command(codes) if codes.kp > 0));
     }
 
     #[test]
@@ -557,10 +567,10 @@ mod tests {
         for (most, bits) in [([12.5, 280.0, 1.0], 12), ([12.5, 20.0, 200.0], 12), ([12.57, 44.0, 17.0], 16)] {
             let drive = Drive { ranges: most, bits, ..DRIVE };
             let mut codec = codec(drive.clone());
-            codec.heard(Output::On, true);
+            codec.output_reported(Output::On, true);
             codec.enables = 1;
-            let said = [0; 2].map(|_| codec.encode(&ServoCommand::Damp, true));
-            let [Say::Command(one), Say::Command(other)] = said else { panic!() };
+            let sent = [0; 2].map(|_| codec.encode(&ServoCommand::Damp, true));
+            let [Message::Command(one), Message::Command(other)] = sent else { panic!() };
             assert_eq!((one.kp, other.kd), (0, drive.kd().encode(1.0)));
             let (velocity, torque) = (drive.velocity(), drive.torque());
             assert!((velocity.decode(one.velocity) + velocity.decode(other.velocity)).abs() < 1e-9);
@@ -577,9 +587,9 @@ mod tests {
         assert!((DRIVE.velocity().decode(codes.velocity) + 1.0).abs() < 0.02);
         assert!((DRIVE.torque().decode(codes.torque) + 2.0).abs() < 0.01);
         let mut servo = ServoState::UNKNOWN;
-        codec.decode(&said(Output::On), true, &mut servo);
+        codec.decode(&reported(Output::On), true, &mut servo);
         assert!((servo.position + 0.25).abs() < 0.001);
-        codec.decode(&Said { position: 0xffff, ..said(Output::On) }, true, &mut servo);
+        codec.decode(&Reported { position: 0xffff, ..reported(Output::On) }, true, &mut servo);
         assert_eq!(servo.position, f64::NEG_INFINITY);
     }
 
@@ -589,7 +599,7 @@ mod tests {
         codec.encode(&hold(0.5), true);
         for position in [0xfff0, 0x0010] {
             assert_eq!(servo.fault, Fault::NONE);
-            codec.decode(&Said { position, ..said(Output::On) }, true, &mut servo);
+            codec.decode(&Reported { position, ..reported(Output::On) }, true, &mut servo);
         }
         assert_eq!((servo.fault, servo.doing), (JUMPED, Doing::Faulted));
         assert!(damps(codec.encode(&hold(0.5), true)));
@@ -604,7 +614,7 @@ mod tests {
             let position = f64::from(tick) * 0.02 - if tick >= 50 { 0.9 } else { 0.0 };
             let position = DRIVE.position().encode(position);
             let velocity = DRIVE.velocity().encode(20.0);
-            codec.decode(&Said { position, velocity, ..said(Output::On) }, true, &mut servo);
+            codec.decode(&Reported { position, velocity, ..reported(Output::On) }, true, &mut servo);
             assert_eq!(servo.fault, if tick >= 50 { JUMPED } else { Fault::NONE }, "{tick}");
         }
     }
@@ -614,14 +624,15 @@ mod tests {
         for (torque, expected) in [(0.0, LIMP), (5.0, Fault::NONE)] {
             let mut codec = Codec::new(Drive { kp: 20.0, ..DRIVE }, Mounting::default());
             let mut servo = ServoState::UNKNOWN;
-            let mut told = Said { torque: DRIVE.torque().encode(torque), ..said(Output::AsTold) };
+            let mut state =
+                Reported { torque: DRIVE.torque().encode(torque), ..reported(Output::AsCommanded) };
             for tick in 0..300_i64 {
                 servo.at_ns = tick * 1_000_000;
                 // Half a radian away: 10 N·m, half of them because of friction.
                 let command = if tick == 0 { ServoCommand::Stop } else { hold(0.0) };
                 codec.encode(&command, true);
-                told.position = 0x851e;
-                codec.decode(&told, true, &mut servo);
+                state.position = 0x851e;
+                codec.decode(&state, true, &mut servo);
             }
             assert_eq!(servo.fault, expected);
         }
@@ -636,7 +647,7 @@ mod tests {
             // 2 rad/s, reported as 4.
             let position = DRIVE.position().encode(f64::from(tick) * 0.002);
             let velocity = DRIVE.velocity().encode(4.0);
-            codec.decode(&Said { position, velocity, ..said(Output::On) }, true, &mut servo);
+            codec.decode(&Reported { position, velocity, ..reported(Output::On) }, true, &mut servo);
         }
         assert_eq!(servo.fault, UNFIT);
         assert!(damps(codec.encode(&hold(0.5), true)));

@@ -88,7 +88,7 @@ pub trait Protocol: Debug + Send {
     fn drive(&self) -> &Drive;
 
     /// The frame with this message, which is answered.
-    fn frame(&mut self, say: Say) -> Frame;
+    fn frame(&mut self, message: Message) -> Frame;
 
     /// What goes before the frame made last, in this order: that frame is a query then, and these carry the rest. They are not answered
     /// with a state.
@@ -113,7 +113,7 @@ pub trait Protocol: Debug + Send {
     fn is_from(&self, frame: &Frame) -> bool;
 
     /// The content of one of its replies.
-    fn hear(&mut self, frame: &Frame) -> Received;
+    fn receive(&mut self, frame: &Frame) -> Received;
 
     /// The frame is of a second servo with its id, although it is none of its replies.
     fn is_from_twin(&mut self, frame: &Frame) -> bool {
@@ -129,7 +129,7 @@ pub fn timeout(seconds: f64) -> u32 {
 
 /// A message to a servo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Say {
+pub enum Message {
     /// Follow, or damp.
     Command(Codes),
     /// Output on.
@@ -138,7 +138,7 @@ pub enum Say {
     Disable,
     /// Clear what its watchdog has left: sent only to a servo that reports [`Output::TimedOut`]. Its output stays off.
     Clear,
-    /// Report your state, and change nothing. It may be sent as [`Say::Disable`]: the output is off.
+    /// Report your state, and change nothing. It may be sent as [`Message::Disable`]: the output is off.
     Ask,
     /// Report the register of this mark.
     Mark(usize),
@@ -148,9 +148,9 @@ pub enum Say {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Received {
     /// What the servo does and measures.
-    State(Said),
+    State(Reported),
     /// The same of a servo that reports only its position while it is not driven: its velocity is what its positions change by.
-    Position(Said),
+    Position(Reported),
     /// It has carried out its command, or reports something that is no state.
     Done {
         /// What its output does then.
@@ -179,7 +179,7 @@ pub enum Received {
 
 /// A state, in codes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Said {
+pub struct Reported {
     /// What its output does.
     pub output: Output,
     /// The same in the family's words, and
@@ -188,9 +188,9 @@ pub struct Said {
     pub fault: Fault,
     /// As it travels, as are the next two.
     pub position: u32,
-    /// See [`Said::position`].
+    /// See [`Reported::position`].
     pub velocity: u32,
-    /// See [`Said::position`].
+    /// See [`Reported::position`].
     pub torque: u32,
     /// °C; NaN if it does not report it.
     pub celsius: f64,
@@ -213,7 +213,7 @@ pub enum Output {
     /// understood.
     Astray,
     /// Not reported: as last commanded.
-    AsTold,
+    AsCommanded,
 }
 
 /// The servos of one family on one bus.
@@ -262,7 +262,7 @@ struct Servo<P> {
 impl<P: Protocol> Bus<P> {
     /// Adds a servo; of several whose replies look the same, only the first one is read.
     pub fn add<F>(&mut self, plan: &ServoPlan<F>, mut protocol: P) {
-        let off = protocol.frame(Say::Disable);
+        let off = protocol.frame(Message::Disable);
         self.servos.push(Servo {
             number: plan.servo,
             codec: Codec::new(protocol.drive().clone(), plan.mounting).comparing(!P::TELLS_RANGES),
@@ -308,15 +308,15 @@ impl<P: Protocol> Servo<P> {
         let may_look = self.codec.is_sound() && matches!(command, ServoCommand::Position(_));
         self.turn = self.queries.next(verify, may_look);
         if let Some(mark) = self.turn.mark {
-            self.mark = self.protocol.frame(Say::Mark(mark));
+            self.mark = self.protocol.frame(Message::Mark(mark));
         }
         self.switching = self.switching.saturating_sub(1);
         self.doubled.forgive();
         if self.turn.command {
             let may_enable = verified && !self.queries.is_doubtful();
-            let say = self.codec.encode(command, may_enable);
-            self.command = self.protocol.frame(say);
-            if say == Say::Enable {
+            let message = self.codec.encode(command, may_enable);
+            self.command = self.protocol.frame(message);
+            if message == Message::Enable {
                 self.switching = self.queries.cycles(P::SWITCHING_NS);
             }
         }
@@ -376,9 +376,9 @@ impl<P: Protocol> Servo<P> {
 
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
         let servo = self.number;
-        let (said, is_whole) = match self.protocol.hear(frame) {
-            Received::State(said) => (said, true),
-            Received::Position(said) => (said, false),
+        let (reported, is_whole) = match self.protocol.receive(frame) {
+            Received::State(reported) => (reported, true),
+            Received::Position(reported) => (reported, false),
             Received::Done { output, fault, newest } => return self.take_done(output, fault, newest),
             Received::Register { mark, changed, deaf } => return self.take_register(mark, changed, deaf),
             Received::Fault(fault) => {
@@ -391,10 +391,12 @@ impl<P: Protocol> Servo<P> {
         match self.queries.answered() {
             Answer::News { sent_ns, newest } if is_whole => {
                 state.at_ns = sent_ns;
-                self.codec.decode(&said, newest, state);
+                self.codec.decode(&reported, newest, state);
                 Taken::State { servo, sent_ns, newest }
             }
-            Answer::News { sent_ns, newest } if self.codec.decode_position(&said, sent_ns, newest, state) => {
+            Answer::News { sent_ns, newest }
+                if self.codec.decode_position(&reported, sent_ns, newest, state) =>
+            {
                 Taken::State { servo, sent_ns, newest }
             }
             Answer::News { sent_ns, newest: true } => Taken::Answer { servo, sent_ns },
@@ -412,12 +414,12 @@ impl<P: Protocol> Servo<P> {
             self.switching = 0;
         }
         if !newest {
-            self.codec.heard(output, false);
+            self.codec.output_reported(output, false);
             return Taken::Aside;
         }
         match self.queries.answered() {
             Answer::News { sent_ns, newest } => {
-                self.codec.heard(output, newest);
+                self.codec.output_reported(output, newest);
                 if newest { Taken::Answer { servo, sent_ns } } else { Taken::Late { servo } }
             }
             other => self.is_no_news(other),

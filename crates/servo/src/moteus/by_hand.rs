@@ -288,24 +288,28 @@ mod tests {
     fn only_answers_of_those_asked_are_answers() {
         let [asked] = &Settings::default().who(3)[..] else { panic!() };
         // Mode, fault, and that it would not read more.
-        let said = [0x21, 0, 0, 0x21, 0xf, 5, 0x31, 0x82, 2, 4];
+        let bytes = [0x21, 0, 0, 0x21, 0xf, 5, 0x31, 0x82, 2, 4];
         let answer = |id| Address::to(id, true).answered_by(id);
-        let heard = (asked.read)(&frame(answer(3), &said)).unwrap();
+        let answer_read = (asked.read)(&frame(answer(3), &bytes)).unwrap();
         assert_eq!(
-            (heard.id, heard.mode.map(|mode| mode.name), heard.fault.map(|fault| fault.code)),
+            (
+                answer_read.id,
+                answer_read.mode.map(|mode| mode.name),
+                answer_read.fault.map(|fault| fault.code)
+            ),
             (3, Some("stopped"), Some(5))
         );
-        assert_eq!((heard.identity, heard.refused), (Identity::default(), Some((0x102, 4))));
+        assert_eq!((answer_read.identity, answer_read.refused), (Identity::default(), Some((0x102, 4))));
         // Another master with our id and with one of its own, and its servos.
         let master = Address { source: 4, ..Address::to(3, true) };
         let system = Address { prefix: 7, ..answer(3) };
         for other in [Address::to(3, true), master, master.answered_by(3), system, answer(5)] {
-            assert_eq!((asked.read)(&frame(other, &said)), None);
+            assert_eq!((asked.read)(&frame(other, &bytes)), None);
         }
         // What answers another question.
         assert_eq!((asked.read)(&frame(answer(3), &[0x21, 1, 0])), None);
         assert!((asked.read)(&frame(answer(3), &[0x2f])).unwrap().damaged.is_some());
-        assert_eq!((Settings::default().everybody().unwrap().read)(&frame(answer(5), &said)).unwrap().id, 5);
+        assert_eq!((Settings::default().everybody().unwrap().read)(&frame(answer(5), &bytes)).unwrap().id, 5);
     }
 
     #[test]
@@ -320,12 +324,12 @@ mod tests {
         writer.reply(0x101, &[Value::Int32(0x0001_0203), Value::Int32(5)]).unwrap();
         writer.reply(0x120, &[Value::Int32(-1), Value::Int32(2), Value::Int32(3)]).unwrap();
         writer.reply(0x150, &[Value::Int32(1), Value::Int32(0), Value::Int32(0), Value::Int32(-1)]).unwrap();
-        let heard = (asked.read)(&frame(id, writer.written())).unwrap().identity;
+        let identity = (asked.read)(&frame(id, writer.written())).unwrap().identity;
         let mut uuid = [0; 16];
         uuid[0] = 1;
         uuid[12..].fill(0xff);
         assert_eq!(
-            heard,
+            identity,
             Identity {
                 firmware: Some("1.2.3".into()),
                 map: Some(5),
@@ -341,8 +345,8 @@ mod tests {
         let [look, set, again] = &asks[..] else { panic!() };
         assert!(set.frame.payload().starts_with(&[0x0d, 0xb1, 2, 0, 0, 0, 0]));
         assert!([look, again].iter().all(|ask| !ask.frame.payload().contains(&0xb1)));
-        let wrong = |ask: &Ask, said: &[u8]| {
-            (ask.read)(&frame(Address::to(3, true).answered_by(3), said)).unwrap().wrong
+        let wrong = |ask: &Ask, bytes: &[u8]| {
+            (ask.read)(&frame(Address::to(3, true).answered_by(3), bytes)).unwrap().wrong
         };
         let stopped = [0x21, 0, 0, 0x30, 0xb1, 2, 1];
         assert_eq!(wrong(look, &stopped), None);

@@ -25,14 +25,14 @@ pub fn exchange(address: Address, settings: &Settings, occasion: Occasion) -> [F
             .unwrap_or_else(|| unreachable!("a reply to any query format fits a frame"))
     };
     let mut sent = frame(address, 0);
-    let said = match occasion {
+    let command = match occasion {
         Occasion::Stopped => ServoCommand::Stop,
         _ => ServoCommand::Position(PositionCommand::hold(0.0)),
     };
     let mut codec = Codec::new(address, settings, Mounting::default(), 0.1);
     let (rotations, marks) = codec.symbols();
     let is_marked = occasion == Occasion::AfterLoss && marks > 0;
-    codec.encode(&said, if is_marked { rotations as Symbol } else { 0 }, &mut sent);
+    codec.encode(&command, if is_marked { rotations as Symbol } else { 0 }, &mut sent);
     let answer = address.answered_by(address.destination);
     let marked_len = if is_marked { MARKED_LEN } else { 0 };
     let mut reply = frame(answer, query_format(&settings.query).reply_len() + marked_len);

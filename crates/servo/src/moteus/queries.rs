@@ -58,7 +58,7 @@ pub struct Queries {
 enum Blind {
     Nothing,
     /// A reply: the next query has a symbol of its own.
-    Heard,
+    Reply,
     /// Further ones: that symbol was lost.
     Again,
     /// Replies come late.
@@ -100,7 +100,7 @@ impl Queries {
         }
         let unanswered = number - self.answered;
         let is_saved = unanswered > DENSE && !number.is_multiple_of(SPACING);
-        if self.is_markable() && is_saved && !self.was_heard_again() {
+        if self.is_markable() && is_saved && !self.was_received_again() {
             return self.blind();
         }
         let wary = number < self.wary_until;
@@ -129,8 +129,8 @@ impl Queries {
     }
 
     /// After a silence the last query, a blind one, was the first to be answered.
-    fn was_heard_again(&self) -> bool {
-        self.blind == Blind::Heard && self.sent[usize::from(self.blind())].number == self.newest
+    fn was_received_again(&self) -> bool {
+        self.blind == Blind::Reply && self.sent[usize::from(self.blind())].number == self.newest
     }
 
     fn is_markable(&self) -> bool {
@@ -181,7 +181,7 @@ impl Queries {
         if number == 0 || number != self.newest || self.blind == Blind::Late {
             return Answer::Unknown;
         }
-        self.blind = if self.blind == Blind::Nothing { Blind::Heard } else { Blind::Again };
+        self.blind = if self.blind == Blind::Nothing { Blind::Reply } else { Blind::Again };
         Answer::Unclear { sent_ns: at_ns }
     }
 }

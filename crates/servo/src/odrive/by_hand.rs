@@ -128,7 +128,7 @@ impl ByHand for Settings {
     fn who(&self, id: u8) -> Vec<Ask> {
         let version = Ask::one(id, odrive::ask(id, command::VERSION), move |frame| {
             let Version { hardware: [line, major, variant], firmware: [a, b, c], .. } =
-                Version::parse(said(id, command::VERSION, frame)?)?;
+                Version::parse(payload_of(id, command::VERSION, frame)?)?;
             let mut answer = Answer { id, ..Answer::default() };
             answer.identity.firmware = Some(format!("{a}.{b}.{c} (board {line}.{major}.{variant})"));
             Some(answer)
@@ -141,9 +141,9 @@ impl ByHand for Settings {
     }
 
     fn announced(&self, frame: &Frame) -> Option<u8> {
-        let (node, told) = odrive::parts(frame)?;
+        let (node, message) = odrive::parts(frame)?;
         let beat = Heartbeat::parse(frame.payload())
-            .filter(|_| frame.remote.is_none() && told == command::HEARTBEAT)?;
+            .filter(|_| frame.remote.is_none() && message == command::HEARTBEAT)?;
         (node <= MOST_NODE && usize::from(beat.state) < state::NAMES.len()).then_some(node)
     }
 
@@ -172,7 +172,7 @@ impl ByHand for Settings {
     /// Nothing answers it: it is read back.
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {
         let value = Value::new(register.number, self.format(register)?, value)?;
-        Ok(vec![self.say(id, command::RX_SDO, value.sdo(true).to_bytes()), self.read(id, register)?])
+        Ok(vec![self.send(id, command::RX_SDO, value.sdo(true).to_bytes()), self.read(id, register)?])
     }
 
     /// By its number alone nothing is kept that may mean something else with another firmware.
@@ -216,7 +216,7 @@ impl ByHand for Settings {
         let zero = judged(self.place(id, &Mounting::default()), |answer| {
             answer.position.filter(|position| position.abs() > ZERO).map(not_zero)
         });
-        Ok(vec![self.is_off(id), self.say(id, command::ABSOLUTE_POSITION, [0; 8]), zero])
+        Ok(vec![self.is_off(id), self.send(id, command::ABSOLUTE_POSITION, [0; 8]), zero])
     }
 
     fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
@@ -226,7 +226,7 @@ impl ByHand for Settings {
         match self.line() {
             Line::V05 => {
                 let there = self.count(new);
-                Ok(vec![self.is_off(id), self.say(id, command::ADDRESS, words([new.into(), 0])), there])
+                Ok(vec![self.is_off(id), self.send(id, command::ADDRESS, words([new.into(), 0])), there])
             }
             Line::V06 => Err("firmware 0.6 takes a node by its serial number: set `axis0.config.can.node_id` with `odrivetool`, and keep it"
                 .to_owned()),
@@ -255,7 +255,7 @@ impl ByHand for Settings {
             let read = ask.read;
             Ask {
                 read: Box::new(move |frame| {
-                    read(frame).map(|told| Answer { watchdog_s: Some(seconds), ..told })
+                    read(frame).map(|answer| Answer { watchdog_s: Some(seconds), ..answer })
                 }),
                 ..ask
             }
@@ -282,7 +282,7 @@ impl ByHand for Settings {
 const NO_ENDPOINTS: &str = "firmware 0.5 has no endpoints by CAN: `odrivetool` reads and sets them by USB";
 
 /// The answer of the drive with this node id to a command, in eight bytes.
-fn said(id: u8, message: u8, frame: &Frame) -> Option<&[u8]> {
+fn payload_of(id: u8, message: u8, frame: &Frame) -> Option<&[u8]> {
     let is_its = odrive::parts(frame) == Some((id, message)) && frame.payload().len() == 8;
     is_its.then(|| frame.payload())
 }
@@ -319,7 +319,7 @@ impl Settings {
     /// The file is of its firmware.
     fn is_of(&self, id: u8, endpoints: Endpoints) -> Ask {
         Ask::one(id, odrive::ask(id, command::VERSION), move |frame| {
-            let version = Version::parse(said(id, command::VERSION, frame)?)?;
+            let version = Version::parse(payload_of(id, command::VERSION, frame)?)?;
             Some(Answer { id, wrong: endpoints.differ_from(version), ..Answer::default() })
         })
     }
@@ -331,24 +331,24 @@ impl Settings {
         let (called, wanted) = (format!("`{path}`"), value.read(value.bytes));
         let read = self.read(id, &Wanted { number, format: None })?;
         let read = judged(read, move |answer| not_written(answer, number, &called, wanted));
-        Ok(vec![self.say(id, command::RX_SDO, value.sdo(true).to_bytes()), read])
+        Ok(vec![self.send(id, command::RX_SDO, value.sdo(true).to_bytes()), read])
     }
 
     /// A message that nothing answers.
-    fn say(&self, id: u8, message: u8, payload: [u8; 8]) -> Ask {
+    fn send(&self, id: u8, message: u8, payload: [u8; 8]) -> Ask {
         Ask::silent(id, odrive::frame(id, message, &payload), AT_ONCE_NS)
     }
 
     fn ask(&self, id: u8, asked: u8, read: impl Fn([f32; 2]) -> Answer + Send + 'static) -> Ask {
         Ask::one(id, odrive::ask(id, asked), move |frame| {
-            said(id, asked, frame).and_then(two_floats).map(&read)
+            payload_of(id, asked, frame).and_then(two_floats).map(&read)
         })
     }
 
     /// What 0.5 alone answers.
     fn count(&self, id: u8) -> Ask {
         Ask::one(id, odrive::ask(id, command::COUNT), move |frame| {
-            said(id, command::COUNT, frame)?;
+            payload_of(id, command::COUNT, frame)?;
             let mut answer = Answer { id, ..Answer::default() };
             answer.identity.firmware = Some("0.5".to_owned());
             Some(answer)
@@ -375,7 +375,7 @@ impl Settings {
     fn place(&self, id: u8, mounting: &Mounting) -> Ask {
         let (settings, mounting) = (self.clone(), *mounting);
         Ask::one(id, odrive::ask(id, command::ESTIMATES), move |frame| {
-            let message = settings.estimates(said(id, command::ESTIMATES, frame)?);
+            let message = settings.estimates(payload_of(id, command::ESTIMATES, frame)?);
             let [position, velocity] = message.unwrap_or([f64::NAN; 2]);
             let (position, velocity) = (Some(mounting.to_joint(position)), Some(mounting.sign * velocity));
             Some(Answer { id, position, velocity, ..Answer::default() })
@@ -386,7 +386,7 @@ impl Settings {
     fn doing(&self, id: u8) -> Ask {
         let line = self.line();
         let ask = Ask::one(id, odrive::ask(id, command::BUS), move |frame| {
-            let beat = Heartbeat::parse(said(id, command::HEARTBEAT, frame)?)?;
+            let beat = Heartbeat::parse(payload_of(id, command::HEARTBEAT, frame)?)?;
             Some(Answer {
                 id,
                 mode: Some(mode(beat.state)),
@@ -401,7 +401,7 @@ impl Settings {
     fn errors(&self, id: u8) -> Ask {
         let line = self.line();
         Ask::one(id, odrive::ask(id, command::ERROR), move |frame| {
-            let [active, disarmed] = two_words(said(id, command::ERROR, frame)?)?;
+            let [active, disarmed] = two_words(payload_of(id, command::ERROR, frame)?)?;
             let named =
                 |errors: u32| (errors != 0).then(|| Fault { code: errors, text: line.error_name(errors) });
             let (fault, disarmed_by) = match line {
@@ -427,8 +427,8 @@ impl Settings {
         let (number, read) =
             (register.number, Sdo { write: false, endpoint: register.number, value: [0; 4] });
         Ok(Ask::one(id, odrive::frame(id, command::RX_SDO, &read.to_bytes()), move |frame| {
-            let message =
-                Sdo::parse(said(id, command::TX_SDO, frame)?).filter(|message| message.endpoint == number)?;
+            let message = Sdo::parse(payload_of(id, command::TX_SDO, frame)?)
+                .filter(|message| message.endpoint == number)?;
             let mut answer = Answer { id, ..Answer::default() };
             answer.registers.insert(number, value(message.value));
             Some(answer)
@@ -438,7 +438,7 @@ impl Settings {
     fn order(&self, id: u8, mounting: &Mounting, order: &Order) -> Result<Vec<Ask>, String> {
         let off = Ask::silent(id, self.off(id), AT_ONCE_NS);
         let Some(driven) = mit::by_hand::driven(&self.drive, mounting, order, "an ODrive")? else {
-            return Ok(vec![off, self.say(id, command::CLEAR_ERRORS, [0; 8])]);
+            return Ok(vec![off, self.send(id, command::CLEAR_ERRORS, [0; 8])]);
         };
         if driven.watchdog_s.is_some() {
             return Err("no message sets the watchdog of an ODrive: give NaN if it may follow its last command for ever, as long as it has \
@@ -465,14 +465,14 @@ impl Settings {
         Ok(vec![
             off,
             self.is_off(id),
-            self.say(id, command::CONTROLLER_MODE, words([control::POSITION, input::PASSTHROUGH])),
-            self.say(id, command::LIMITS, self.limits()),
-            self.say(id, command::POS_GAIN, [0; 8]),
-            self.say(id, command::VEL_GAINS, floats([vel, 0.0])),
+            self.send(id, command::CONTROLLER_MODE, words([control::POSITION, input::PASSTHROUGH])),
+            self.send(id, command::LIMITS, self.limits()),
+            self.send(id, command::POS_GAIN, [0; 8]),
+            self.send(id, command::VEL_GAINS, floats([vel, 0.0])),
             // Without a position gain an old set-point moves nothing, and this one replaces it.
-            self.say(id, command::INPUT_POS, point.to_bytes()),
-            self.say(id, command::AXIS_STATE, on),
-            self.say(id, command::POS_GAIN, floats([pos, 0.0])),
+            self.send(id, command::INPUT_POS, point.to_bytes()),
+            self.send(id, command::AXIS_STATE, on),
+            self.send(id, command::POS_GAIN, floats([pos, 0.0])),
         ])
     }
 }

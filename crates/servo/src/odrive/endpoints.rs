@@ -95,9 +95,9 @@ impl Endpoints {
     }
 
     /// Why these are not the endpoints of a drive that identified itself like this.
-    pub fn differ_from(&self, told: Version) -> Option<String> {
+    pub fn differ_from(&self, reported: Version) -> Option<String> {
         let of = |numbers: [u8; 3]| numbers.map(|number| number.to_string()).join(".");
-        let (firmware, hardware) = (of(told.firmware), of(told.hardware));
+        let (firmware, hardware) = (of(reported.firmware), of(reported.hardware));
         (self.firmware != firmware || self.hardware != hardware).then(|| {
             format!(
                 "its firmware is {firmware} on board {hardware}, and `flat_endpoints.json` is of {} on {}: numbers mean something else with \

@@ -26,7 +26,7 @@ pub use settings::{Firmware, OdriveSettings};
 
 use crate::about::OnBus;
 use crate::mit::codec::{INTRUDED, SILENT};
-use crate::mit::{self, Drive, Output, Received, Said, Say};
+use crate::mit::{self, Drive, Message, Output, Received, Reported};
 use crate::{
     Aside, Carries, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, ServoPlan,
 };
@@ -149,19 +149,19 @@ impl Settings {
     }
 
     /// N·m at the joint per unit of what it reports there.
-    fn torque(&self, told: [f32; 2]) -> f64 {
+    fn torque(&self, estimated: [f32; 2]) -> f64 {
         let factor = match self.line() {
             Line::V05 => self.torque_constant,
             Line::V06 => 1.0,
         };
-        f64::from(told[1]) * factor * self.reduction
+        f64::from(estimated[1]) * factor * self.reduction
     }
 
     /// The estimates as the joint has them before its mounting, rad and rad/s; `None` if it has none: firmware 0.5 reports zeros then.
     fn estimates(&self, payload: &[u8]) -> Option<[f64; 2]> {
-        let told = two_floats(payload)?;
-        let is_estimate = told.iter().all(|value| value.is_finite()) && told != [0.0, 0.0];
-        is_estimate.then(|| told.map(|value| f64::from(value) / self.turns()))
+        let values = two_floats(payload)?;
+        let is_estimate = values.iter().all(|value| value.is_finite()) && values != [0.0, 0.0];
+        is_estimate.then(|| values.map(|value| f64::from(value) / self.turns()))
     }
 
     fn marks(&self) -> [u8; MARKS] {
@@ -191,15 +191,15 @@ impl FamilySettings for Settings {
     }
 
     fn besides(&self, id: u8, occasion: Occasion) -> Vec<Frame> {
-        let told = |command, payload: [u8; 8]| odrive::frame(id, command, &payload);
-        let idle = told(command::AXIS_STATE, words([state::IDLE.into(), 0]));
-        let point = told(command::INPUT_POS, self.set_point(0.3, 0.1, 0.1).to_bytes());
+        let frame_of = |command, payload: [u8; 8]| odrive::frame(id, command, &payload);
+        let idle = frame_of(command::AXIS_STATE, words([state::IDLE.into(), 0]));
+        let point = frame_of(command::INPUT_POS, self.set_point(0.3, 0.1, 0.1).to_bytes());
         match occasion {
             Occasion::Stopped => vec![idle],
             Occasion::Following => vec![point],
             // Gains are frames of their own, one in a cycle, and are sent again after a loss.
             Occasion::AfterLoss | Occasion::SwitchingOn | Occasion::Changing => {
-                vec![told(command::VEL_GAINS, floats([0.03, 0.0])), point]
+                vec![frame_of(command::VEL_GAINS, floats([0.03, 0.0])), point]
             }
         }
     }
@@ -284,7 +284,7 @@ pub struct Driver {
     before: [Frame; 3],
     parts: usize,
     /// What each of them sends, of what is remembered: the message that sets it up, or its gains.
-    tells: [Option<(usize, f32)>; 3],
+    sets: [Option<(usize, f32)>; 3],
     /// Which messages were handed over since it may have started anew.
     set_up: [bool; SETS_UP],
     next: usize,
@@ -322,7 +322,7 @@ impl Driver {
             id: plan.id,
             before: [nothing; 3],
             parts: 0,
-            tells: [None; 3],
+            sets: [None; 3],
             set_up: [false; SETS_UP],
             next: 0,
             stops: 0,
@@ -343,15 +343,15 @@ impl Driver {
         }
     }
 
-    fn say(&mut self, frame: Frame, tells: Option<(usize, f32)>) {
+    fn add(&mut self, frame: Frame, sets: Option<(usize, f32)>) {
         if let Some(place) = self.before.get_mut(self.parts) {
-            (*place, self.tells[self.parts]) = (frame, tells);
+            (*place, self.sets[self.parts]) = (frame, sets);
             self.parts += 1;
         }
     }
 
-    fn tell(&mut self, command: u8, payload: [u8; 8]) {
-        self.say(odrive::frame(self.id, command, &payload), None);
+    fn add_command(&mut self, command: u8, payload: [u8; 8]) {
+        self.add(odrive::frame(self.id, command, &payload), None);
     }
 
     /// One of the messages that set it up, as it is to damp.
@@ -363,7 +363,7 @@ impl Driver {
             2 => (command::POS_GAIN, floats([pos, 0.0]), pos),
             _ => (command::VEL_GAINS, floats([vel, 0.0]), vel),
         };
-        self.say(odrive::frame(self.id, command, &payload), Some((which, value)));
+        self.add(odrive::frame(self.id, command, &payload), Some((which, value)));
     }
 
     fn damping(&self) -> [f32; 2] {
@@ -375,7 +375,7 @@ impl Driver {
     /// The gain to be changed first: what is between the two is not stiffer than both.
     fn change_gains(&mut self, wanted: [f32; 2]) {
         let [pos, vel] = [0, 1].map(|which| self.gains[which] != Some(wanted[which]));
-        let lowers_pos = self.gains[0].is_none_or(|told| wanted[0] < told);
+        let lowers_pos = self.gains[0].is_none_or(|sent| wanted[0] < sent);
         let which = match (pos, vel) {
             (false, false) => return,
             (true, true) => usize::from(!lowers_pos),
@@ -383,7 +383,7 @@ impl Driver {
         };
         let command = [command::POS_GAIN, command::VEL_GAINS][which];
         let frame = odrive::frame(self.id, command, &floats([wanted[which], 0.0]));
-        self.say(frame, Some((GAINS[which], wanted[which])));
+        self.add(frame, Some((GAINS[which], wanted[which])));
     }
 
     fn follow(&mut self, codes: Codes) {
@@ -399,7 +399,7 @@ impl Driver {
         self.change_gains(self.settings.cascade(gains));
         let point = self.settings.set_point(position, velocity, torque);
         let changed = self.parts > 0;
-        self.tell(command::INPUT_POS, point.to_bytes());
+        self.add_command(command::INPUT_POS, point.to_bytes());
         if !changed {
             self.ask_aside();
         }
@@ -411,7 +411,7 @@ impl Driver {
             self.asked = self.asked.wrapping_add(1);
             let errors = self.asked.is_multiple_of(ERRORS_EVERY);
             let asked = if errors { command::ERROR } else { self.settings.torque_command() };
-            self.say(odrive::ask(self.id, asked), None);
+            self.add(odrive::ask(self.id, asked), None);
         }
     }
 
@@ -432,7 +432,7 @@ impl Driver {
         if !is_damping {
             return self.change_gains(self.damping());
         }
-        self.tell(command::AXIS_STATE, words([state::CLOSED_LOOP.into(), 0]));
+        self.add_command(command::AXIS_STATE, words([state::CLOSED_LOOP.into(), 0]));
         (self.is_driven, self.was_driven) = (true, true);
     }
 
@@ -450,9 +450,9 @@ impl Driver {
                 self.next = (self.next + 1) % SETS_UP;
             }
             2 if !self.was_driven && self.is_timed_out() => {
-                self.say(odrive::frame(self.id, command::CLEAR_ERRORS, &[0]), None);
+                self.add(odrive::frame(self.id, command::CLEAR_ERRORS, &[0]), None);
             }
-            _ => self.tell(command::AXIS_STATE, words([state::IDLE.into(), 0])),
+            _ => self.add_command(command::AXIS_STATE, words([state::IDLE.into(), 0])),
         }
     }
 
@@ -475,7 +475,7 @@ impl Driver {
             return Received::Fault(MUTE);
         }
         let drive = &self.settings.drive;
-        Received::State(Said {
+        Received::State(Reported {
             output: self.output,
             mode: mode(self.beat.state),
             fault: fault(self.beat, self.settings.line()),
@@ -541,11 +541,11 @@ impl Driver {
 }
 
 /// What a drive never sends with data: another program does.
-fn is_of_a_host(told: u8) -> bool {
+fn is_of_a_host(code: u8) -> bool {
     matches!(
-        told,
+        code,
         command::ESTOP | command::AXIS_STATE | command::CONTROLLER_MODE..=command::TRAJECTORY_INERTIA
-    ) || matches!(told, command::REBOOT | command::CLEAR_ERRORS..=command::VEL_GAINS)
+    ) || matches!(code, command::REBOOT | command::CLEAR_ERRORS..=command::VEL_GAINS)
 }
 
 impl OnBus for Settings {
@@ -585,20 +585,20 @@ impl mit::Protocol for Driver {
         &self.settings.drive
     }
 
-    fn frame(&mut self, say: Say) -> Frame {
-        if let Say::Mark(mark) = say {
+    fn frame(&mut self, message: Message) -> Frame {
+        if let Message::Mark(mark) = message {
             // What was sent before may not have arrived.
             self.gains = [None; 2];
             return odrive::ask(self.id, self.settings.marks()[mark]);
         }
-        (self.parts, self.tells) = (0, [None; 3]);
+        (self.parts, self.sets) = (0, [None; 3]);
         // Whatever it is commanded: drives with other nodes are asked aside in other cycles, whenever they were switched on.
         self.commands = self.commands.wrapping_add(1);
-        match say {
-            Say::Command(codes) => self.follow(codes),
-            Say::Enable => self.switch_on(),
-            Say::Disable | Say::Clear => self.switch_off(),
-            Say::Ask | Say::Mark(_) => {}
+        match message {
+            Message::Command(codes) => self.follow(codes),
+            Message::Enable => self.switch_on(),
+            Message::Disable | Message::Clear => self.switch_off(),
+            Message::Ask | Message::Mark(_) => {}
         }
         odrive::ask(self.id, command::ESTIMATES)
     }
@@ -608,7 +608,7 @@ impl mit::Protocol for Driver {
     }
 
     fn sent_before(&mut self, which: usize) {
-        let Some((sets, value)) = self.tells.get(which).copied().flatten() else { return };
+        let Some((sets, value)) = self.sets.get(which).copied().flatten() else { return };
         self.set_up[sets] = true;
         if let Some(gain) = GAINS.iter().position(|gain| *gain == sets) {
             self.gains[gain] = Some(value);
@@ -628,22 +628,22 @@ impl mit::Protocol for Driver {
         self.settings.replier(frame) == Some(self.id)
     }
 
-    fn hear(&mut self, frame: &Frame) -> Received {
-        let (payload, told) = (frame.payload(), frame.id as u8 & 0x1f);
-        match told {
+    fn receive(&mut self, frame: &Frame) -> Received {
+        let (payload, code) = (frame.payload(), frame.id as u8 & 0x1f);
+        match code {
             command::HEARTBEAT => {
                 Heartbeat::parse(payload).map_or(Received::Nothing, |beat| self.heartbeat(beat))
             }
             // An empty frame asks.
-            _ if payload.len() != 8 && !is_of_a_host(told) => Received::Nothing,
+            _ if payload.len() != 8 && !is_of_a_host(code) => Received::Nothing,
             command::ESTIMATES => self.state(payload),
             command::ERROR => self.errors(payload),
-            told if told == self.settings.torque_command() => {
+            code if code == self.settings.torque_command() => {
                 let torque = two_floats(payload).map(|both| self.settings.torque(both));
                 self.torque = torque.filter(|torque| torque.is_finite()).unwrap_or(self.torque);
                 Received::Aside
             }
-            told if is_of_a_host(told) => Received::Fault(INTRUDED),
+            code if is_of_a_host(code) => Received::Fault(INTRUDED),
             other => match self.settings.marks().iter().position(|mark| *mark == other) {
                 Some(mark) => Received::Register { mark: Some(mark), changed: false, deaf: false },
                 None => Received::Aside,
@@ -675,14 +675,14 @@ mod tests {
         Driver::of(&ServoPlan { servo: 0, id: 1, mounting, watchdog_s: 0.1, family })
     }
 
-    fn told(driver: &Driver) -> Vec<u8> {
+    fn sent_by(driver: &Driver) -> Vec<u8> {
         driver.before().iter().map(|frame| frame.id as u8 & 0x1f).collect()
     }
 
     fn beat(driver: &mut Driver, errors: u32, state: u8) -> Received {
         driver.sent(0);
         let beat = Heartbeat { errors, state, ..Heartbeat::default() };
-        driver.hear(&odrive::frame(1, command::HEARTBEAT, &beat.to_bytes()))
+        driver.receive(&odrive::frame(1, command::HEARTBEAT, &beat.to_bytes()))
     }
 
     fn codes(kp: f64, kd: f64) -> Codes {
@@ -692,11 +692,11 @@ mod tests {
 
     /// What is sent with these gains, all of it handed over.
     fn follow(driver: &mut Driver, kp: f64, kd: f64) -> Vec<u8> {
-        driver.frame(Say::Command(codes(kp, kd)));
+        driver.frame(Message::Command(codes(kp, kd)));
         (0..driver.before().len()).for_each(|which| driver.sent_before(which));
-        told(driver)
+        sent_by(driver)
             .into_iter()
-            .filter(|told| [command::POS_GAIN, command::VEL_GAINS].contains(told))
+            .filter(|code| [command::POS_GAIN, command::VEL_GAINS].contains(code))
             .collect()
     }
 
@@ -717,15 +717,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_switched_on_that_was_not_set_up_or_has_not_been_heard() {
+    fn nothing_is_switched_on_that_was_not_set_up_or_has_not_replied() {
         let mut driver = driver();
-        driver.frame(Say::Enable);
-        assert!(!driver.is_driven && told(&driver) == [command::AXIS_STATE]);
+        driver.frame(Message::Enable);
+        assert!(!driver.is_driven && sent_by(&driver) == [command::AXIS_STATE]);
         beat(&mut driver, 0, state::IDLE);
         let mut sent = Vec::new();
         while !driver.is_driven && sent.len() < 20 {
-            driver.frame(Say::Enable);
-            sent.extend(told(&driver));
+            driver.frame(Message::Enable);
+            sent.extend(sent_by(&driver));
             (0..driver.before().len()).for_each(|which| driver.sent_before(which));
         }
         use command::{AXIS_STATE, CONTROLLER_MODE, LIMITS, POS_GAIN, VEL_GAINS};
@@ -735,9 +735,9 @@ mod tests {
         assert_eq!(driver.output, Output::Starting);
         beat(&mut driver, 0, state::CLOSED_LOOP);
         assert_eq!(driver.output, Output::On);
-        driver.frame(Say::Enable);
+        driver.frame(Message::Enable);
         assert_eq!(driver.output, Output::On, "it has said so, and the next heartbeat is far");
-        driver.frame(Say::Disable);
+        driver.frame(Message::Disable);
         beat(&mut driver, 0, state::CLOSED_LOOP);
         assert_eq!(driver.output, Output::Starting, "neither on nor off");
         beat(&mut driver, 0, state::IDLE);
@@ -752,8 +752,8 @@ mod tests {
             assert_eq!(beat(&mut driver, errors, state::IDLE), Received::Aside);
             let sent: Vec<_> = (0..8)
                 .flat_map(|_| {
-                    driver.frame(Say::Disable);
-                    told(&driver)
+                    driver.frame(Message::Disable);
+                    sent_by(&driver)
                 })
                 .collect();
             assert_eq!(sent.contains(&command::CLEAR_ERRORS), clears, "{errors:#x}");
@@ -764,8 +764,8 @@ mod tests {
         driver.was_driven = true;
         beat(&mut driver, watchdog, state::IDLE);
         for _ in 0..8 {
-            driver.frame(Say::Disable);
-            assert!(!told(&driver).contains(&command::CLEAR_ERRORS), "never by the loop");
+            driver.frame(Message::Disable);
+            assert!(!sent_by(&driver).contains(&command::CLEAR_ERRORS), "never by the loop");
         }
     }
 
@@ -781,7 +781,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_gain_without_a_velocity_gain_cannot_be_said() {
+    fn a_position_gain_without_a_velocity_gain_cannot_be_sent() {
         let carries = settings(Firmware::V06).carries(&Mounting::default());
         let limp = PositionCommand { kd_scale: 0.0, ..PositionCommand::hold(0.1) };
         assert_eq!(carries.lack(true, &limp).map(|(quantity, ..)| quantity), Some(Quantity::KdScale));
@@ -793,7 +793,7 @@ mod tests {
     fn what_only_hosts_send_is_of_another() {
         let mut driver = driver();
         let moved = odrive::frame(1, command::INPUT_POS, &[0; 8]);
-        assert_eq!(driver.hear(&moved), Received::Fault(INTRUDED));
+        assert_eq!(driver.receive(&moved), Received::Fault(INTRUDED));
         assert!(!driver.is_from(&odrive::ask(1, command::ESTIMATES)), "who asks says nothing");
     }
 }

@@ -69,7 +69,7 @@ impl Servo<'_> {
     }
 
     /// A frame, and what is made of each message of this drive.
-    fn say(
+    fn exchange(
         &self,
         what: &str,
         frame: Frame,
@@ -92,7 +92,7 @@ impl Servo<'_> {
     }
 
     fn ask(&self, what: &str, asked: u8, judge: impl Fn(&[u8]) -> ReplyCheck + Send + 'static) -> Exchange {
-        self.say(what, odrive::ask(self.id, asked), 0, move |message, payload| {
+        self.exchange(what, odrive::ask(self.id, asked), 0, move |message, payload| {
             if message == asked { judge(payload) } else { ReplyCheck::Unrelated }
         })
     }
@@ -100,7 +100,7 @@ impl Servo<'_> {
     /// It is off, and reports so often enough.
     fn beats(&self) -> Exchange {
         let ask = odrive::ask(self.id, command::ESTIMATES);
-        self.say("say by itself what it does", ask, BEAT_NS, move |message, payload| {
+        self.exchange("say by itself what it does", ask, BEAT_NS, move |message, payload| {
             match (message, Heartbeat::parse(payload)) {
                 (command::HEARTBEAT, Some(Heartbeat { state: state::CLOSED_LOOP, .. })) => ReplyCheck::Wrong(
                     "it is on although it was told to switch off: another program drives it".to_owned(),
@@ -133,7 +133,7 @@ impl Servo<'_> {
             }),
             Line::V05 => {
                 let ask = odrive::ask(self.id, command::COUNT);
-                self.say("count its encoder (firmware 0.5)", ask, 0, |message, payload| match message {
+                self.exchange("count its encoder (firmware 0.5)", ask, 0, |message, payload| match message {
                     command::VERSION => ReplyCheck::Wrong("its firmware is 0.6: write `odrive.firmware = \"0.6\"`".to_owned()),
                     command::COUNT if payload.len() == 8 => ReplyCheck::Good,
                     _ => ReplyCheck::Unrelated,
@@ -165,22 +165,27 @@ impl Servo<'_> {
     /// Nothing answers it; its next heartbeat comes after it.
     fn write(&self, path: &str, value: Value) -> Exchange {
         let frame = odrive::frame(self.id, command::RX_SDO, &value.sdo(true).to_bytes());
-        self.say(&format!("say by itself what it does, when `{path}` was set"), frame, 0, |message, _| {
-            if message == command::HEARTBEAT { ReplyCheck::Good } else { ReplyCheck::Unrelated }
-        })
+        self.exchange(
+            &format!("say by itself what it does, when `{path}` was set"),
+            frame,
+            0,
+            |message, _| {
+                if message == command::HEARTBEAT { ReplyCheck::Good } else { ReplyCheck::Unrelated }
+            },
+        )
     }
 
     fn read_back(&self, path: &str, value: Value) -> Exchange {
         let frame = odrive::frame(self.id, command::RX_SDO, &value.sdo(false).to_bytes());
         let named = path.to_owned();
-        self.say(&format!("tell its `{path}`"), frame, 0, move |message, payload| {
-            let told = Sdo::parse(payload)
-                .filter(|told| message == command::TX_SDO && told.endpoint == value.endpoint);
-            match told {
+        self.exchange(&format!("tell its `{path}`"), frame, 0, move |message, payload| {
+            let reported = Sdo::parse(payload)
+                .filter(|reported| message == command::TX_SDO && reported.endpoint == value.endpoint);
+            match reported {
                 None => ReplyCheck::Unrelated,
-                Some(told) if value.is(told.value) => ReplyCheck::Good,
-                Some(told) => {
-                    let (is, was) = (value.read(told.value), value.read(value.bytes));
+                Some(reported) if value.is(reported.value) => ReplyCheck::Good,
+                Some(reported) => {
+                    let (is, was) = (value.read(reported.value), value.read(value.bytes));
                     ReplyCheck::Wrong(format!(
                         "its `{named}` is {is} although {was} was written: set it with `odrivetool`"
                     ))
@@ -192,7 +197,7 @@ impl Servo<'_> {
     /// Estimates sent by itself could not be distinguished from answers.
     fn quiet(&self) -> Exchange {
         let ask = odrive::ask(self.id, command::BUS);
-        self.say("tell its supply", ask, QUIET_NS, |message, payload| match message {
+        self.exchange("tell its supply", ask, QUIET_NS, |message, payload| match message {
             command::ESTIMATES => ReplyCheck::Wrong(
                 "it sends estimates by itself, which cannot be told from answers: switch that off with `odrivetool` \
                  (0.6: `axis0.config.can.encoder_msg_rate_ms = 0`, 0.5: `axis0.config.can.encoder_rate_ms = 0`)"
@@ -206,7 +211,7 @@ impl Servo<'_> {
     fn errors(&self) -> Exchange {
         let line = self.line();
         let ask = odrive::ask(self.id, command::BUS);
-        self.say("tell its errors by itself", ask, BEAT_NS, move |message, payload| {
+        self.exchange("tell its errors by itself", ask, BEAT_NS, move |message, payload| {
             let Some(beat) = Heartbeat::parse(payload).filter(|_| message == command::HEARTBEAT) else {
                 return ReplyCheck::Unrelated;
             };
@@ -238,7 +243,7 @@ impl Servo<'_> {
     /// What its watchdog may have left is cleared.
     fn cleared(&self) -> Exchange {
         let (line, clear) = (self.line(), odrive::frame(self.id, command::CLEAR_ERRORS, &[0]));
-        let mut exchange = self.say("be without an error", clear, 0, move |message, payload| {
+        let mut exchange = self.exchange("be without an error", clear, 0, move |message, payload| {
             let beat = Heartbeat::parse(payload).filter(|_| message == command::HEARTBEAT);
             if beat.is_some_and(|beat| !beat.has_error(line)) {
                 ReplyCheck::Good
@@ -255,7 +260,7 @@ impl Servo<'_> {
     fn watchdog(&self, watchdog_s: f64) -> Exchange {
         let (line, ask) = (self.line(), odrive::ask(self.id, command::BUS));
         let silence_ns = (watchdog_s * LONGER * 1e9) as i64 + BEAT_NS;
-        self.say("tell its supply after a silence", ask, silence_ns, move |message, payload| {
+        self.exchange("tell its supply after a silence", ask, silence_ns, move |message, payload| {
             match (message, Heartbeat::parse(payload)) {
                 (command::HEARTBEAT, Some(beat)) if beat.errors & line.watchdog() != 0 => ReplyCheck::Good,
                 (command::BUS, _) => ReplyCheck::Wrong(format!(

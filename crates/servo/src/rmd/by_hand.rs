@@ -165,13 +165,13 @@ impl ByHand for Settings {
             ));
         }
         let write = Message::with(command::WATCHDOG, milliseconds as i32);
-        let said = self.ask(id, write, move |reply| {
+        let reply_time = self.ask(id, write, move |reply| {
             let differs = reply != write && reply != Message::of(command::WATCHDOG);
             let wrong = differs
                 .then(|| format!("it says {} ms although {milliseconds} were written", reply.unsigned()));
             Answer { id, watchdog_s: Some(seconds), wrong, ..Answer::default() }
         });
-        Ok(vec![self.is_off(id), said])
+        Ok(vec![self.is_off(id), reply_time])
     }
 
     fn keeps_what_is_set(&self) -> bool {
@@ -320,8 +320,8 @@ impl Settings {
         let moved = |codes| {
             let (drive, mounting) = (self.drive.clone(), *mounting);
             Ask::one(id, rmd::motion(id, codes), move |frame| {
-                let said = super::motion(id, frame)?;
-                let answer = mit::by_hand::answer(id, &said, &drive, &mounting);
+                let reply_time = super::motion(id, frame)?;
+                let answer = mit::by_hand::answer(id, &reply_time, &drive, &mounting);
                 Some(Answer { mode: Some(ON), fault: None, ..answer })
             })
         };

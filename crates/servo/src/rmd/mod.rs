@@ -20,7 +20,7 @@ pub use settings::{Model, Protocol, REPLY_DELAY_US, RmdSettings};
 
 use crate::about::OnBus;
 use crate::mit::codec::{Codec, INTRUDED};
-use crate::mit::{self, Drive, Output, Received, Said, Say};
+use crate::mit::{self, Drive, Output, Received, Reported};
 use crate::{
     Carries, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, PositionCommand,
     ServoPlan,
@@ -257,7 +257,7 @@ impl Driver {
     /// What it is sent while it is not driven: twice "off", as a motor whose watchdog has acted does not carry out the first; then its angle
     /// is asked for every other time.
     fn stop(&mut self) -> Frame {
-        let told = match self.stops {
+        let off = match self.stops {
             0 | 1 => command::OFF,
             2 | 4 => command::ANGLE,
             3 => command::STATUS,
@@ -265,7 +265,7 @@ impl Driver {
         };
         self.stops = if self.stops < 5 { self.stops + 1 } else { 2 };
         (self.is_driven, self.is_releasing) = (false, false);
-        to(self.id, Message::of(told))
+        to(self.id, Message::of(off))
     }
 
     fn drive(&mut self, frame: Frame) -> Frame {
@@ -283,23 +283,27 @@ impl Driver {
         self.done(command, if self.is_driven { CUT_OFF } else { Fault::NONE })
     }
 
-    fn angle(&mut self, told: Message) -> Received {
-        let is_zero = told == Message::of(command::ANGLE);
+    fn angle(&mut self, reply: Message) -> Received {
+        let is_zero = reply == Message::of(command::ANGLE);
         // Of two in a row one at least is none.
         if is_zero && !std::mem::replace(&mut self.was_zero, is_zero) {
             return self.done(command::ANGLE, Fault::NONE);
         }
         self.was_zero = is_zero;
         // Motors of protocol V2 have more bits, of another shaft.
-        if (told.index, told.limit) != (0, 0) {
+        if (reply.index, reply.limit) != (0, 0) {
             return Received::Nothing;
         }
-        let position = self.settings.drive.position().encode(radians(told.number()));
-        Received::Position(Said { output: self.output, celsius: self.celsius, ..said([position, 0, 0]) })
+        let position = self.settings.drive.position().encode(radians(reply.number()));
+        Received::Position(Reported {
+            output: self.output,
+            celsius: self.celsius,
+            ..reported([position, 0, 0])
+        })
     }
 
-    fn status(&mut self, told: Message) -> Received {
-        let Some(status) = Status::parse(told).filter(|_| told != Message::of(command::STATUS)) else {
+    fn status(&mut self, reply: Message) -> Received {
+        let Some(status) = Status::parse(reply).filter(|_| reply != Message::of(command::STATUS)) else {
             return self.echoed(command::STATUS);
         };
         self.celsius = f64::from(status.celsius);
@@ -309,16 +313,16 @@ impl Driver {
     }
 
     /// Its clock shows whether it has restarted.
-    fn clock(&mut self, told: Message) -> bool {
-        let ahead_ns = i64::from(told.unsigned()) * 1_000_000 - self.sent_ns;
+    fn clock(&mut self, reply: Message) -> bool {
+        let ahead_ns = i64::from(reply.unsigned()) * 1_000_000 - self.sent_ns;
         let before_ns = *self.ahead_ns.get_or_insert(ahead_ns);
         (ahead_ns - before_ns).abs() > SAME_CLOCK_NS
     }
 
-    fn message(&mut self, told: Message) -> Received {
-        match told.command {
-            command::ANGLE => self.angle(told),
-            command::STATUS => self.status(told),
+    fn message(&mut self, reply: Message) -> Received {
+        match reply.command {
+            command::ANGLE => self.angle(reply),
+            command::STATUS => self.status(reply),
             command::OFF => {
                 self.output = Output::Off;
                 self.done(command::OFF, Fault::NONE)
@@ -329,7 +333,7 @@ impl Driver {
             }
             command::CUT_OFF if self.is_driven => Received::Fault(CUT_OFF),
             // An echo has no time, and keeps the motor under suspicion.
-            command::RUNTIME if told == Message::of(command::RUNTIME) => {
+            command::RUNTIME if reply == Message::of(command::RUNTIME) => {
                 if self.is_driven {
                     Received::Fault(CUT_OFF)
                 } else {
@@ -338,7 +342,7 @@ impl Driver {
             }
             other if OTHERS.contains(&other) => Received::Fault(INTRUDED),
             other => match MARKS.iter().position(|mark| *mark == other) {
-                Some(0) => Received::Register { mark: Some(0), changed: self.clock(told), deaf: false },
+                Some(0) => Received::Register { mark: Some(0), changed: self.clock(reply), deaf: false },
                 Some(mark) => Received::Register { mark: Some(mark), changed: false, deaf: false },
                 None => Received::Aside,
             },
@@ -348,14 +352,14 @@ impl Driver {
     /// A reply in motion mode.
     fn motion(&self, frame: &Frame) -> Received {
         match motion(self.id, frame) {
-            Some(said) => {
+            Some(reported) => {
                 let output = match self.is_driven {
                     true if self.is_releasing => Output::Starting,
-                    true => Output::AsTold,
+                    true => Output::AsCommanded,
                     // It was commanded off, and moves.
                     false => self.output,
                 };
-                Received::State(Said { output, celsius: self.celsius, ..said })
+                Received::State(Reported { output, celsius: self.celsius, ..reported })
             }
             None if rmd::is_echo(&self.last, frame) => {
                 Received::Done { output: self.output, fault: CUT_OFF, newest: true }
@@ -366,15 +370,15 @@ impl Driver {
 }
 
 /// The state in a frame in motion mode: not whether its output is on.
-fn motion(id: u8, frame: &Frame) -> Option<Said> {
+fn motion(id: u8, frame: &Frame) -> Option<Reported> {
     let is_its = !frame.extended && !frame.fd && frame.id == MOTION_REPLIES + u32::from(id);
     let State { position, velocity, torque, .. } = rmd::state(id, frame.payload()).filter(|_| is_its)?;
-    Some(said([position, velocity, torque].map(u32::from)))
+    Some(reported([position, velocity, torque].map(u32::from)))
 }
 
-fn said([position, velocity, torque]: [u32; 3]) -> Said {
-    let (output, mode, fault) = (Output::AsTold, Mode::UNREPORTED, Fault::NONE);
-    Said { output, mode, fault, position, velocity, torque, celsius: f64::NAN }
+fn reported([position, velocity, torque]: [u32; 3]) -> Reported {
+    let (output, mode, fault) = (Output::AsCommanded, Mode::UNREPORTED, Fault::NONE);
+    Reported { output, mode, fault, position, velocity, torque, celsius: f64::NAN }
 }
 
 /// The fault of these errors; the code has all of them.
@@ -415,26 +419,26 @@ impl mit::Protocol for Driver {
         &self.settings.drive
     }
 
-    fn frame(&mut self, say: Say) -> Frame {
-        let frame = match say {
-            Say::Mark(mark) => return to(self.id, Message::of(MARKS[mark])),
-            Say::Command(codes) => {
+    fn frame(&mut self, message: mit::Message) -> Frame {
+        let frame = match message {
+            mit::Message::Mark(mark) => return to(self.id, Message::of(MARKS[mark])),
+            mit::Message::Command(codes) => {
                 // What damps it before it is switched on, and its first states, do not wait: a mark has taken the place of one already.
                 self.left = if self.is_driven { self.left } else { self.left.max(FIRST_STATUS) } - 1;
-                let told = if self.left == 0 {
+                let message = if self.left == 0 {
                     self.left = STATUS_EVERY;
                     to(self.id, Message::of(command::STATUS))
                 } else {
                     rmd::motion(self.id, codes)
                 };
-                self.drive(told)
+                self.drive(message)
             }
-            Say::Enable => {
+            mit::Message::Enable => {
                 self.is_releasing = true;
                 self.drive(to(self.id, Message::of(command::RELEASE)))
             }
-            Say::Disable | Say::Clear => self.stop(),
-            Say::Ask => to(self.id, Message::of(command::ANGLE)),
+            mit::Message::Disable | mit::Message::Clear => self.stop(),
+            mit::Message::Ask => to(self.id, Message::of(command::ANGLE)),
         };
         self.last = frame;
         frame
@@ -450,9 +454,9 @@ impl mit::Protocol for Driver {
         self.settings.replier(frame) == Some(self.id)
     }
 
-    fn hear(&mut self, frame: &Frame) -> Received {
+    fn receive(&mut self, frame: &Frame) -> Received {
         match message(self.id, frame) {
-            Some(told) => self.message(told),
+            Some(reply) => self.message(reply),
             None => self.motion(frame),
         }
     }
@@ -477,12 +481,12 @@ mod tests {
         })
     }
 
-    fn said(driver: &mut Driver, message: Message) -> Received {
-        driver.hear(&rmd::frame(REPLIES + 1, message))
+    fn reply_to(driver: &mut Driver, message: Message) -> Received {
+        driver.receive(&rmd::frame(REPLIES + 1, message))
     }
 
-    fn told(driver: &mut Driver, say: Say) -> u8 {
-        let frame = driver.frame(say);
+    fn sent(driver: &mut Driver, message: mit::Message) -> u8 {
+        let frame = driver.frame(message);
         if frame.id > rmd::MOTIONS { 0 } else { frame.payload()[0] }
     }
 
@@ -495,18 +499,18 @@ mod tests {
         let mut driver = driver();
         driver.sent(0);
         let echo = Message::of(command::RUNTIME);
-        assert_eq!(said(&mut driver, echo), Received::Aside);
-        let clock = |driver: &mut Driver, ms| said(driver, Message::with(command::RUNTIME, ms));
+        assert_eq!(reply_to(&mut driver, echo), Received::Aside);
+        let clock = |driver: &mut Driver, ms| reply_to(driver, Message::with(command::RUNTIME, ms));
         let as_before = Received::Register { mark: Some(0), changed: false, deaf: false };
         assert_eq!([clock(&mut driver, 50_000), clock(&mut driver, 50_100)], [as_before; 2]);
         driver.is_driven = true;
-        assert_eq!(said(&mut driver, echo), Received::Fault(CUT_OFF));
+        assert_eq!(reply_to(&mut driver, echo), Received::Fault(CUT_OFF));
     }
 
     #[test]
-    fn off_is_said_twice_and_then_the_angle_is_asked_for_in_turns() {
+    fn off_is_sent_twice_and_then_the_angle_is_asked_for_in_turns() {
         let mut driver = driver();
-        let sent: Vec<_> = (0..10).map(|_| told(&mut driver, Say::Disable)).collect();
+        let sent: Vec<_> = (0..10).map(|_| sent(&mut driver, mit::Message::Disable)).collect();
         use command::{ANGLE, OFF, STATUS};
         assert_eq!(sent, [OFF, OFF, ANGLE, STATUS, ANGLE, OFF, ANGLE, STATUS, ANGLE, OFF]);
     }
@@ -515,34 +519,36 @@ mod tests {
     fn the_echo_of_a_request_is_no_measurement_and_two_angles_of_zero_are_one() {
         let mut driver = driver();
         let zero = Message::of(command::ANGLE);
-        driver.frame(Say::Ask);
-        assert_eq!(said(&mut driver, zero), DONE);
-        assert!(matches!(said(&mut driver, zero), Received::Position(Said { position: 0x7fff, .. })));
-        assert!(matches!(said(&mut driver, Message::with(command::ANGLE, 1)), Received::Position(_)));
-        assert_eq!(said(&mut driver, zero), DONE);
+        driver.frame(mit::Message::Ask);
+        assert_eq!(reply_to(&mut driver, zero), DONE);
+        assert!(matches!(reply_to(&mut driver, zero), Received::Position(Reported { position: 0x7fff, .. })));
+        assert!(matches!(reply_to(&mut driver, Message::with(command::ANGLE, 1)), Received::Position(_)));
+        assert_eq!(reply_to(&mut driver, zero), DONE);
         // Of protocol V2.
-        assert_eq!(said(&mut driver, Message { index: 1, ..zero }), Received::Nothing);
+        assert_eq!(reply_to(&mut driver, Message { index: 1, ..zero }), Received::Nothing);
     }
 
     #[test]
     fn under_control_the_echo_of_a_command_is_the_end_of_its_watchdog() {
         let mut driver = driver();
-        let sent = driver.frame(Say::Command(Codes { position: 0x1234, kd: 9, ..Codes::default() }));
+        let sent = driver.frame(mit::Message::Command(Codes { position: 0x1234, kd: 9, ..Codes::default() }));
         let echo = khz_wire::cubemars::frame(MOTION_REPLIES + 1, sent.payload().try_into().unwrap());
-        assert!(matches!(driver.hear(&echo), Received::Done { fault: CUT_OFF, .. }));
-        assert_eq!(said(&mut driver, Message::of(command::CUT_OFF)), Received::Fault(CUT_OFF));
-        driver.frame(Say::Disable);
-        assert_eq!(said(&mut driver, Message::of(command::CUT_OFF)), Received::Aside);
+        assert!(matches!(driver.receive(&echo), Received::Done { fault: CUT_OFF, .. }));
+        assert_eq!(reply_to(&mut driver, Message::of(command::CUT_OFF)), Received::Fault(CUT_OFF));
+        driver.frame(mit::Message::Disable);
+        assert_eq!(reply_to(&mut driver, Message::of(command::CUT_OFF)), Received::Aside);
     }
 
     #[test]
     fn its_status_is_asked_for_in_place_of_every_eleventh_command() {
         let mut driver = driver();
-        let sent: Vec<_> = (0..23).map(|_| told(&mut driver, Say::Command(Codes::default()))).collect();
+        let sent: Vec<_> =
+            (0..23).map(|_| sent(&mut driver, mit::Message::Command(Codes::default()))).collect();
         let asked: Vec<_> = (0..23).filter(|&at| sent[at] == command::STATUS).collect();
         assert_eq!(asked, [3, 14]);
         let status = Status { celsius: 40, released: true, volts: 48.0, errors: 0x1004 };
-        let Received::Done { output: Output::On, fault, .. } = said(&mut driver, status.to_message()) else {
+        let Received::Done { output: Output::On, fault, .. } = reply_to(&mut driver, status.to_message())
+        else {
             panic!()
         };
         assert_eq!((fault.code, fault.text), (0x1004, "low voltage"));
@@ -554,7 +560,7 @@ mod tests {
         let mut clock = |sent_ms: i64, told_ms| {
             driver.sent(sent_ms * 1_000_000);
             let Received::Register { mark: Some(0), changed, .. } =
-                said(&mut driver, Message::with(command::RUNTIME, told_ms))
+                reply_to(&mut driver, Message::with(command::RUNTIME, told_ms))
             else {
                 panic!()
             };
@@ -567,18 +573,21 @@ mod tests {
     #[test]
     fn a_brake_that_moves_is_starting_and_its_late_answer_is_no_answer_to_another_command() {
         let mut driver = driver();
-        driver.frame(Say::Enable);
-        driver.frame(Say::Command(Codes::default()));
+        driver.frame(mit::Message::Enable);
+        driver.frame(mit::Message::Command(Codes::default()));
         let rest =
             State { id: 1, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, temperature: None, error: 0 };
         let rest = khz_wire::cubemars::frame(MOTION_REPLIES + 1, rest.to_bytes());
-        assert!(matches!(driver.hear(&rest), Received::State(Said { output: Output::Starting, .. })));
-        let released = said(&mut driver, Message::of(command::RELEASE));
+        assert!(matches!(driver.receive(&rest), Received::State(Reported { output: Output::Starting, .. })));
+        let released = reply_to(&mut driver, Message::of(command::RELEASE));
         assert_eq!(released, Received::Done { output: Output::On, fault: Fault::NONE, newest: false });
-        assert!(matches!(driver.hear(&rest), Received::State(Said { output: Output::AsTold, .. })));
+        assert!(matches!(
+            driver.receive(&rest),
+            Received::State(Reported { output: Output::AsCommanded, .. })
+        ));
         // Commanded off, it moves.
-        driver.frame(Say::Disable);
-        assert!(matches!(driver.hear(&rest), Received::State(Said { output: Output::On, .. })));
+        driver.frame(mit::Message::Disable);
+        assert!(matches!(driver.receive(&rest), Received::State(Reported { output: Output::On, .. })));
     }
 
     #[test]

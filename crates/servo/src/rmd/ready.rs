@@ -36,10 +36,10 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
         servo.version(),
         servo.model(),
         servo.status(),
-        servo.told("tell its time", Message::of(command::RUNTIME), {
+        servo.ask_past_echo("tell its time", Message::of(command::RUNTIME), {
             let started = Arc::clone(&started);
-            move |told| {
-                started.store(told.unsigned(), Ordering::Relaxed);
+            move |reply| {
+                started.store(reply.unsigned(), Ordering::Relaxed);
                 ReplyCheck::Good
             }
         }),
@@ -48,8 +48,8 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
     if !settings.unwatched {
         exchanges.push(servo.watchdog(watchdog_s));
     }
-    exchanges.push(servo.told("tell what it measures", Message::of(command::MOTION), |told| {
-        let Motion { celsius, .. } = Motion::parse(told);
+    exchanges.push(servo.ask_past_echo("tell what it measures", Message::of(command::MOTION), |reply| {
+        let Motion { celsius, .. } = Motion::parse(reply);
         if celsius == i8::MAX { ReplyCheck::Unrelated } else { ReplyCheck::Good }
     }));
     exchanges.push(Exchange { quiet_ns: QUIET_NS, ..servo.clock(started) });
@@ -77,12 +77,14 @@ impl Servo<'_> {
             quiet_ns: 0,
             frame: to(id, asked),
             judge: Box::new(move |frame: &Frame| match message(id, frame) {
-                Some(told) if told.command == command => judge(told),
+                Some(reply) if reply.command == command => judge(reply),
                 // Reported repeatedly by one whose watchdog has acted.
-                Some(told) if told.command == command::CUT_OFF => ReplyCheck::Unrelated,
+                Some(reply) if reply.command == command::CUT_OFF => ReplyCheck::Unrelated,
                 // What was asked before "off" is not known here.
-                Some(told) if command != command::OFF && is_asked_here(told.command) => ReplyCheck::Unrelated,
-                Some(told) => ReplyCheck::Wrong(unasked(told.command)),
+                Some(reply) if command != command::OFF && is_asked_here(reply.command) => {
+                    ReplyCheck::Unrelated
+                }
+                Some(reply) => ReplyCheck::Wrong(unasked(reply.command)),
                 None if frame.id == motions && !frame.extended => ReplyCheck::Wrong(unasked(0)),
                 None => ReplyCheck::Unrelated,
             }),
@@ -90,19 +92,19 @@ impl Servo<'_> {
     }
 
     /// The same, where the echo of the request is no answer: one whose watchdog has acted sends that once.
-    fn told(
+    fn ask_past_echo(
         &self,
         what: &str,
         asked: Message,
         judge: impl Fn(Message) -> ReplyCheck + Send + 'static,
     ) -> Exchange {
-        self.ask(what, asked, move |told| if told == asked { ReplyCheck::Unrelated } else { judge(told) })
+        self.ask(what, asked, move |reply| if reply == asked { ReplyCheck::Unrelated } else { judge(reply) })
     }
 
     fn version(&self) -> Exchange {
         let expected = self.settings.protocol;
-        self.told("tell the date of its firmware", Message::of(command::VERSION), move |told| {
-            let (date, protocol) = (told.unsigned(), Protocol::of(told.unsigned()));
+        self.ask_past_echo("tell the date of its firmware", Message::of(command::VERSION), move |reply| {
+            let (date, protocol) = (reply.unsigned(), Protocol::of(reply.unsigned()));
             match expected {
                 Some(expected) if expected == protocol => ReplyCheck::Good,
                 _ => ReplyCheck::Wrong(format!(
@@ -117,8 +119,8 @@ impl Servo<'_> {
         let (expected, is_new) = (self.settings.model, self.settings.protocol == Some(Protocol::V44));
         // In protocol V4.4 it comes in blocks of five characters.
         let asked = Message { index: u8::from(is_new), ..Message::of(command::MODEL) };
-        self.told("tell its model", asked, move |told| {
-            let name = model_name(told, is_new);
+        self.ask_past_echo("tell its model", asked, move |reply| {
+            let name = model_name(reply, is_new);
             match expected {
                 Some(expected) if is_of(&name, expected.word()) => ReplyCheck::Good,
                 _ => ReplyCheck::Wrong(format!("it says that it is \"{name}\": correct `rmd.model`")),
@@ -127,7 +129,7 @@ impl Servo<'_> {
     }
 
     fn status(&self) -> Exchange {
-        self.told("tell its status", Message::of(command::STATUS), |told| match Status::parse(told) {
+        self.ask_past_echo("tell its status", Message::of(command::STATUS), |reply| match Status::parse(reply) {
             Some(Status { errors: 0, released: false, .. }) => ReplyCheck::Good,
             Some(Status { errors: 0, .. }) => ReplyCheck::Wrong(
                 "it says that its brake is released although it was told to switch off: another program drives it, or its firmware means \
@@ -145,9 +147,9 @@ impl Servo<'_> {
     fn angle(&self) -> Exchange {
         let most = self.settings.drive.ranges[0] - MARGIN;
         // An angle of 0 is an echo, too.
-        self.ask("tell its angle", Message::of(command::ANGLE), move |told| {
-            let angle = radians(told.number());
-            if (told.index, told.limit) != (0, 0) {
+        self.ask("tell its angle", Message::of(command::ANGLE), move |reply| {
+            let angle = radians(reply.number());
+            if (reply.index, reply.limit) != (0, 0) {
                 ReplyCheck::Wrong("its angle has more than 32 bits: it is a motor of protocol V2, which is another".to_owned())
             } else if angle.abs() > most {
                 ReplyCheck::Wrong(format!(
@@ -170,7 +172,7 @@ impl Servo<'_> {
             frame: to(id, Message::of(command::MOTION)),
             judge: Box::new(move |frame: &Frame| match message(id, frame) {
                 Some(Message { command: command::CUT_OFF, .. }) => ReplyCheck::Good,
-                Some(told) if told == Message::of(command::MOTION) => ReplyCheck::Good,
+                Some(reply) if reply == Message::of(command::MOTION) => ReplyCheck::Good,
                 Some(Message { command: command::MOTION, .. }) => ReplyCheck::Wrong(format!(
                     "it was told nothing for {milliseconds} ms and a fifth more, and its watchdog did not act: nothing stops it when this \
                      computer fails. Set it with `khz bus set-watchdog LINK {id} {watchdog_s} --family rmd`, which it keeps, or accept that \
@@ -182,8 +184,8 @@ impl Servo<'_> {
     }
 
     fn clock(&self, started: Arc<AtomicU32>) -> Exchange {
-        self.told("tell its time once more", Message::of(command::RUNTIME), move |told| {
-            let passed = told.unsigned().wrapping_sub(started.load(Ordering::Relaxed));
+        self.ask_past_echo("tell its time once more", Message::of(command::RUNTIME), move |reply| {
+            let passed = reply.unsigned().wrapping_sub(started.load(Ordering::Relaxed));
             if TICKED_MS.contains(&passed) {
                 ReplyCheck::Good
             } else {
@@ -217,8 +219,8 @@ fn unasked(command: u8) -> String {
 }
 
 /// What it calls itself.
-pub fn model_name(told: Message, in_blocks: bool) -> String {
-    let bytes = told.to_bytes();
+pub fn model_name(reply: Message, in_blocks: bool) -> String {
+    let bytes = reply.to_bytes();
     let text = if in_blocks { &bytes[3..] } else { &bytes[1..] };
     text.iter().filter(|byte| byte.is_ascii_graphic()).map(|&byte| char::from(byte)).collect()
 }

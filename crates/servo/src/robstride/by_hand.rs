@@ -1,16 +1,17 @@
 //! A RobStride servo by hand: a frame for each thing, and only one servo at a time can be asked.
 
 use super::ready::{self, Mark};
-use super::{Model, RobstrideSettings, Settings, said};
+use super::{Model, RobstrideSettings, Settings, reported};
 use crate::Mounting;
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, in_turn, judged, not_zero, output_is_on};
-use crate::mit::{self, Say};
+use crate::mit::{self, Message};
 use khz_wire::Frame;
 use khz_wire::robstride::{MOST_ID, Reply, Request, State, TIMEOUT_PER_S, mode, parameter};
 use std::ops::RangeInclusive;
 
 /// Read from each servo that is asked who it is. Of these a CyberGear has all but the watchdog.
-const TOLD: [u16; 4] = [parameter::VOLTAGE, parameter::RUN_MODE, parameter::TORQUE_LIMIT, parameter::TIMEOUT];
+const SHOWN: [u16; 4] =
+    [parameter::VOLTAGE, parameter::RUN_MODE, parameter::TORQUE_LIMIT, parameter::TIMEOUT];
 
 /// Angle and velocity of the output as parameters: rad, rad/s.
 const POSITION: u16 = 0x7019;
@@ -23,15 +24,15 @@ impl ByHand for Settings {
 
     /// The version of the firmware is not asked for: no source states whether the request switches the output off.
     fn who(&self, id: u8) -> Vec<Ask> {
-        let told = TOLD.into_iter().filter(|&number| !self.cybergear || number != parameter::TIMEOUT);
+        let shown = SHOWN.into_iter().filter(|&number| !self.cybergear || number != parameter::TIMEOUT);
         let mut asks = vec![self.identity(id)];
-        asks.extend(told.map(|number| self.read(id, number)));
+        asks.extend(shown.map(|number| self.read(id, number)));
         asks.extend(self.state_of(id, &Mounting::default()));
         asks
     }
 
     fn off(&self, id: u8) -> Frame {
-        self.frame(id, Say::Disable)
+        self.frame(id, Message::Disable)
     }
 
     fn exchange(
@@ -49,8 +50,8 @@ impl ByHand for Settings {
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {
         let number = register.number;
         let bytes = parameter::value(number, value);
-        let told = parameter::number(number, bytes);
-        let differs = if parameter::integer(number) > 0 { told != value } else { !told.is_finite() };
+        let is = parameter::number(number, bytes);
+        let differs = if parameter::integer(number) > 0 { is != value } else { !is.is_finite() };
         if differs {
             return Err(format!("parameter 0x{number:04X} cannot be {value}"));
         }
@@ -58,8 +59,8 @@ impl ByHand for Settings {
         Ok(vec![write, self.read(id, number)])
     }
 
-    fn in_file(&self, told: &Answer) -> Vec<String> {
-        let limit = told.registers.get(&parameter::TORQUE_LIMIT).copied().unwrap_or(f64::NAN);
+    fn in_file(&self, answer: &Answer) -> Vec<String> {
+        let limit = answer.registers.get(&parameter::TORQUE_LIMIT).copied().unwrap_or(f64::NAN);
         let is = |torque: f64| (torque - limit).abs() < 0.01;
         let fits = |model: &Model| {
             let facts = model.facts();
@@ -132,10 +133,10 @@ impl ByHand for Settings {
     fn set_watchdog(&self, id: u8, seconds: f64) -> Result<Vec<Ask>, String> {
         let timeout = mit::by_hand::timeout(seconds)?;
         let write = Request::Write(parameter::TIMEOUT, timeout.to_le_bytes());
-        let read_back = self.read_judged(id, parameter::TIMEOUT, move |told| {
-            let told = told.map(u32::from_le_bytes);
-            (told != Some(timeout)).then(|| match told {
-                Some(told) => format!("its watchdog (50 µs each) is {told} although {timeout} was written"),
+        let read_back = self.read_judged(id, parameter::TIMEOUT, move |value| {
+            let value = value.map(u32::from_le_bytes);
+            (value != Some(timeout)).then(|| match value {
+                Some(value) => format!("its watchdog (50 µs each) is {value} although {timeout} was written"),
                 None => "it has no watchdog: its firmware is too old".to_owned(),
             })
         });
@@ -187,7 +188,7 @@ impl Settings {
     /// A parameter that must be as it was written just now, or fit the robot file, for the servo to be driven.
     fn required(&self, id: u8, number: u16, mark: Mark) -> Ask {
         let settings = self.clone();
-        self.read_judged(id, number, move |told| ready::wrong(&settings, mark, number, told))
+        self.read_judged(id, number, move |value| ready::wrong(&settings, mark, number, value))
     }
 
     fn read_judged(
@@ -199,7 +200,7 @@ impl Settings {
         self.ask(id, Request::Read(number), move |reply| match reply {
             Reply::Value { parameter, value, .. } if parameter == number => {
                 let wrong = wrong(value);
-                Some(Answer { wrong, ..told(id, number, value) })
+                Some(Answer { wrong, ..value_answer(id, number, value) })
             }
             _ => None,
         })
@@ -276,16 +277,16 @@ fn disputed(model: Model, torque_limit: f64) -> Vec<(String, String)> {
         ("torque_range", facts.torque, torque, "N·m"),
     ];
     let differ = ranges.into_iter().filter(|(_, [manual, package], ..)| manual != package);
-    let told = |(key, [manual, package], taken, unit): (&str, [f64; 2], f64, &str)| {
+    let line = |(key, [manual, package], taken, unit): (&str, [f64; 2], f64, &str)| {
         let note = format!(
             "# `{key}` of an {model}: {manual} {unit} by its manual, {package} by its maker's Python package; compare as docs/servos.md says."
         );
         (format!("{key} = {taken}"), note)
     };
-    differ.map(told).collect()
+    differ.map(line).collect()
 }
 
-fn told(id: u8, number: u16, value: Option<[u8; 4]>) -> Answer {
+fn value_answer(id: u8, number: u16, value: Option<[u8; 4]>) -> Answer {
     let mut answer = Answer { id, ..Answer::default() };
     let Some(value) = value else {
         answer.refused = Some((number.into(), 1));
@@ -302,7 +303,7 @@ fn told(id: u8, number: u16, value: Option<[u8; 4]>) -> Answer {
 }
 
 fn answer(id: u8, state: &State, drive: &mit::Drive, mounting: &Mounting) -> Answer {
-    mit::by_hand::answer(id, &said(state), drive, mounting)
+    mit::by_hand::answer(id, &reported(state), drive, mounting)
 }
 
 #[cfg(test)]

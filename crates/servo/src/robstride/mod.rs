@@ -18,7 +18,7 @@ pub use settings::{Facts, Model, RobstrideSettings};
 
 use crate::about::OnBus;
 use crate::mit::codec::Codec;
-use crate::mit::{self, Drive, Output, Received, Said, Say};
+use crate::mit::{self, Drive, Message, Output, Received, Reported};
 use crate::{
     Carries, Doing, Exchange, FamilySettings, Fault, Identifiers, Mode, Mounting, Occasion, PositionCommand,
     ServoPlan,
@@ -78,18 +78,18 @@ impl Settings {
     }
 
     /// The frame with this message to the servo with this id.
-    fn frame(&self, id: u8, say: Say) -> Frame {
+    fn frame(&self, id: u8, message: Message) -> Frame {
         self.request(
             id,
-            match say {
-                Say::Command(codes) => Request::Command(codes),
-                Say::Enable => Request::Enable,
+            match message {
+                Message::Command(codes) => Request::Command(codes),
+                Message::Enable => Request::Enable,
                 // It reports nothing of its watchdog that had to be cleared.
-                Say::Disable | Say::Clear => Request::Stop { clear: false },
+                Message::Disable | Message::Clear => Request::Stop { clear: false },
                 // It is answered by the state, as is "stop"; its output is off.
-                Say::Ask if self.cybergear => Request::Stop { clear: false },
-                Say::Ask => Request::Report(false),
-                Say::Mark(mark) => Request::Read(self.mark(mark)),
+                Message::Ask if self.cybergear => Request::Stop { clear: false },
+                Message::Ask => Request::Report(false),
+                Message::Mark(mark) => Request::Read(self.mark(mark)),
             },
         )
     }
@@ -151,15 +151,15 @@ impl FamilySettings for Settings {
 
     fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2] {
         let codec = Codec::new(self.drive.clone(), Mounting::default());
-        let (say, mode) = match occasion {
-            Occasion::Stopped => (Say::Disable, mode::RESET),
+        let (message, mode) = match occasion {
+            Occasion::Stopped => (Message::Disable, mode::RESET),
             Occasion::Following | Occasion::Changing => {
-                (Say::Command(codec.follow(&PositionCommand::hold(0.0))), mode::RUN)
+                (Message::Command(codec.follow(&PositionCommand::hold(0.0))), mode::RUN)
             }
             Occasion::SwitchingOn | Occasion::AfterLoss => {
                 let (host, parameter) = (self.host_id, self.power_mark());
-                let told = Reply::Value { id, host, parameter, value: Some([0; 4]) };
-                return [self.frame(id, Say::Mark(0)), told.to_frame()];
+                let reply = Reply::Value { id, host, parameter, value: Some([0; 4]) };
+                return [self.frame(id, Message::Mark(0)), reply.to_frame()];
             }
         };
         let rest = State {
@@ -172,7 +172,7 @@ impl FamilySettings for Settings {
             torque: 0x7fff,
             temperature: 300,
         };
-        [self.frame(id, say), rest.to_frame(kind::STATE)]
+        [self.frame(id, message), rest.to_frame(kind::STATE)]
     }
 
     fn reply_spread_ns(&self) -> i64 {
@@ -276,8 +276,8 @@ impl mit::Protocol for Protocol {
         &self.settings.drive
     }
 
-    fn frame(&mut self, say: Say) -> Frame {
-        self.settings.frame(self.id, say)
+    fn frame(&mut self, message: Message) -> Frame {
+        self.settings.frame(self.id, message)
     }
 
     fn made_ready(&mut self, mark: u32) {
@@ -288,13 +288,13 @@ impl mit::Protocol for Protocol {
         self.settings.reply(self.id, frame).is_some() || self.is_report(frame)
     }
 
-    fn hear(&mut self, frame: &Frame) -> Received {
+    fn receive(&mut self, frame: &Frame) -> Received {
         match self.settings.reply(self.id, frame) {
-            Some(Reply::State(state)) => Received::State(said(&state)),
+            Some(Reply::State(state)) => Received::State(reported(&state)),
             Some(Reply::Value { parameter, value, .. }) => self.register(parameter, value),
             // The loop does not ask a servo who it is; faults are in its state as well.
             // Some faults have no bit in the state.
-            Some(Reply::Faults { faults, .. }) if faults != 0 => Received::Fault(told_fault(faults)),
+            Some(Reply::Faults { faults, .. }) if faults != 0 => Received::Fault(reported_fault(faults)),
             Some(_) => Received::Aside,
             None => Received::Aside,
         }
@@ -302,13 +302,13 @@ impl mit::Protocol for Protocol {
 }
 
 /// The content of a state.
-fn said(state: &State) -> Said {
+fn reported(state: &State) -> Reported {
     let fault = match state.faults {
         0 => Fault::NONE,
         // The least significant is named; the code has all of them.
         bits => Fault { code: bits.into(), text: FAULTS[bits.trailing_zeros() as usize] },
     };
-    Said {
+    Reported {
         output: match state.mode {
             mode::RESET if state.faults != 0 => Output::Faulted,
             mode::RESET => Output::Off,
@@ -333,7 +333,7 @@ const CALIBRATES: Fault = Fault { code: 64, text: "it calibrates itself" };
 const UNKNOWN_MODE: Fault = Fault { code: 65, text: "it is in an unknown mode" };
 
 /// The least significant of the faults that a servo reports by itself, in its manual's words. Its code is the bit's number and 1000.
-fn told_fault(faults: u32) -> Fault {
+fn reported_fault(faults: u32) -> Fault {
     let bit = faults.trailing_zeros();
     let text = match bit {
         0 => "motor over-temperature",
@@ -385,7 +385,7 @@ mod tests {
         rest.to_frame(kind::STATE)
     }
 
-    fn told(parameter: u16, value: Option<[u8; 4]>) -> Frame {
+    fn value_reply(parameter: u16, value: Option<[u8; 4]>) -> Frame {
         Reply::Value { id: 1, host: 253, parameter, value }.to_frame()
     }
 
@@ -409,16 +409,16 @@ mod tests {
     #[test]
     fn it_is_verified_damped_and_enabled_before_it_follows() {
         let (mut servos, mut states) = (bus(Model::Rs02), [ServoState::UNKNOWN]);
-        let mut say = |command, answer: Frame| cycle(&mut *servos, command, &[answer], &mut states);
+        let mut step = |command, answer: Frame| cycle(&mut *servos, command, &[answer], &mut states);
         let reset = state(mode::RESET, 0);
-        assert_eq!(say(ServoCommand::Stop, reset).0, Request::Stop { clear: false });
+        assert_eq!(step(ServoCommand::Stop, reset).0, Request::Stop { clear: false });
         let watchdog = Some(2003_u32.to_le_bytes());
-        let (sent, taken) = say(hold(), told(parameter::TIMEOUT, watchdog));
+        let (sent, taken) = step(hold(), value_reply(parameter::TIMEOUT, watchdog));
         assert_eq!(sent, Request::Read(parameter::TIMEOUT));
         assert!(matches!(taken[..], [Taken::Answer { servo: 0, .. }]));
-        assert!(matches!(say(hold(), reset).0, Request::Command(codes) if codes.kp == 0));
-        assert_eq!(say(hold(), state(mode::RUN, 0)).0, Request::Enable);
-        let (sent, _) = say(hold(), state(mode::RUN, 0));
+        assert!(matches!(step(hold(), reset).0, Request::Command(codes) if codes.kp == 0));
+        assert_eq!(step(hold(), state(mode::RUN, 0)).0, Request::Enable);
+        let (sent, _) = step(hold(), state(mode::RUN, 0));
         // The vendor's frame for 0.5 rad, kp 20, kd 0.5, but for its own rounding.
         let Request::Command(codes) = sent else { panic!() };
         assert_eq!((codes.position, codes.torque), (0x8517, 0x7fff));
@@ -445,21 +445,21 @@ mod tests {
     #[test]
     fn one_that_has_lost_its_power_is_not_enabled() {
         let (mut servos, mut states) = (bus(Model::Rs02), [ServoState::UNKNOWN]);
-        let mut say = |command, answer: Frame| cycle(&mut *servos, command, &[answer], &mut states).0;
-        say(ServoCommand::Stop, state(mode::RESET, 0));
-        say(hold(), told(parameter::TIMEOUT, Some([0; 4])));
+        let mut step = |command, answer: Frame| cycle(&mut *servos, command, &[answer], &mut states).0;
+        step(ServoCommand::Stop, state(mode::RESET, 0));
+        step(hold(), value_reply(parameter::TIMEOUT, Some([0; 4])));
         for _ in 0..20 {
-            assert_eq!(say(hold(), state(mode::RESET, 0)), Request::Report(false));
+            assert_eq!(step(hold(), state(mode::RESET, 0)), Request::Report(false));
         }
         assert_eq!((states[0].doing, states[0].fault.code), (Doing::Faulted, 256));
     }
 
     #[test]
-    fn every_fault_bit_is_told_in_words() {
+    fn every_fault_bit_is_reported_in_words() {
         for (bit, name) in FAULTS.into_iter().enumerate() {
             let Some(Reply::State(state)) = Reply::parse(&state(mode::RUN, 1 << bit)) else { panic!() };
-            let said = said(&state);
-            assert_eq!((said.output, said.fault.text), (Output::Astray, name));
+            let reported = reported(&state);
+            assert_eq!((reported.output, reported.fault.text), (Output::Astray, name));
         }
     }
 

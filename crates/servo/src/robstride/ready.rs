@@ -11,7 +11,7 @@ const IF_SILENT: &str = "check its power, its id, the bit rate (1 Mbit/s), and t
                          CANopen";
 
 /// The error for a CyberGear that does not report its watchdog.
-const UNTOLD: &str = "firmware differs in that; write `robstride.unwatched = true` if you accept that without this computer it may follow \
+const UNREPORTED: &str = "firmware differs in that; write `robstride.unwatched = true` if you accept that without this computer it may follow \
                       its last command for ever";
 
 /// What carries a run's mark: the parameter's value.
@@ -47,9 +47,9 @@ fn is_watched(settings: &Settings, parameter: u16) -> bool {
 }
 
 fn is_of_model(settings: &Settings, value: [u8; 4]) -> bool {
-    let told = parameter::number(parameter::TORQUE_LIMIT, value);
-    let is_known = settings.torque_limits.iter().any(|limit| (told - limit).abs() <= 1e-3 * limit);
-    is_known && told <= settings.drive.ranges[2] * 1.001
+    let found = parameter::number(parameter::TORQUE_LIMIT, value);
+    let is_known = settings.torque_limits.iter().any(|limit| (found - limit).abs() <= 1e-3 * limit);
+    is_known && found <= settings.drive.ranges[2] * 1.001
 }
 
 /// The exchanges in their order. What is written is read back, as its answer is only a state. The mark is in the servo before all else is
@@ -66,8 +66,8 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64, mark: u32) -> Vec<
     if !settings.cybergear {
         exchanges.push(servo.state("stop sending reports", Request::Report(false), |_| ReplyCheck::Good));
     }
-    exchanges.push(servo.read("the mark of earlier runs", power_mark, move |told| {
-        if told == Some(value) { ReplyCheck::Used } else { ReplyCheck::Good }
+    exchanges.push(servo.read("the mark of earlier runs", power_mark, move |read| {
+        if read == Some(value) { ReplyCheck::Used } else { ReplyCheck::Good }
     }));
     let writes = [("set its watchdog", power_mark, value), ("set its run mode", parameter::RUN_MODE, [0; 4])];
     exchanges.extend(writes.map(|(what, parameter, value)| {
@@ -102,11 +102,11 @@ pub fn named(faults: u8) -> String {
 }
 
 /// Why the servo must not be driven, if a parameter does not have the required value.
-pub fn wrong(settings: &Settings, mark: Mark, parameter: u16, told: Option<[u8; 4]>) -> Option<String> {
-    if is_as_set(settings, Some(mark), parameter, told) {
+pub fn wrong(settings: &Settings, mark: Mark, parameter: u16, value: Option<[u8; 4]>) -> Option<String> {
+    if is_as_set(settings, Some(mark), parameter, value) {
         return None;
     }
-    let Some(value) = told else {
+    let Some(value) = value else {
         return Some(format!(
             "it has no parameter 0x{parameter:04X}: its firmware is too old, or it is another `robstride.model`"
         ));
@@ -188,7 +188,7 @@ impl Servo<'_> {
     ) -> Exchange {
         let what = format!("tell parameter 0x{parameter:04X}, {what}");
         self.exchange(what, Request::Read(parameter), move |reply| match reply {
-            Reply::Value { parameter: told, value, .. } if told == parameter => judge(value),
+            Reply::Value { parameter: number, value, .. } if number == parameter => judge(value),
             _ => ReplyCheck::Unrelated,
         })
     }
@@ -200,29 +200,34 @@ impl Servo<'_> {
             parameter::TORQUE_LIMIT => "its torque limit",
             _ => "which was set",
         };
-        self.read(what, parameter, move |told| {
-            wrong(&settings, mark, parameter, told).map_or(ReplyCheck::Good, ReplyCheck::Wrong)
+        self.read(what, parameter, move |value| {
+            wrong(&settings, mark, parameter, value).map_or(ReplyCheck::Good, ReplyCheck::Wrong)
         })
     }
 
     /// The watchdog of a CyberGear is in a table of its own.
     fn stored_watchdog(&self, value: [u8; 4]) -> [Exchange; 2] {
         let write = Request::Write(parameter::CYBERGEAR_TIMEOUT, value);
-        let told = move |reply: Reply| match reply {
-            Reply::Stored { parameter: parameter::CYBERGEAR_TIMEOUT, value: told, .. } if told == value => {
+        let stored = move |reply: Reply| match reply {
+            Reply::Stored { parameter: parameter::CYBERGEAR_TIMEOUT, value: stored, .. }
+                if stored == value =>
+            {
                 ReplyCheck::Good
             }
-            Reply::Stored { parameter: parameter::CYBERGEAR_TIMEOUT, .. } => {
-                ReplyCheck::Wrong(format!("its watchdog (parameter 0x200C) is not as it was set; {UNTOLD}"))
-            }
+            Reply::Stored { parameter: parameter::CYBERGEAR_TIMEOUT, .. } => ReplyCheck::Wrong(format!(
+                "its watchdog (parameter 0x200C) is not as it was set; {UNREPORTED}"
+            )),
             _ => ReplyCheck::Unrelated,
         };
         let read = self.exchange(
             "tell parameter 0x200C, its watchdog".to_owned(),
             Request::ReadStored(parameter::CYBERGEAR_TIMEOUT),
-            told,
+            stored,
         );
-        [self.state("set its watchdog", write, |_| ReplyCheck::Good), Exchange { if_silent: UNTOLD, ..read }]
+        [
+            self.state("set its watchdog", write, |_| ReplyCheck::Good),
+            Exchange { if_silent: UNREPORTED, ..read },
+        ]
     }
 }
 
@@ -245,7 +250,7 @@ mod tests {
             .unwrap_or_else(|| panic!("{request:?}"))
     }
 
-    fn told(parameter: u16, value: Option<[u8; 4]>) -> Frame {
+    fn reply(parameter: u16, value: Option<[u8; 4]>) -> Frame {
         Reply::Value { id: 1, host: 253, parameter, value }.to_frame()
     }
 
@@ -262,7 +267,7 @@ mod tests {
         let write = asks(&all, Request::Write(parameter::TIMEOUT, value));
         let read = asks(&all, Request::Read(parameter::TIMEOUT));
         assert!(write < read && read == all.len() - 1);
-        let judge = |value| (all[read].judge)(&told(parameter::TIMEOUT, value));
+        let judge = |value| (all[read].judge)(&reply(parameter::TIMEOUT, value));
         assert_eq!(judge(Some(value)), ReplyCheck::Good);
         assert_eq!((all[read].judge)(&state(0, 0)), ReplyCheck::Unrelated, "a write's answer is no reading");
         assert!(
@@ -272,7 +277,7 @@ mod tests {
         // Before, that value would prove nothing.
         let before =
             all.iter().find(|ask| ask.frame == Request::Read(parameter::TIMEOUT).to_frame(1, 253)).unwrap();
-        assert_eq!((before.judge)(&told(parameter::TIMEOUT, Some(value))), ReplyCheck::Used);
+        assert_eq!((before.judge)(&reply(parameter::TIMEOUT, Some(value))), ReplyCheck::Used);
     }
 
     #[test]
@@ -280,7 +285,7 @@ mod tests {
         let all = dialogue(&settings(Model::Rs02), 1, 0.1, 3);
         let read = &all[asks(&all, Request::Read(parameter::TORQUE_LIMIT))];
         let judge = |limit: f64| {
-            (read.judge)(&told(
+            (read.judge)(&reply(
                 parameter::TORQUE_LIMIT,
                 Some(parameter::value(parameter::TORQUE_LIMIT, limit)),
             ))
