@@ -156,7 +156,7 @@ struct Bus {
     /// Off now.
     off: bool,
     /// That was reported.
-    told: bool,
+    reported: bool,
     downs: u64,
     /// Frames to this computer that a checksum caught.
     damaged: u64,
@@ -205,7 +205,7 @@ impl<L: Link> Faults<L> {
         let off = self.script.iter().any(active);
         if let Some(bus) = self.buses.get_mut(usize::from(channel)) {
             bus.downs += u64::from(off && !bus.off);
-            bus.told &= off;
+            bus.reported &= off;
             bus.off = off;
         }
         off
@@ -337,8 +337,8 @@ impl<L: Link> Link for Faults<L> {
             }
         }
         for channel in 0..self.buses.len() {
-            if self.bus_off(channel as u8, elapsed_ns) && !self.buses[channel].told {
-                self.buses[channel].told = true;
+            if self.bus_off(channel as u8, elapsed_ns) && !self.buses[channel].reported {
+                self.buses[channel].reported = true;
                 return Err(LinkError::Down { errno: ENETDOWN });
             }
         }
@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn bus_off_is_told_once_and_passes() {
+    fn bus_off_is_reported_once_and_passes() {
         let off = Fault { from_ns: 10, until_ns: 20, channel: Some(1), ..Fault::new(FaultEffect::BusOff) };
         let mut link = faulty(&[off]);
         link.send(1, &Address::request(&frame(1, 1)), 0).unwrap();

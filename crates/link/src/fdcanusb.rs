@@ -98,7 +98,7 @@ impl Fdcanusb {
             lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
         };
         rustix::io::write(fd, commands).map_err(LinkError::down)?;
-        let answers = slcan::heard(fd, slcan::ANSWER, |answers| lines(answers).len() >= count)
+        let answers = slcan::read_until(fd, slcan::ANSWER, |answers| lines(answers).len() >= count)
             .map_err(LinkError::down)?;
         Ok(lines(&answers))
     }
@@ -157,8 +157,9 @@ impl Link for Fdcanusb {
 
     /// An slcan adapter is asked for its version.
     fn misnamed(&mut self) -> Option<String> {
-        let says = || "the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`".to_owned();
-        (self.stream.speech.is_silent && slcan::answers(self.stream.fd()?)).then(says)
+        let misnamed =
+            || "the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`".to_owned();
+        (self.stream.speech.is_silent && slcan::answers(self.stream.fd()?)).then(misnamed)
     }
 
     /// In the adapter's memory, and not where it keeps its settings.
@@ -331,7 +332,7 @@ mod tests {
         Frame::new(id, payload).unwrap()
     }
 
-    fn heard(wire: &mut UnixStream) -> String {
+    fn receive(wire: &mut UnixStream) -> String {
         let mut buffer = [0; 16384];
         let len = wire.read(&mut buffer).unwrap();
         String::from_utf8(buffer[..len].to_vec()).unwrap()
@@ -344,7 +345,7 @@ mod tests {
         link.send(0, &Address::request(&frame(0x807f, &[0x18, 4, 0xd0, 2, 0x11, 0xd8, 2])), 0).unwrap();
         link.flush(0).unwrap();
         let lines = "can send 8001 11001F01130D BF *AD\ncan send 807f 1804D00211D802 BF *7F\n";
-        assert_eq!(heard(&mut wire), lines);
+        assert_eq!(receive(&mut wire), lines);
     }
 
     #[test]
@@ -354,7 +355,7 @@ mod tests {
         let mut link = Fdcanusb::on(Port::from_fd(ours.into()), Dialect::Adapter, false);
         link.send(0, &Address::request(&frame(0x8001, &[0x11, 0])), 0).unwrap();
         link.flush(0).unwrap();
-        assert_eq!(heard(&mut wire), "can send 8001 1100 bF\n");
+        assert_eq!(receive(&mut wire), "can send 8001 1100 bF\n");
     }
 
     #[test]
@@ -381,15 +382,15 @@ mod tests {
 
     #[test]
     fn an_adapter_that_speaks_slcan_is_named_when_nothing_was_understood() {
-        let says = |answer: &'static [u8]| {
+        let warned = |answer: &'static [u8]| {
             let (mut link, mut wire) = wired(Dialect::Adapter);
             link.send(0, &Address::request(&frame(0x8001, &[0x11, 0])), 0).unwrap();
             link.flush(0).unwrap();
             let theirs = std::thread::spawn(move || {
-                let (mut heard, mut bytes) = (Vec::new(), [0; 1024]);
-                while !heard.ends_with(b"V\r") {
+                let (mut received, mut bytes) = (Vec::new(), [0; 1024]);
+                while !received.ends_with(b"V\r") {
                     let len = wire.read(&mut bytes).unwrap();
-                    heard.extend(&bytes[..len]);
+                    received.extend(&bytes[..len]);
                 }
                 wire.write_all(answer).unwrap();
                 wire
@@ -399,16 +400,16 @@ mod tests {
             message
         };
         assert_eq!(
-            says(b"\x07V1013\r"),
+            warned(b"\x07V1013\r"),
             ["the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`"]
         );
-        assert_eq!(says(b"ERR unknown command\r\n"), [""; 0]);
+        assert_eq!(warned(b"ERR unknown command\r\n"), [""; 0]);
         let (mut link, mut wire) = wired(Dialect::Adapter);
         link.send(0, &Address::request(&frame(0x8001, &[0x11, 0])), 0).unwrap();
         link.flush(0).unwrap();
         wire.write_all(b"OK\r\n").unwrap();
         assert_eq!(link.receive(0), Ok(None));
-        heard(&mut wire);
+        receive(&mut wire);
         // An adapter that has answered is not asked.
         assert_eq!((link.misnamed(), link.close(0)), (None, vec![]));
         wire.set_nonblocking(true).unwrap();
@@ -420,7 +421,7 @@ mod tests {
         let (mut link, mut wire) = wired(Dialect::Adapter);
         wire.write_all(answers).unwrap();
         let message = ask(&mut link);
-        (message, heard(&mut wire))
+        (message, receive(&mut wire))
     }
 
     #[test]
@@ -488,7 +489,7 @@ mod tests {
                 );
             }
             link.flush(now_ns).unwrap();
-            heard(&mut wire);
+            receive(&mut wire);
             let is_lost = cycle % 100 == 0;
             lost += u64::from(is_lost);
             wire.write_all(&b"OK\r\n".repeat(if is_lost { 11 } else { 12 })).unwrap();
@@ -507,7 +508,7 @@ mod tests {
             let now_ns = i64::from(n) * 1_000_000;
             link.send(0, &Address::request(&frame(0x8001, &[0x11, 0])), now_ns).unwrap();
             link.flush(now_ns).unwrap();
-            heard(&mut wire);
+            receive(&mut wire);
             let come = if n % 100 == 99 { n + 1 } else { n };
             wire.write_all(&b"OK\r\n".repeat((come - answered) as usize)).unwrap();
             answered = come;
@@ -591,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_wire_is_told_once() {
+    fn a_dead_wire_is_reported_once() {
         let (mut link, wire) = wired(Dialect::Adapter);
         drop(wire);
         assert!(matches!(link.receive(0), Err(LinkError::Down { .. })));

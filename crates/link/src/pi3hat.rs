@@ -94,7 +94,7 @@ const WAITING: u8 = 3;
 pub struct Pi3hat<S> {
     spi: S,
     out: [VecDeque<Kept>; 5],
-    heard: VecDeque<Received>,
+    received: VecDeque<Received>,
     awaited: Awaited,
     replier: Replier,
     looks: Looks,
@@ -166,7 +166,7 @@ impl<S: Spi> Pi3hat<S> {
         Ok(Self {
             spi,
             out: [(); 5].map(|()| VecDeque::with_capacity(QUEUE)),
-            heard: VecDeque::with_capacity(128),
+            received: VecDeque::with_capacity(128),
             awaited: Awaited::default(),
             replier: Box::new(replier),
             looks: Looks::default(),
@@ -186,8 +186,8 @@ impl<S: Spi> Pi3hat<S> {
 
     /// The oldest frame whose transfer is over by now.
     fn due(&mut self, now_ns: i64) -> Option<Received> {
-        self.heard.front().filter(|received| received.at_ns <= now_ns)?;
-        self.heard.pop_front()
+        self.received.front().filter(|received| received.at_ns <= now_ns)?;
+        self.received.pop_front()
     }
 
     /// When the next transfer can begin.
@@ -217,12 +217,12 @@ impl<S: Spi> Pi3hat<S> {
             let mut blob = [0; MAX_BLOB];
             let Some(bytes) = blob.get_mut(..usize::from(size)) else { break };
             self.free_ns = self.spi.read(processor, register::RECEIVE_FRAME, bytes, self.free_ns)?;
-            self.hear(index, bytes);
+            self.take_frame(index, bytes);
         }
         Ok(())
     }
 
-    fn hear(&mut self, index: usize, bytes: &[u8]) {
+    fn take_frame(&mut self, index: usize, bytes: &[u8]) {
         let Some((port, frame)) = decode_received(bytes) else {
             self.counters[index * 2].corrupt += 1;
             return;
@@ -233,12 +233,12 @@ impl<S: Spi> Pi3hat<S> {
             self.awaited.came(channel, device);
         }
         self.looks.in_vain = 0;
-        if self.heard.len() == self.heard.capacity() {
+        if self.received.len() == self.received.capacity() {
             counters.full += 1;
             return;
         }
         counters.received += 1;
-        self.heard.push_back(Received { channel: channel as u8, at_ns: self.free_ns, frame });
+        self.received.push_back(Received { channel: channel as u8, at_ns: self.free_ns, frame });
     }
 
     /// Frames of an earlier cycle are taken out of the way, so that they do not count as this one's replies.
@@ -327,7 +327,7 @@ impl<S: Spi + ?Sized> Spi for Box<S> {
 }
 
 /// A processor's lines: firmware and chip, rounds of its main loop, errors of its buses.
-fn tell(
+fn counter_lines(
     name: &str,
     first_bus: usize,
     info: &[u8; 33],
@@ -398,7 +398,7 @@ impl<S: Spi> Link for Pi3hat<S> {
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        if self.heard.is_empty()
+        if self.received.is_empty()
             && let Some(index) = self.next_processor(now_ns)
         {
             let was_down = self.is_down;
@@ -411,10 +411,10 @@ impl<S: Spi> Link for Pi3hat<S> {
     }
 
     fn next_event_ns(&self) -> Option<i64> {
-        let heard = self.heard.front().map(|received| received.at_ns);
+        let received = self.received.front().map(|received| received.at_ns);
         let asking = if self.awaited.is_owed() { self.free_ns } else { self.looks.next_ns(self.free_ns) };
         let imu = self.sample.map(|sample| sample.at_ns).or(self.imu_again_ns);
-        [Some(heard.unwrap_or(asking)), imu].into_iter().flatten().min()
+        [Some(received.unwrap_or(asking)), imu].into_iter().flatten().min()
     }
 
     fn imu(&mut self) -> Option<&mut dyn Imu> {
@@ -433,7 +433,7 @@ impl<S: Spi> Link for Pi3hat<S> {
             for (register, blob) in blobs {
                 self.free_ns = self.spi.read(processor, register, blob, self.free_ns)?;
             }
-            lines.extend(tell(name, index * 2 + 1, &info, &performance, &errors));
+            lines.extend(counter_lines(name, index * 2 + 1, &info, &performance, &errors));
         }
         Ok(lines)
     }

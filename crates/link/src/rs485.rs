@@ -273,9 +273,9 @@ mod tests {
         let (mut link, mut line) = wired();
         link.send(0, &Address::request(&query()), 0).unwrap();
         link.flush(0).unwrap();
-        let mut heard = [0; 64];
-        assert_eq!(line.read(&mut heard).unwrap(), QUERY.len());
-        assert_eq!(&heard[..QUERY.len()], QUERY);
+        let mut received = [0; 64];
+        assert_eq!(line.read(&mut received).unwrap(), QUERY.len());
+        assert_eq!(&received[..QUERY.len()], QUERY);
         line.write_all(REPLY).unwrap();
         let received = link.receive(7).unwrap().unwrap();
         assert_eq!((received.frame.id, received.at_ns), (0x100, 7));
@@ -300,12 +300,12 @@ mod tests {
             link.send(0, &Request { frame: &stop, to: Some(id as u8), replies: 0 }, 0).unwrap();
         }
         link.flush(0).unwrap();
-        let mut heard = [0; 128];
-        let len = line.read(&mut heard).unwrap();
+        let mut received = [0; 128];
+        let len = line.read(&mut received).unwrap();
         // A family whose servos answer with the identifier they were asked by.
         let answer = Frame::new(2, &[0x41, 1, 4]).unwrap();
-        let answer_len = encode(&answer, &mut heard[len..]).unwrap();
-        line.write_all(&heard[..len + answer_len]).unwrap();
+        let answer_len = encode(&answer, &mut received[len..]).unwrap();
+        line.write_all(&received[..len + answer_len]).unwrap();
         assert_eq!(link.receive(0).unwrap().unwrap().frame, answer);
         assert_eq!((link.receive(0), link.counters(0).received), (Ok(None), 1));
     }
@@ -351,9 +351,9 @@ mod tests {
             link.begin_cycle(1);
             link.send(0, &Address::request(&query()), 1).unwrap();
             link.flush(1).unwrap();
-            let mut heard = [0; 64];
-            let len = line.read(&mut heard).unwrap();
-            let whole = [&QUERY[..written], &heard[..len]].concat();
+            let mut received = [0; 64];
+            let len = line.read(&mut received).unwrap();
+            let whole = [&QUERY[..written], &received[..len]].concat();
             let mut decoder = Decoder::new();
             let mut rest = &whole[..];
             assert!(decoder.next(&mut rest).is_some(), "the next one");
@@ -374,17 +374,17 @@ mod tests {
             let asked = sync_read(126, 10, &ids, fast).unwrap();
             link.send(0, &Request { frame: &asked, to: None, replies: 6 }, cycle).unwrap();
             link.flush(cycle).unwrap();
-            let mut heard = [0; 256];
-            let len = line.read(&mut heard).unwrap();
-            assert_eq!(servos.next(&mut &heard[..len]), Some(asked));
+            let mut received = [0; 256];
+            let len = line.read(&mut received).unwrap();
+            assert_eq!(servos.next(&mut &received[..len]), Some(asked));
             // The adapter receives its own bytes, too.
-            let mut answers = heard[..len].to_vec();
+            let mut answers = received[..len].to_vec();
             let mut lost = 0;
             for (place, &id) in (0..).zip(&ids) {
                 let status = Status { id, alert: false, error: 0, data: &[id; 10] };
                 let frame = if fast { status.block(place) } else { status.packet() }.unwrap();
-                let len = servos.write(&frame, &mut heard).unwrap();
-                answers.extend(&heard[..len]);
+                let len = servos.write(&frame, &mut received).unwrap();
+                answers.extend(&received[..len]);
                 if id == 3 {
                     lost = answers.len() - 5;
                 }
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_line_is_told_once() {
+    fn a_dead_line_is_reported_once() {
         let (mut link, line) = wired();
         drop(line);
         assert!(matches!(link.receive(0), Err(LinkError::Down { .. })));

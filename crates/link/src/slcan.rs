@@ -35,7 +35,7 @@ const FLUSH: [u8; 201] = {
 pub(crate) const ANSWER: Duration = Duration::from_millis(400);
 
 /// How long an answer is waited for that not every adapter gives.
-const TOLD: Duration = Duration::from_millis(60);
+const REPLY_TIME: Duration = Duration::from_millis(60);
 
 section! {
     /// A bus with `link = "slcan"`: a CANable, or another adapter that speaks lines of text.
@@ -145,11 +145,11 @@ fn ask(fd: BorrowedFd<'_>, commands: &[u8]) -> io::Result<Vec<u8>> {
     }
     let has_version =
         |answers: &[u8]| answers.ends_with(b"\r") && answers.split(|byte| is_end(*byte)).any(is_version);
-    Ok(heard(fd, ANSWER, has_version)?)
+    Ok(read_until(fd, ANSWER, has_version)?)
 }
 
 /// What comes until it is all, or for so long.
-pub(crate) fn heard(
+pub(crate) fn read_until(
     fd: BorrowedFd<'_>,
     most: Duration,
     is_all: impl Fn(&[u8]) -> bool,
@@ -171,13 +171,13 @@ pub(crate) fn heard(
     Ok(answers)
 }
 
-/// What the adapter answers to one command, within [`TOLD`]; many answer none.
-fn told(fd: BorrowedFd<'_>, command: &[u8]) -> Result<String, Errno> {
+/// What the adapter answers to one command, within [`REPLY_TIME`]; many answer none.
+fn reply_to(fd: BorrowedFd<'_>, command: &[u8]) -> Result<String, Errno> {
     rustix::io::write(fd, command)?;
-    let answer = heard(fd, TOLD, |_| false)?;
+    let answer = read_until(fd, REPLY_TIME, |_| false)?;
     // Frames may come meanwhile.
-    let said = lines(&answer).find(|line| line.len() > 1 && !matches!(parse(line), Ok(Line::Frame(_))));
-    Ok(said.map(|line| String::from_utf8_lossy(line).trim().to_owned()).unwrap_or_default())
+    let reply = lines(&answer).find(|line| line.len() > 1 && !matches!(parse(line), Ok(Line::Frame(_))));
+    Ok(reply.map(|line| String::from_utf8_lossy(line).trim().to_owned()).unwrap_or_default())
 }
 
 /// The status flags of Lawicel's command `F`, by their bits.
@@ -214,8 +214,9 @@ pub(crate) fn answers(fd: BorrowedFd<'_>) -> bool {
     // A terminal without a reader may only echo what it was sent.
     let is_ours = |line: &[u8]| line.starts_with(b"#") || line == b"V" || line.starts_with(b"can send");
     let is_other = |line: &[u8]| [&b"OK"[..], b"ERR", b"rcv"].iter().any(|word| line.starts_with(word));
-    let said: Vec<&[u8]> = lines(&answers).filter(|line| !is_ours(line)).collect();
-    !said.iter().any(|line| is_other(line)) && (answers.contains(&BELL) || said.into_iter().any(is_version))
+    let others: Vec<&[u8]> = lines(&answers).filter(|line| !is_ours(line)).collect();
+    !others.iter().any(|line| is_other(line))
+        && (answers.contains(&BELL) || others.into_iter().any(is_version))
 }
 
 fn lines(answers: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -276,11 +277,11 @@ impl Link for Slcan {
 
     /// Closes the adapter's channel, too.
     fn close(&mut self, now_ns: i64) -> Vec<String> {
-        let told = self.stream.close();
+        let lines = self.stream.close();
         // Behind a line that may have been begun.
         let goodbye = [&FLUSH[..], b"C\r"].concat();
         let _ = self.stream.line.write(&goodbye, now_ns);
-        told
+        lines
     }
 
     fn counters(&self, _: u8) -> Counters {
@@ -291,7 +292,7 @@ impl Link for Slcan {
         let fd = self.line()?;
         let data = self.link.data_bit_rate.map(|rate| format!(", data phase {rate} bit/s"));
         let opened = format!("slcan: opened at {} bit/s{}", self.bit_rate, data.unwrap_or_default());
-        let asked = |command: &[u8]| told(fd, command).map_err(LinkError::down);
+        let asked = |command: &[u8]| reply_to(fd, command).map_err(LinkError::down);
         // What was begun is dropped, with what it leaves in the adapter's buffer.
         let _ = asked(&FLUSH)?;
         let firmware = asked(b"V\r")?;
@@ -300,14 +301,14 @@ impl Link for Slcan {
         let errors =
             errors.rsplit_once("Register: ").map(|(_, register)| format!("error register {register}"));
         let firmware = if firmware.is_empty() { None } else { Some(firmware) };
-        let said = |what: &str, told: Option<String>| {
-            format!("slcan: {what} {}", told.as_deref().unwrap_or("not reported by this adapter"))
+        let line = |what: &str, value: Option<String>| {
+            format!("slcan: {what} {}", value.as_deref().unwrap_or("not reported by this adapter"))
         };
         Ok(vec![
             opened,
-            said("firmware", firmware),
-            said("serial number", serial),
-            said("status", status(&flags).or(errors)),
+            line("firmware", firmware),
+            line("serial number", serial),
+            line("status", status(&flags).or(errors)),
         ])
     }
 }
@@ -379,7 +380,7 @@ mod tests {
             adapter.write_all(&b"t18180000000101030100\r".repeat(300_000)).unwrap();
             adapter.write_all(b"V1013\r").unwrap();
         });
-        let answers = heard(std::os::fd::AsFd::as_fd(&host), Duration::from_secs(5), |answers| {
+        let answers = read_until(std::os::fd::AsFd::as_fd(&host), Duration::from_secs(5), |answers| {
             answers.ends_with(b"V1013\r")
         })
         .unwrap();
@@ -415,28 +416,28 @@ mod tests {
                 }
             }
         });
-        let said = link.about().unwrap();
+        let about = link.about().unwrap();
         drop(link);
         adapter.join().unwrap();
-        said
+        about
     }
 
     /// It was not asked at all.
     #[test]
-    fn firmware_serial_number_and_errors_are_told() {
+    fn firmware_serial_number_and_errors_are_reported() {
         let lawicel = about(&[("V", "V1013\r"), ("N", "t0010\rNA123\r"), ("F", "F84\r")]);
         let wrong =
             "slcan: status error warning, bus error; check the bit rate, the termination and the wires";
         let opened = "slcan: opened at 1000000 bit/s, data phase 5000000 bit/s";
         assert_eq!(lawicel, [opened, "slcan: firmware V1013", "slcan: serial number A123", wrong]);
         let canable = about(&[("V", "CANable2 b158aa7 github.com\r"), ("E", "CANable Error Register: 1F")]);
-        let said = [
+        let expected = [
             "opened at 1000000 bit/s, data phase 5000000 bit/s",
             "firmware CANable2 b158aa7 github.com",
             "serial number not reported by this adapter",
             "status error register 1F",
         ];
-        assert_eq!(canable, said.map(|line| format!("slcan: {line}")));
+        assert_eq!(canable, expected.map(|line| format!("slcan: {line}")));
         assert_eq!(status("F00").as_deref(), Some("no errors"));
     }
 
@@ -519,15 +520,15 @@ mod tests {
 
     #[test]
     fn another_bit_rate_is_set_and_the_one_of_the_file_again() {
-        let (said, heard) = std::sync::mpsc::channel();
+        let (sender, received) = std::sync::mpsc::channel();
         let fd = answering(move |line| {
-            let _ = said.send(String::from_utf8_lossy(line).into_owned());
+            let _ = sender.send(String::from_utf8_lossy(line).into_owned());
             if line == b"V" { b"V1013\r" } else { b"\r" }
         });
         let mut link = Slcan::from_fd(fd, false);
         let mut set = |rate| {
             let set = link.set_bit_rate(rate);
-            let commands = heard.try_iter().filter(|line| !line.starts_with('#') && line != "V");
+            let commands = received.try_iter().filter(|line| !line.starts_with('#') && line != "V");
             (set, commands.collect::<Vec<_>>().join(" "))
         };
         assert_eq!(set(Some(500_000)), (Ok(()), "C S6 O".to_owned()));

@@ -78,10 +78,10 @@ pub struct SocketCan {
     out: VecDeque<RawFrame>,
     in_flight: InFlight,
     batch: Batch<FD_MTU>,
-    heard: VecDeque<Received>,
+    received: VecDeque<Received>,
     bus_off: bool,
     down: bool,
-    untold: Option<LinkError>,
+    unreported: Option<LinkError>,
     counters: Counters,
 }
 
@@ -152,10 +152,10 @@ impl SocketCan {
             out: VecDeque::with_capacity(QUEUE),
             in_flight: InFlight::new(confirms),
             batch: Batch::new(),
-            heard: VecDeque::with_capacity(BATCH),
+            received: VecDeque::with_capacity(BATCH),
             bus_off: false,
             down: false,
-            untold: None,
+            unreported: None,
             counters: Counters::default(),
         })
     }
@@ -166,7 +166,7 @@ impl SocketCan {
         if !self.down {
             self.down = true;
             self.counters.downs += 1;
-            self.untold = Some(error);
+            self.unreported = Some(error);
         }
         self.out.clear();
         self.in_flight.forget();
@@ -227,7 +227,7 @@ impl SocketCan {
         self.take_up_again();
         let Some(fd) = &self.fd else { return Ok(()) };
         let (mut bus_off, mut up, mut hung_up) = (false, false, false);
-        let (heard, counters, in_flight) = (&mut self.heard, &mut self.counters, &mut self.in_flight);
+        let (received, counters, in_flight) = (&mut self.received, &mut self.counters, &mut self.in_flight);
         let mut clocks = Clocks::default();
         let result = self.batch.receive(fd.as_fd(), |packet| match understand(packet.bytes) {
             Incoming::Frame(frame) if packet.is_own => {
@@ -237,7 +237,7 @@ impl SocketCan {
             Incoming::Frame(frame) => {
                 up = true;
                 counters.received += 1;
-                heard.push_back(Received { channel: 0, at_ns: clocks.at_ns(packet.stamp, now_ns), frame });
+                received.push_back(Received { channel: 0, at_ns: clocks.at_ns(packet.stamp, now_ns), frame });
             }
             Incoming::BusOff => (bus_off, up) = (true, false),
             // The driver has thrown away what it had.
@@ -327,16 +327,16 @@ impl Link for SocketCan {
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        if let Some(received) = self.heard.pop_front() {
+        if let Some(received) = self.received.pop_front() {
             return Ok(Some(received));
         }
         // A queue that is still full or a bus that is still down was reported by `flush`.
         let _ = self.flush(now_ns);
         // The loss itself is reported below, once.
         let _ = self.listen(now_ns);
-        match self.untold.take() {
+        match self.unreported.take() {
             Some(error) => Err(error),
-            None => Ok(self.heard.pop_front()),
+            None => Ok(self.received.pop_front()),
         }
     }
 
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn bus_off_is_told_once_and_ends_with_the_restart() {
+    fn bus_off_is_reported_once_and_ends_with_the_restart() {
         let (mut host, device) = wired();
         inject(&device, ERROR | 0x40);
         assert_eq!(host.receive(0), Err(LinkError::Down { errno: 0 }));
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_socket_is_told_once() {
+    fn a_dead_socket_is_reported_once() {
         let (mut host, device) = wired();
         drop(device);
         assert!(matches!(host.receive(0), Err(LinkError::Down { .. })));

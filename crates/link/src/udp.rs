@@ -30,7 +30,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 const BURST: usize = 256;
 
 /// Frames of one batch of datagrams that are kept; more are lost and counted as [`Counters::full`].
-const HEARD: usize = 1024;
+const MOST_RECEIVED: usize = 1024;
 
 /// How to reach the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub struct Udp {
     sequence: u32,
     buffer: Box<[u8; MAX_DATAGRAM]>,
     batch: Box<Batch<MAX_DATAGRAM>>,
-    heard: VecDeque<Received>,
+    received: VecDeque<Received>,
     asked: Asked,
     replier: Replier,
     /// The IMU reading that came with a reply to the last burst.
@@ -153,7 +153,7 @@ impl Udp {
             sequence: RandomState::new().hash_one(0) as u32,
             buffer: Box::new([0; MAX_DATAGRAM]),
             batch: Box::new(Batch::new()),
-            heard: VecDeque::with_capacity(HEARD),
+            received: VecDeque::with_capacity(MOST_RECEIVED),
             asked,
             replier: Box::new(replier),
             reading: None,
@@ -234,7 +234,7 @@ impl Udp {
 
     fn listen(&mut self, now_ns: i64) {
         let mut clocks = Clocks::default();
-        let (heard, asked, replier) = (&mut self.heard, &mut self.asked, &self.replier);
+        let (received, asked, replier) = (&mut self.received, &mut self.asked, &self.replier);
         let counters = &mut self.counters;
         let (reading, burst) = (&mut self.reading, self.sequence.wrapping_sub(1));
         let result = self.batch.receive(self.socket.as_fd(), |Packet { bytes, stamp, from, .. }| {
@@ -259,11 +259,11 @@ impl Udp {
                     // The family that asked counts further replies, and never takes one for a state.
                     verdict @ (Verdict::Answer | Verdict::Again) => {
                         answers |= verdict == Verdict::Answer;
-                        if heard.len() == HEARD {
+                        if received.len() == MOST_RECEIVED {
                             counters.full += 1;
                         } else {
                             counters.received += 1;
-                            heard.push_back(Received { channel, at_ns, frame });
+                            received.push_back(Received { channel, at_ns, frame });
                         }
                     }
                 }
@@ -384,12 +384,12 @@ impl Link for Udp {
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        if self.heard.is_empty() {
+        if self.received.is_empty() {
             self.listen(now_ns);
         }
         match self.down.take() {
             Some(error) => Err(error),
-            None => Ok(self.heard.pop_front()),
+            None => Ok(self.received.pop_front()),
         }
     }
 
@@ -442,7 +442,7 @@ mod tests {
     }
 
     /// What a device receives next: kind, sequence number, frames.
-    fn heard(device: &UdpSocket) -> (DatagramKind, u32, Vec<(u8, Frame)>) {
+    fn receive(device: &UdpSocket) -> (DatagramKind, u32, Vec<(u8, Frame)>) {
         let mut buffer = [0; 2048];
         let len = device.recv(&mut buffer).unwrap();
         let datagram = Datagram::parse(&buffer[..len]).unwrap();
@@ -453,7 +453,7 @@ mod tests {
     fn ask(link: &mut Udp, device: &UdpSocket, id: u32) -> u32 {
         link.send(0, &Address::request(&frame(id, 1)), 0).unwrap();
         link.flush(0).unwrap();
-        heard(device).1
+        receive(device).1
     }
 
     fn reply(device: &UdpSocket, link: &Udp, sequence: u32, frames: &[(u8, Frame)]) {
@@ -469,8 +469,8 @@ mod tests {
         link.send(0, &Address::request(&frame(0x8002, 2)), 0).unwrap();
         link.send(0, &Address::request(&frame(0x8001, 1)), 0).unwrap();
         link.flush(0).unwrap();
-        assert_eq!(heard(&a), (DatagramKind::Request, 1, vec![(0, frame(0x8001, 1))]));
-        assert_eq!(heard(&b), (DatagramKind::Request, 1, vec![(0, frame(0x8002, 2))]));
+        assert_eq!(receive(&a), (DatagramKind::Request, 1, vec![(0, frame(0x8001, 1))]));
+        assert_eq!(receive(&b), (DatagramKind::Request, 1, vec![(0, frame(0x8002, 2))]));
         reply(&b, &link, 1, &[(0, frame(0x200, 9))]);
         assert_eq!(link.receive(0).unwrap().unwrap().frame, frame(0x200, 9));
         assert_eq!(link.send(0, &Address::request(&frame(0x8009, 1)), 0), Err(LinkError::Unsupported));
@@ -484,7 +484,7 @@ mod tests {
         link.begin_cycle(1);
         link.send(0, &Address::request(&frame(0x8001, 2)), 1).unwrap();
         link.flush(1).unwrap();
-        assert_eq!(heard(&all).2, [(0, frame(0x8001, 2))]);
+        assert_eq!(receive(&all).2, [(0, frame(0x8001, 2))]);
         assert_eq!((link.counters(0).sent, link.counters(0).expired), (1, 1));
     }
 
@@ -495,7 +495,7 @@ mod tests {
         let frames: Vec<_> = (1..=32).map(|id| (id % 2, frame(0x8000 | u32::from(id), id))).collect();
         frames.iter().for_each(|(channel, frame)| link.send(*channel, &Address::request(frame), 0).unwrap());
         link.flush(0).unwrap();
-        assert_eq!(heard(&all), (DatagramKind::RequestToAll, 1, frames));
+        assert_eq!(receive(&all), (DatagramKind::RequestToAll, 1, frames));
         reply(&all, &link, 1, &[(0, frame(0x200, 1)), (1, frame(0x100, 2))]);
         assert_eq!(link.receive(0).unwrap().unwrap().channel, 0);
         assert_eq!(link.receive(0).unwrap().unwrap().channel, 1);
@@ -509,7 +509,7 @@ mod tests {
         let long = Frame::new(0x8001, &[0x50; 64]).unwrap();
         (0..30).for_each(|_| link.send(0, &Address::request(&long), 0).unwrap());
         link.flush(0).unwrap();
-        let (first, second) = (heard(&all), heard(&all));
+        let (first, second) = (receive(&all), receive(&all));
         assert_eq!((first.1, second.1, first.2.len() + second.2.len()), (1, 1, 30));
     }
 

@@ -116,14 +116,14 @@ mod tests {
         let (port, class) = (folder.path().join("ttyAMA0"), folder.path().join("class"));
         fs::write(&port, "").unwrap();
         fs::create_dir_all(class.join("ttyAMA0")).unwrap();
-        let tell = |name: &str, text: &str| fs::write(class.join("ttyAMA0").join(name), text).unwrap();
-        tell("type", "4\n");
+        let write = |name: &str, text: &str| fs::write(class.join("ttyAMA0").join(name), text).unwrap();
+        write("type", "4\n");
         assert!(require_pl011(&class, &port).is_err());
-        tell("type", "32\n");
+        write("type", "32\n");
         assert!(require_pl011(&class, &port).is_ok());
-        tell("uartclk", "48000000\n");
+        write("uartclk", "48000000\n");
         assert_eq!(PortAddress::read(&class, &port), None);
-        tell("iomem_base", "0xFE201000\n");
+        write("iomem_base", "0xFE201000\n");
         assert_eq!(
             PortAddress::read(&class, &port),
             Some(PortAddress { address: 0xfe20_1000, clock_hz: 48_000_000 })

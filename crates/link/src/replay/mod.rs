@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_told_by_the_ends_of_names_and_others_are_named() {
+    fn formats_are_recognised_by_the_ends_of_names_and_others_are_named() {
         let text = "(1.0) can0 123#00\n";
         for known in ["a.log", "a", "a.txt"] {
             assert_eq!(read(Path::new(known), text.as_bytes()).unwrap().frames.len(), 1);

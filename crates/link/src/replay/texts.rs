@@ -111,8 +111,8 @@ impl Asc {
             self.adds_up = words.get(3).is_some_and(|word| word.eq_ignore_ascii_case("relative"));
         }
         let [first, rest @ ..] = &words[..] else { return Ok(Line::Empty) };
-        let Ok(told_ns) = time(first, 1e9) else { return Ok(Line::Empty) };
-        self.at_ns = if self.adds_up { self.at_ns.saturating_add(told_ns) } else { told_ns };
+        let Ok(stamp_ns) = time(first, 1e9) else { return Ok(Line::Empty) };
+        self.at_ns = if self.adds_up { self.at_ns.saturating_add(stamp_ns) } else { stamp_ns };
         match rest {
             [fd, bus, rest @ ..] if fd.eq_ignore_ascii_case("canfd") => self.fd(bus, rest),
             [bus, rest @ ..] if bus.bytes().all(|digit| digit.is_ascii_digit()) => self.classic(bus, rest),
@@ -124,7 +124,7 @@ impl Asc {
     fn classic(&self, bus: &str, words: &[&str]) -> Read {
         let (id, way, kind, rest) = match words {
             [word, ..] if is_error(word) => return Ok(Line::Error),
-            [id, told, kind, rest @ ..] if is_way(told) => (self.id(id)?, way(told), *kind, rest),
+            [id, way_word, kind, rest @ ..] if is_way(way_word) => (self.id(id)?, way(way_word), *kind, rest),
             // A request to send, which the next line repeats as sent; statistics and other events.
             _ => return Ok(Line::Other),
         };
@@ -146,7 +146,7 @@ impl Asc {
     fn fd(&self, bus: &str, words: &[&str]) -> Read {
         let (way, id, rest) = match words {
             [_, word, ..] if is_error(word) => return Ok(Line::Error),
-            [told, id, rest @ ..] if is_way(told) => (way(told), self.id(id)?, rest),
+            [way_word, id, rest @ ..] if is_way(way_word) => (way(way_word), self.id(id)?, rest),
             _ => return Ok(Line::Other),
         };
         // A name is no digit.

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn data_error_and_useless_frames_are_told_apart() {
+    fn data_error_and_useless_frames_are_distinguished() {
         let Incoming::Frame(frame) = understand(&classic(0x123, 8)) else { panic!() };
         assert!(!frame.fd && !frame.extended && !frame.brs);
         let fd = [&0x8000_8001_u32.to_ne_bytes()[..], &[3, 5, 0, 0, 1, 2, 3], &[0; 61]].concat();
