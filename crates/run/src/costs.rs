@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn several_runs_are_told_as_one() {
+    fn several_runs_are_reported_as_one() {
         let group = |cause, lost_periods, worst_ns| LateGroup {
             cause,
             ticks: 1,

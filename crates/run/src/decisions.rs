@@ -119,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn what_went_well_is_not_told() {
+    fn what_went_well_is_not_reported() {
         assert_eq!(counted(&[cut([false; 4]), cut([false; 4])]).sentence(), None);
     }
 
     #[test]
-    fn each_trouble_is_told_with_its_number() {
+    fn each_trouble_is_reported_with_its_number() {
         let late = |late, missed| Decision { late, missed, ..cut([false; 4]) };
         let clipped = Decision { clipped: 2, ..cut([true, false, false, false]) };
         let all = [
@@ -134,9 +134,9 @@ mod tests {
             cut([true, true, true, true]),
             cut([false, true, false, false]),
         ];
-        let said = counted(&all).sentence();
+        let sentence = counted(&all).sentence();
         let whole = "Of 5 decisions, 2 were late, by up to 21 ticks; 1 was not made; 1 was beyond `action.clip`; 3 were cut by limits \
                      (hip 2, knee 2, foot 1 and 1 more).";
-        assert_eq!(said.as_deref(), Some(whole));
+        assert_eq!(sentence.as_deref(), Some(whole));
     }
 }

@@ -69,7 +69,7 @@ pub struct Count {
 
 impl Count {
     /// Its value where one number is shown.
-    pub fn told(&self, counts: &Counts) -> u64 {
+    pub fn shown_value(&self, counts: &Counts) -> u64 {
         match self.of {
             Of::Controlled => (self.within)(&counts.controlled),
             Of::Run => (self.within)(&counts.all()),
@@ -79,14 +79,16 @@ impl Count {
     /// Those that people see of such counts, each with its number.
     pub fn to_show(counts: &Counts) -> impl Iterator<Item = (&'static Self, u64)> + use<> {
         let counts = *counts;
-        let told =
-            COUNTS.iter().map(move |count| (count, count.told(&counts), (count.within)(&counts.all())));
-        told.filter(|(count, _, any)| match count.shown {
-            Shown::Always => true,
-            Shown::IfAny => *any > 0,
-            Shown::InJson => false,
-        })
-        .map(|(count, told, _)| (count, told))
+        let shown_value = COUNTS
+            .iter()
+            .map(move |count| (count, count.shown_value(&counts), (count.within)(&counts.all())));
+        shown_value
+            .filter(|(count, _, any)| match count.shown {
+                Shown::Always => true,
+                Shown::IfAny => *any > 0,
+                Shown::InJson => false,
+            })
+            .map(|(count, value, _)| (count, value))
     }
 }
 
@@ -429,14 +431,14 @@ mod tests {
 
     #[test]
     fn json_has_every_count_and_time_under_its_key() {
-        let told = |value: serde_json::Value| match value {
+        let keys = |value: serde_json::Value| match value {
             serde_json::Value::Object(map) => map.keys().cloned().collect::<BTreeSet<_>>(),
             other => panic!("{other}"),
         };
         let stretch = serde_json::to_value(Stretch::default()).unwrap_or_default();
-        assert_eq!(told(stretch), COUNTS.iter().map(|count| count.key.to_owned()).collect());
+        assert_eq!(keys(stretch), COUNTS.iter().map(|count| count.key.to_owned()).collect());
         let times = serde_json::to_value(Times::<Histogram>::new().summaries()).unwrap_or_default();
-        assert_eq!(told(times), TIMES.iter().map(|time| time.key.to_owned()).collect());
+        assert_eq!(keys(times), TIMES.iter().map(|time| time.key.to_owned()).collect());
     }
 
     #[test]

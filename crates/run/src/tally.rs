@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_before_the_start_of_a_tick_is_told_from_a_lock_in_it() {
+    fn a_stop_before_the_start_of_a_tick_is_distinguished_from_a_lock_in_it() {
         let stopped = |number| Tick { skipped: 2, ..woke_late(number, 3_000_000, Cause::Blocked) };
         let locked = |number| Tick {
             decide_ns: 1_820_000,

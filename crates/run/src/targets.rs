@@ -262,8 +262,8 @@ impl Fared {
     }
 
     fn never(&self) -> Option<String> {
-        let told = "nothing was followed: the arms were further apart than `align_rad`; bring them together first, or leave it out";
-        (self.followed == 0 && self.apart > 0).then(|| told.to_owned())
+        let message = "nothing was followed: the arms were further apart than `align_rad`; bring them together first, or leave it out";
+        (self.followed == 0 && self.apart > 0).then(|| message.to_owned())
     }
 
     fn late(&self) -> Option<String> {
@@ -288,13 +288,13 @@ impl Fared {
     fn too_quick(&self) -> Option<String> {
         let share = self.limited as f64 / self.followed.max(1) as f64;
         let is_much = self.followed >= LIMITED_TICKS && share > LIMITED_SHARE;
-        let told = || {
+        let message = || {
             format!(
                 "in {:.0} % of the ticks a joint was at `limits.acceleration`: more of it, or slower targets",
                 100.0 * share
             )
         };
-        is_much.then(told)
+        is_much.then(message)
     }
 }
 
@@ -362,7 +362,7 @@ mod tests {
 
     /// What happened, and the sentence about it.
     #[test]
-    fn what_is_said_is_what_happened() {
+    fn what_is_reported_is_what_happened() {
         let nothing = |ms| Nothing { ms, meant: false };
         let after = |late_ms| Comes { late_ms, ahead_ms: 40 };
         let refused = || Says(Targets { refused: "held".into(), by: "other".into(), ..by_policy() });
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_ask_for_more_than_the_limit_are_told_of() {
+    fn targets_that_ask_for_more_than_the_limit_are_reported() {
         let ticks = |limited: u64, of: u64| {
             let mut course = Course::default();
             for tick in 0..of {
@@ -434,16 +434,16 @@ mod tests {
             Mail::default().fared(&course).sentence()
         };
         assert_eq!([ticks(1000, 10_000), ticks(900, 1000)], [None, None]);
-        let said = ticks(2300, 10_000).unwrap_or_default();
+        let message = ticks(2300, 10_000).unwrap_or_default();
         assert!(
-            said.starts_with("Targets: in 23 % of the ticks a joint was at `limits.acceleration`"),
-            "{said}"
+            message.starts_with("Targets: in 23 % of the ticks a joint was at `limits.acceleration`"),
+            "{message}"
         );
     }
 
     #[test]
     fn an_arm_that_was_never_near_its_leader_has_followed_nothing() {
-        let told = |apart: u64, ticks: &[Following]| {
+        let summed = |apart: u64, ticks: &[Following]| {
             let mut course = Course::default();
             let waits = Following { stage: Stage::Waiting, meant: true, ..Following::default() };
             (0..apart).for_each(|_| course.tick(&waits));
@@ -452,19 +452,24 @@ mod tests {
             let fared = Fared { leaders, ..Mail::default().fared(&course) };
             (fared.followed, fared.sentence().unwrap_or_default())
         };
-        let (followed, said) = told(7994, &[]);
+        let (followed, message) = summed(7994, &[]);
         assert_eq!(followed, 0);
-        assert!(said.starts_with("Targets of hand and 1 other leader: nothing was followed: "), "{said}");
+        assert!(
+            message.starts_with("Targets of hand and 1 other leader: nothing was followed: "),
+            "{message}"
+        );
         let follows = Following { stage: Stage::OnTime, ..Following::default() };
-        assert_eq!(told(500, &[follows]), (1, String::new()));
+        assert_eq!(summed(500, &[follows]), (1, String::new()));
         // A program that is silent and means it has been followed.
         assert_eq!(
-            told(0, &[Following { stage: Stage::Waiting, meant: true, age_us: 90_000, ..follows }]).0,
+            summed(0, &[Following { stage: Stage::Waiting, meant: true, age_us: 90_000, ..follows }]).0,
             1
         );
         let late = Following { stage: Stage::HeldOver, age_us: 1000, ..follows };
         assert!(
-            told(0, &[late, follows]).1.contains("Targets of hand and 1 other leader: the robot was carried")
+            summed(0, &[late, follows])
+                .1
+                .contains("Targets of hand and 1 other leader: the robot was carried")
         );
     }
 

@@ -259,8 +259,8 @@ pub fn judge(facts: &Facts) -> Verdict {
     reasons.extend(quality(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(blemishes(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(too_short(facts).map(|reason| (Level::Warning, reason)));
-    let said = facts.warnings.iter().chain(&facts.unknown);
-    reasons.extend(said.map(|reason| (Level::Warning, reason.clone())));
+    let warnings = facts.warnings.iter().chain(&facts.unknown);
+    reasons.extend(warnings.map(|reason| (Level::Warning, reason.clone())));
     // The worst first.
     reasons.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
     let mut verdict = Verdict {

@@ -115,7 +115,7 @@ mod tests {
     use khz_rt::Cause;
 
     #[test]
-    fn what_is_told_is_that_of_the_last_ten_seconds() {
+    fn what_is_reported_is_that_of_the_last_ten_seconds() {
         let mut watch = Watch::default();
         for number in 0..30_000 {
             let tick = match number {

@@ -185,13 +185,13 @@ mod tests {
 
     #[test]
     fn what_a_view_says_is_the_json_of_the_documentation() {
-        for (said, text) in [
+        for (message, text) in [
             (ViewMessage::Parameters { parameters: Vec::new() }, r#"{"parameters":[]}"#),
             (ViewMessage::Now { now_us: 8, run: None }, r#"{"now_us":8,"run":null}"#),
             (ViewMessage::Answer(Answer::Done(Some(7))), r#"{"done":true,"tick":7}"#),
             (ViewMessage::not_steered(&"no"), r#"{"steer":false,"refused":"no"}"#),
         ] {
-            assert_eq!(said.json(), text);
+            assert_eq!(message.json(), text);
         }
     }
 }

@@ -73,7 +73,7 @@ fn a_run_that_lost_a_period_gets_no_good_badge() {
 
 #[test]
 fn the_sentence_names_the_cause_of_most_late_ticks_and_what_to_do() {
-    let said =
+    let expected =
         |cause| judge(&Facts { lost: 12, late: vec![late(cause, 12), late(Cause::Bus, 2)], ..facts() }).text;
     let lost = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), mostly because";
     let worst = "(12 of 14 lost periods, worst 3.2 ms);";
@@ -97,12 +97,12 @@ fn the_sentence_names_the_cause_of_most_late_ticks_and_what_to_do() {
         ),
         (Cause::Compute, "computing took too long", "run `khz doctor`."),
     ] {
-        assert_eq!(said(cause), format!("{lost} {because} {worst} {remedy}"));
+        assert_eq!(expected(cause), format!("{lost} {because} {worst} {remedy}"));
     }
     // A controller that is pipelined already gets no advice to set that.
     let late_by = vec![late(Cause::Controller, 12), late(Cause::Bus, 2)];
     let elsewhere = judge(&Facts { lost: 12, late: late_by, is_elsewhere: true, ..facts() });
-    assert_eq!(elsewhere.text, said(Cause::Compute));
+    assert_eq!(elsewhere.text, expected(Cause::Compute));
     let bus = judge(&Facts { lost: 12, late: vec![late(Cause::Bus, 12)], ..facts() }).text;
     let because = "replies took too long (12 of 12 lost periods, worst 3.2 ms); `khz budget robot.toml` shows what the buses need.";
     assert_eq!(bus, format!("{lost} {because}"));
@@ -121,13 +121,13 @@ fn a_controller_that_is_always_too_slow_is_not_blamed_on_the_computer() {
         granted: Some(Grade::Ordinary),
         ..facts()
     };
-    let said = "Did not hold 200 Hz: lost 247 of 494 periods (50.00 %), mostly because the controller usually takes 6 ms of \
+    let expected = "Did not hold 200 Hz: lost 247 of 494 periods (50.00 %), mostly because the controller usually takes 6 ms of \
                 a period of 5 ms; make it faster, or set `loop.mode = \"pipelined\"`.";
-    assert_eq!(judge(&slow).text, said);
+    assert_eq!(judge(&slow).text, expected);
     // Not beyond the period by itself.
     let verdict = judge(&Facts { usual: usual(4_700_000), ..slow.clone() });
-    let said = "a tick usually takes 4.9 ms of a period of 5 ms, most of it the controller (4.7 ms)";
-    assert_eq!(verdict.cause.as_deref(), Some(said));
+    let expected = "a tick usually takes 4.9 ms of a period of 5 ms, most of it the controller (4.7 ms)";
+    assert_eq!(verdict.cause.as_deref(), Some(expected));
     // Nor with what is needed for a late tick: then nothing explains it.
     assert_eq!(judge(&Facts { usual: usual(1_000_000), ..slow }).cause, None);
 }
@@ -137,21 +137,21 @@ fn a_long_pause_is_not_blamed_on_short_preemptions() {
     let pause = LateGroup { lost_periods: 139, worst_ns: Some(702_000_000), ..late(Cause::Blocked, 1) };
     let late = vec![pause, LateGroup { lost_periods: 0, ..late(Cause::Preempted, 26) }];
     let verdict = judge(&Facts { periods: 594, lost: 139, late, ..facts() });
-    let said = "Did not hold 1000 Hz: lost 139 of 594 periods (23.40 %), mostly because the thread was blocked (a lock such \
+    let expected = "Did not hold 1000 Hz: lost 139 of 594 periods (23.40 %), mostly because the thread was blocked (a lock such \
                 as Python's, a file, a sleep, or the process was stopped) (139 of 139 lost periods, worst 702 ms); keep locks, \
                 files and sleeps out of the tick.";
-    assert_eq!(verdict.text, said);
+    assert_eq!(verdict.text, expected);
 }
 
 #[test]
 fn no_cause_of_less_than_half_the_time_is_called_most_of_it() {
     let late = vec![late(Cause::Preempted, 4), late(Cause::PageFault, 3), late(Cause::Bus, 2)];
     let verdict = judge(&Facts { lost: 12, late, ..facts() });
-    let said = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), for several reasons, most of all because other \
+    let expected = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), for several reasons, most of all because other \
                 threads had its CPU (4 of 9 lost periods, worst 3.2 ms); run `khz doctor`. Another 3 periods were lost because of page \
                 faults (worst 3.2 ms). Another 2 periods were lost because replies took too long (worst 3.2 ms); `khz budget robot.toml` \
                 shows what the buses need.";
-    assert_eq!(verdict.text, said);
+    assert_eq!(verdict.text, expected);
     assert_eq!(
         verdict.cause.as_deref(),
         Some("other threads had its CPU (4 of 9 lost periods, worst 3.2 ms)")
@@ -190,8 +190,8 @@ fn a_run_that_came_down_says_so_first() {
     let verdict = judge(&Facts { broken: broken(Some(3.2), knee), ..facts() });
     assert_eq!((verdict.level, verdict.held), (Level::Bad, false));
     assert_eq!(verdict.headline, "came down after 3.2 s");
-    let said = "Came down after 3.2 s: no reply in time for 10 ticks (knee on bus front); it held 1000 Hz until then; check power.";
-    assert_eq!(verdict.text, said);
+    let expected = "Came down after 3.2 s: no reply in time for 10 ticks (knee on bus front); it held 1000 Hz until then; check power.";
+    assert_eq!(verdict.text, expected);
 }
 
 #[test]
@@ -203,13 +203,13 @@ fn a_run_that_was_never_under_control_says_why() {
 }
 
 #[test]
-fn a_thread_that_was_not_granted_real_time_is_said_and_costs_no_level() {
+fn a_thread_that_was_not_granted_real_time_is_reported_and_costs_no_level() {
     let verdict = judge(&Facts { granted: Some(Grade::Ordinary), ..facts() });
     assert_eq!((verdict.level, verdict.held), (Level::Good, true));
     assert_eq!(verdict.text, "Held 1000 Hz without real-time scheduling; run `khz doctor`.");
     let overran = judge(&Facts { granted: Some(Grade::Ordinary), overruns: 1, imu_missed: 1, ..facts() });
-    let said = "Held 1000 Hz without real-time scheduling, but 1 tick overran (and 1 more problem); run `khz doctor`.";
-    assert_eq!(overran.text, said);
+    let expected = "Held 1000 Hz without real-time scheduling, but 1 tick overran (and 1 more problem); run `khz doctor`.";
+    assert_eq!(overran.text, expected);
 }
 
 #[test]
@@ -217,8 +217,8 @@ fn missed_replies_name_the_servo_and_those_outside_control_stand_apart() {
     let servo = Some(("knee".to_owned(), 4));
     let verdict = judge(&Facts { missed_replies: 5, worst_servo: servo, ..facts() });
     assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Bad, "held 1000 Hz, missed 5 replies"));
-    let said = "Held 1000 Hz, but 5 replies were missed (most often by knee: 4); check power, wiring and ids with `khz bus scan robot.toml`.";
-    assert_eq!(verdict.text, said);
+    let expected = "Held 1000 Hz, but 5 replies were missed (most often by knee: 4); check power, wiring and ids with `khz bus scan robot.toml`.";
+    assert_eq!(verdict.text, expected);
     let verdict =
         judge(&Facts { outside: Uncontrolled { missed_replies: 5, ..Uncontrolled::default() }, ..facts() });
     assert_eq!(verdict.level, Level::Warning);
@@ -233,8 +233,8 @@ fn bunched_pace_frames_are_no_faster_sensor() {
     };
     assert!(of(300, 0).contains("set `loop.rate_hz` to the sensor's rate"));
     for (early, without) in [(300, 300), (310, 300), (5, 0)] {
-        let said = of(early, without);
-        assert!(said.contains("bunched") && !said.contains("rate_hz"), "{said}");
+        let text = of(early, without);
+        assert!(text.contains("bunched") && !text.contains("rate_hz"), "{text}");
     }
 }
 
@@ -272,20 +272,20 @@ fn whatever_cost_a_period_shows() {
 
 /// Ticks missing from a log were reported only for runs that held their rate.
 #[test]
-fn what_is_not_known_is_said_however_bad_the_rest_is() {
+fn what_is_not_known_is_reported_however_bad_the_rest_is() {
     let unknown = vec!["The first 300 ticks are not in these files.".to_owned()];
-    let said = |facts: Facts| judge(&Facts { unknown: unknown.clone(), ..facts }).text;
+    let text = |facts: Facts| judge(&Facts { unknown: unknown.clone(), ..facts }).text;
     let besides = " Besides, the first 300 ticks are not in these files.";
-    assert!(said(facts()).starts_with("Held 1000 Hz, but the first 300 ticks are not in these files"));
+    assert!(text(facts()).starts_with("Held 1000 Hz, but the first 300 ticks are not in these files"));
     for bad in [
         Facts { lost: 10, ..facts() },
         Facts { broken: broken(Some(1.0), "it fell"), ..facts() },
         Facts { broken: broken(None, "it fell"), periods: 0, ..facts() },
         Facts { stopped: Some((1, 2_000)), periods: 1, ..facts() },
     ] {
-        assert!(said(bad.clone()).ends_with(besides), "{}", said(bad));
+        assert!(text(bad.clone()).ends_with(besides), "{}", text(bad));
     }
-    let lossy = said(Facts { lost: 10, missed_replies: 5, ..facts() });
+    let lossy = text(Facts { lost: 10, missed_replies: 5, ..facts() });
     assert!(lossy.ends_with("Besides, 5 replies were missed (and 1 more problem); check power, wiring and ids with `khz bus scan robot.toml`."), "{lossy}");
 }
 
@@ -340,9 +340,9 @@ fn a_cycle_that_never_fits_is_not_blamed_on_the_wiring() {
     };
     let verdict = judge(&slow);
     assert_eq!(verdict.headline, "held 1000 Hz, 3,988 replies late");
-    let said = "Held 1000 Hz, but 3,988 replies were late: the bus cycle needs \
+    let expected = "Held 1000 Hz, but 3,988 replies were late: the bus cycle needs \
                 922 µs, its deadline leaves 780 µs; `khz budget robot.toml` shows what the buses need.";
-    assert_eq!((verdict.text.as_str(), verdict.reasons.len()), (said, 1));
+    assert_eq!((verdict.text.as_str(), verdict.reasons.len()), (expected, 1));
 }
 
 #[test]
@@ -353,9 +353,9 @@ fn a_robot_that_came_down_for_late_replies_is_not_blamed_on_the_wiring() {
         let cycle_ns = Some((922_000, 780_000));
         judge(&Facts { missed_replies: 48, late_replies, cycle_ns, broken: Some(broken), ..facts() }).text
     };
-    let said = "Came down after 30 ms: no reply in time for 24 ticks; 48 replies were late: the bus cycle needs 922 µs, its deadline \
+    let expected = "Came down after 30 ms: no reply in time for 24 ticks; 48 replies were late: the bus cycle needs 922 µs, its deadline \
                 leaves 780 µs. It held 1000 Hz until then; `khz budget robot.toml` shows what the buses need.";
-    assert_eq!(down(48), said);
+    assert_eq!(down(48), expected);
     assert!(down(3).ends_with("`khz bus scan robot.toml`."), "{}", down(3));
 }
 
@@ -379,9 +379,9 @@ fn a_line_without_time_for_its_servos_is_named_with_the_rate_that_fits() {
         })
         .text
     };
-    let said = "No reply during start-up (s11, s12 on bus main), and 750 frames were damaged; the bus cycle needs 616 µs, its deadline \
+    let expected = "No reply during start-up (s11, s12 on bus main), and 750 frames were damaged; the bus cycle needs 616 µs, its deadline \
                 leaves 533 µs (bus main: up to 1240 Hz fit); `khz budget robot.toml` shows what the buses need.";
-    assert_eq!(slow(true), said);
+    assert_eq!(slow(true), expected);
     assert!(slow(false).ends_with("`khz bus scan robot.toml`."), "{}", slow(false));
     let held = Facts {
         missed_replies: 929,
@@ -394,17 +394,18 @@ fn a_line_without_time_for_its_servos_is_named_with_the_rate_that_fits() {
         }),
         ..facts()
     };
-    let said = "Held 1000 Hz, but 929 replies were missed: the bus cycle needs 616 µs, its deadline leaves 533 µs (bus arm: up to 400 Hz fit \
+    let expected = "Held 1000 Hz, but 929 replies were missed: the bus cycle needs 616 µs, its deadline leaves 533 µs (bus arm: up to 400 Hz fit \
                 with a later `loop.bus_deadline_us`); `khz budget robot.toml` shows what the buses need.";
-    assert_eq!(judge(&held).text, said);
+    assert_eq!(judge(&held).text, expected);
 }
 
 #[test]
 fn replies_that_computing_left_no_time_for_are_not_blamed_on_the_bus() {
     let computed = Facts { missed_replies: 24, missed_while_computing: 24, late_replies: 24, ..facts() };
     let verdict = judge(&computed);
-    let said = "Held 1000 Hz, but 24 replies were missed because computing took too long; run `khz doctor`.";
-    assert_eq!((verdict.level, verdict.text.as_str()), (Level::Warning, said));
+    let expected =
+        "Held 1000 Hz, but 24 replies were missed because computing took too long; run `khz doctor`.";
+    assert_eq!((verdict.level, verdict.text.as_str()), (Level::Warning, expected));
     // Nor do they hide those that it does not explain.
     let verdict = judge(&Facts { missed_replies: 25, ..computed });
     assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Bad, "held 1000 Hz, missed 1 reply"));
@@ -426,9 +427,9 @@ fn a_bus_that_needs_twice_its_time_is_not_blamed_on_the_wiring() {
         })
         .text
     };
-    let said = "No reply during start-up (s1 on bus main); 144 replies were late: the bus cycle needs 2.8 ms, its deadline \
+    let expected = "No reply during start-up (s1 on bus main); 144 replies were late: the bus cycle needs 2.8 ms, its deadline \
                 leaves 780 µs; `khz budget robot.toml` shows what the buses need.";
-    assert_eq!(never(2_800_000, 144), said);
+    assert_eq!(never(2_800_000, 144), expected);
     // Nothing comes at all where nothing can.
     assert!(never(2_800_000, 0).ends_with("`khz budget robot.toml` shows what the buses need."));
     // The bus hardly lacks time.
@@ -438,7 +439,7 @@ fn a_bus_that_needs_twice_its_time_is_not_blamed_on_the_wiring() {
 #[test]
 fn a_run_that_lost_nothing_is_not_good_whatever_else_was_wrong() {
     let slow = Facts { target_hz: 20.0, rate_hz: 20.0, periods: 200, ..facts() };
-    for (facts, said) in [
+    for (facts, expected) in [
         (
             Facts { wake_ns: Some((16_000_000, 5_000_000)), ..slow },
             "Held 20 Hz, but 1 % of the ticks started 16 ms late or more, of a period of 50 ms; run `khz doctor`.",
@@ -460,7 +461,7 @@ fn a_run_that_lost_nothing_is_not_good_whatever_else_was_wrong() {
         ),
     ] {
         let verdict = judge(&facts);
-        assert_eq!((verdict.level, verdict.text.as_str()), (Level::Warning, said));
+        assert_eq!((verdict.level, verdict.text.as_str()), (Level::Warning, expected));
     }
     let good = Facts { wake_ns: Some((90_000, 100_000)), changed: Some((5, 7_988)), ..facts() };
     assert_eq!(judge(&good).level, Level::Good);
@@ -483,7 +484,7 @@ fn what_the_machine_did_to_the_whole_process_is_named_with_its_cure() {
 }
 
 #[test]
-fn a_frozen_control_group_is_named_where_it_is_counted_and_else_it_is_said_that_it_is_not() {
+fn a_frozen_control_group_is_named_where_it_is_counted_and_else_it_is_reported_that_it_is_not() {
     let lost = |stops| {
         let group = LateGroup { lost_ns: 120_000_000, ..late(Cause::Unaccounted, 9) };
         judge(&Facts { lost: 9, late: vec![group], stops, ..facts() }).text
@@ -529,7 +530,7 @@ fn two_causes_have_each_its_share_and_its_cure() {
 }
 
 #[test]
-fn what_happened_on_the_wire_is_told_beside_the_replies_it_cost() {
+fn what_happened_on_the_wire_is_reported_beside_the_replies_it_cost() {
     let downs = vec![("main".to_owned(), 1)];
     let text = judge(&Facts { missed_replies: 100, downs: downs.clone(), damaged_frames: 8, ..facts() }).text;
     assert!(
@@ -539,20 +540,20 @@ fn what_happened_on_the_wire_is_told_beside_the_replies_it_cost() {
     // It need not cost any.
     let verdict = judge(&Facts { downs, ..facts() });
     assert_eq!(verdict.level, Level::Warning);
-    let said = "Held 1000 Hz, but bus main went down once; check power, wiring and ids with `khz bus scan robot.toml`.";
-    assert_eq!(verdict.text, said);
+    let expected = "Held 1000 Hz, but bus main went down once; check power, wiring and ids with `khz bus scan robot.toml`.";
+    assert_eq!(verdict.text, expected);
 }
 
 #[test]
-fn replies_that_came_late_and_replies_that_did_not_come_are_told_apart() {
+fn replies_that_came_late_and_replies_that_did_not_come_are_distinguished() {
     let cycle_ns = Some((922_000, 780_000));
     let slow = Facts { missed_replies: 4_000, late_replies: 3_000, cycle_ns, ..facts() };
     let verdict = judge(&slow);
     assert_eq!(verdict.headline, "held 1000 Hz, missed 4,000 replies, 3,000 of them late");
-    let said = "Held 1000 Hz, but 4,000 replies were missed, of which 3,000 came late, 1,000 did not come: the bus cycle needs 922 µs, \
+    let expected = "Held 1000 Hz, but 4,000 replies were missed, of which 3,000 came late, 1,000 did not come: the bus cycle needs 922 µs, \
                 its deadline leaves 780 µs; `khz budget robot.toml` shows what the buses need; check power, wiring and ids with \
                 `khz bus scan robot.toml`.";
-    assert_eq!(verdict.text, said);
+    assert_eq!(verdict.text, expected);
     // What was not asked for cannot come.
     let verdict = judge(&Facts { unasked: 1_000, ..slow.clone() });
     assert!(
@@ -578,12 +579,12 @@ fn replies_missed_outside_control_have_their_servo_and_a_cure() {
         assert_eq!((verdict.level, verdict.reasons.len()), (Level::Warning, 1), "{verdict:?}");
         verdict.text
     };
-    let said = "Held 1000 Hz, but 2 replies were missed by pan during start-up or while coming down; check power, wiring and ids with \
+    let expected = "Held 1000 Hz, but 2 replies were missed by pan during start-up or while coming down; check power, wiring and ids with \
                 `khz bus scan robot.toml`.";
-    assert_eq!(missed(2, 0), said);
-    let said = "Held 1000 Hz, but 40 replies were late during start-up or while coming down; `khz budget robot.toml` shows what the \
+    assert_eq!(missed(2, 0), expected);
+    let expected = "Held 1000 Hz, but 40 replies were late during start-up or while coming down; `khz budget robot.toml` shows what the \
                 buses need.";
-    assert_eq!(missed(40, 40), said);
+    assert_eq!(missed(40, 40), expected);
 }
 
 #[test]
@@ -603,7 +604,7 @@ fn a_loop_that_was_stopped_while_it_only_waited_is_not_blocked_by_itself() {
 }
 
 #[test]
-fn where_no_file_can_be_named_no_command_is_said() {
+fn where_no_file_can_be_named_no_command_is_reported() {
     let late = vec![late(Cause::Bus, 12)];
     let verdict = judge(&Facts { lost: 12, late, missed_replies: 5, file: RobotFile::Unknown, ..facts() });
     assert_eq!(verdict.remedy.as_deref(), Some("raise `loop.bus_deadline_us`, or lower `loop.rate_hz`"));
@@ -660,7 +661,7 @@ fn late_replies_of_a_cycle_that_fits_have_another_cure_than_the_budget() {
 
 /// "2,109 replies were late" stood beside "missed 649".
 #[test]
-fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time() {
+fn what_comes_late_while_a_robot_comes_down_is_not_counted_in_its_controlled_time() {
     let outside = Uncontrolled { missed_replies: 1_500, late_replies: 1_460, ..Uncontrolled::default() };
     let broken = Some(Broken {
         remedy: Some(SCAN),
@@ -688,13 +689,13 @@ fn what_comes_late_while_a_robot_comes_down_is_not_told_of_its_controlled_time()
 
 /// "6 replies were missed by s2", of which five had not been asked for.
 #[test]
-fn what_was_not_asked_for_after_a_miss_is_told_apart() {
+fn what_was_not_asked_for_after_a_miss_is_distinguished() {
     let worst_servo = Some(("s2".to_owned(), 1));
     let verdict = judge(&Facts { missed_replies: 1, quiet: 5, worst_servo, ..facts() });
     assert_eq!(verdict.headline, "held 1000 Hz, missed 1 reply");
-    let said = "Held 1000 Hz, but 1 reply was missed by s2, and after it 5 queries were not sent; check power, wiring and ids with \
+    let expected = "Held 1000 Hz, but 1 reply was missed by s2, and after it 5 queries were not sent; check power, wiring and ids with \
                 `khz bus scan robot.toml`.";
-    assert_eq!(verdict.text, said);
+    assert_eq!(verdict.text, expected);
 }
 
 /// Two of twelve servos were named, and not that both are on one bus.
@@ -754,7 +755,7 @@ fn a_robot_that_came_down_because_a_bus_did_says_so() {
     let what = "no reply in time for 10 ticks (z on bus b)".to_owned();
     let broken = Some(Broken { after_s: Some(1.0), what, remedy: Some(crate::commands::SCAN) });
     let text = judge(&Facts { downs: vec![("b".to_owned(), 1)], broken, ..facts() }).text;
-    let said =
+    let expected =
         "Came down after 1 s: no reply in time for 10 ticks (z on bus b), and bus b went down once; it held";
-    assert!(text.starts_with(said), "{text}");
+    assert!(text.starts_with(expected), "{text}");
 }

@@ -39,7 +39,7 @@ pub(super) fn outside(facts: &Facts) -> Option<String> {
     let outside = &facts.outside;
     let of = missed_outside(facts);
     let worst = (outside.worst_servo.as_ref(), outside.worst_bus.as_ref());
-    let missed = told_of(of, worst, fits_well(facts), "") + &quiet(outside.quiet, of.all());
+    let missed = missed_text(of, worst, fits_well(facts), "") + &quiet(outside.quiet, of.all());
     let late = beyond(facts, late_outside(facts), of.late);
     let found = [
         (outside.lost, format!("{} passed without a tick", counted(outside.lost, "period"))),
@@ -63,7 +63,7 @@ pub(super) fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, Stri
     let clean = clean_misses(facts);
     let (off, computing) = (facts.missed_while_off_cpu, facts.missed_while_computing);
     let worst = (facts.worst_servo.as_ref(), facts.worst_bus.as_ref());
-    let message = told_of(missed(facts), worst, fits_well(facts), &never_fits(facts));
+    let message = missed_text(missed(facts), worst, fits_well(facts), &never_fits(facts));
     let message = format!("{message}{}{}.", quiet(facts.quiet, clean), on_the_wire(facts));
     let reasons = [
         (clean, Level::Bad, message),
@@ -114,7 +114,7 @@ type Worst<'a> = (Option<&'a (String, u64)>, Option<&'a (String, u64)>);
 
 /// What became of missed replies, and whose they were. `fits`: there is time enough for all of them; `why`: what makes them late, if that
 /// is known.
-fn told_of(missed: Missed, (servo, bus): Worst<'_>, fits: bool, why: &str) -> String {
+fn missed_text(missed: Missed, (servo, bus): Worst<'_>, fits: bool, why: &str) -> String {
     let (all, Missed { late, unasked, gone }) = (missed.all(), missed);
     let stands_out = |(_, count): &&(String, u64)| count * 3 >= all * 2;
     let bus = bus.filter(stands_out);
@@ -373,9 +373,10 @@ pub(super) fn what(facts: &Facts, verdict: &Verdict) -> String {
 
 /// Nothing is known of a rate that was held for so few ticks.
 pub(super) fn too_short(facts: &Facts) -> Option<String> {
-    let is_told = facts.too_short && facts.broken.is_none() && facts.stopped.is_none();
+    let is_reported = facts.too_short && facts.broken.is_none() && facts.stopped.is_none();
     let were = if facts.periods == 1 { "is" } else { "are" };
-    is_told.then(|| format!("{} under control {were} too few to judge.", counted(facts.periods, "period")))
+    is_reported
+        .then(|| format!("{} under control {were} too few to judge.", counted(facts.periods, "period")))
 }
 
 /// How many problems are left out.
@@ -418,11 +419,11 @@ pub(super) fn cause(facts: &Facts) -> Option<String> {
 /// Other causes that cost a good part of it, each with its share and its cure: ` Another 6 periods were lost because …; …`.
 pub(super) fn others(facts: &Facts) -> Option<String> {
     let led = leading(facts)?;
-    let (mut said, mut cures) = (vec![because(facts, led)], vec![cure_of_group(facts, led)]);
+    let (mut causes, mut cures) = (vec![because(facts, led)], vec![cure_of_group(facts, led)]);
     let mut text = String::new();
     for group in seconds(facts) {
         let (because, cure) = (because(facts, group), cure_of_group(facts, group));
-        if said.contains(&because) {
+        if causes.contains(&because) {
             continue;
         }
         let count = cost(group, facts);
@@ -438,9 +439,9 @@ pub(super) fn others(facts: &Facts) -> Option<String> {
             format!(" Another {} {many}", grouped(count))
         };
         let worst = group.worst_ns.map_or(String::new(), |ns| format!(" (worst {})", duration(ns as f64)));
-        let cure_told = if cures.contains(&cure) { String::new() } else { format!("; {cure}") };
-        text += &format!("{what} because {because}{worst}{cure_told}.");
-        said.push(because);
+        let cure_text = if cures.contains(&cure) { String::new() } else { format!("; {cure}") };
+        text += &format!("{what} because {because}{worst}{cure_text}.");
+        causes.push(because);
         cures.push(cure);
     }
     (!text.is_empty()).then_some(text)
