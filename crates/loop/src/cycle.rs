@@ -390,7 +390,7 @@ impl Cycle {
 
     #[cold]
     fn late(&mut self, servo: usize, is_duplicate: bool) {
-        self.lanes[self.devices[servo].lane].heard_late(servo);
+        self.lanes[self.devices[servo].lane].received_late(servo);
         // What answers "switch on" may take longer than a cycle: that is no late reply, as it is no missed one.
         let mut switching_on = self.lanes[self.devices[servo].lane].switching_on();
         if !is_duplicate && switching_on.any(|other| other == servo) {

@@ -46,7 +46,7 @@ impl Heartbeat {
         match self.0.load(Ordering::Relaxed) {
             i64::MIN => i64::MAX,
             // A heartbeat that arrived after this tick read the clock counts as arrived now.
-            heard_ns => (now_ns - heard_ns).max(0),
+            received_ns => (now_ns - received_ns).max(0),
         }
     }
 }
@@ -116,8 +116,8 @@ impl Listener {
         let start = || {
             let ear = Ear::open(from, (heartbeat_ms * 1e6) as i64)?;
             let (heartbeat, over) = (Heartbeat::new(), Arc::new(AtomicBool::new(false)));
-            let (heard, ended) = (heartbeat.clone(), Arc::clone(&over));
-            let work = move || ear.listen(&heard, &ended);
+            let (received, ended) = (heartbeat.clone(), Arc::clone(&over));
+            let work = move || ear.listen(&received, &ended);
             let thread = thread::Builder::new().name("khz-operator".to_owned()).spawn(work)?;
             Ok(Some(Self { heartbeat, over, thread: Some(thread) }))
         };
@@ -175,9 +175,9 @@ impl Ear {
     /// Takes all that waits; whether any of it is recent.
     fn look(&mut self, now_ns: i64) -> bool {
         // Standard input is not ours to be made non-blocking, so ask before each read.
-        let heard = (0..READS).take_while(|_| wait(&self.source, 0) && self.take()).count() > 0;
+        let received = (0..READS).take_while(|_| wait(&self.source, 0) && self.take()).count() > 0;
         let empty_ns = self.empty_ns.replace(now_ns);
-        heard && empty_ns.is_some_and(|empty_ns| now_ns - empty_ns <= self.silence_ns)
+        received && empty_ns.is_some_and(|empty_ns| now_ns - empty_ns <= self.silence_ns)
     }
 
     fn take(&self) -> bool {
@@ -239,17 +239,17 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_datagram_is_heard_and_the_end_of_a_pipe_is_not() {
+    fn an_empty_datagram_is_received_and_the_end_of_a_pipe_is_not() {
         let (operator, source) = UnixDatagram::pair().unwrap();
-        let mut hears = ear(source, true);
-        hears.look(0);
+        let mut datagrams = ear(source, true);
+        datagrams.look(0);
         operator.send(b"").unwrap();
-        assert!(hears.look(1));
+        assert!(datagrams.look(1));
         let (operator, source) = UnixStream::pair().unwrap();
-        let mut hears = ear(source, false);
-        hears.look(0);
+        let mut pipe = ear(source, false);
+        pipe.look(0);
         drop(operator);
-        assert!(!hears.look(1));
+        assert!(!pipe.look(1));
     }
 
     #[test]

@@ -166,8 +166,8 @@ fn look(
     let plan = &device.servo;
     let ask = plan.family.by_hand().let_down(plan.id, &plan.mounting, damp)?;
     let until_ns = time.now_ns() + PATIENCE_NS;
-    tell(&mut *links[device.link], device, &ask.frame, time.now_ns()).ok()?;
-    let message = hear(links, device, &ask.read, until_ns, time);
+    send_request(&mut *links[device.link], device, &ask.frame, time.now_ns()).ok()?;
+    let message = receive(links, device, &ask.read, until_ns, time);
     *answered &= message.is_some();
     message
 }
@@ -281,7 +281,7 @@ fn ask(
     }
     for _ in 0..TRIES {
         let until_ns = time.now_ns() + PATIENCE_NS;
-        let sent = tell(&mut *links[device.link], device, &exchange.frame, time.now_ns());
+        let sent = send_request(&mut *links[device.link], device, &exchange.frame, time.now_ns());
         if let Err(error @ (LinkError::Down { .. } | LinkError::Unsupported)) = sent {
             down = Some(error);
         }
@@ -304,7 +304,12 @@ fn ask(
 }
 
 /// Sends one request; what came before is no answer to it.
-fn tell(link: &mut dyn Link, device: &DevicePlan, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+fn send_request(
+    link: &mut dyn Link,
+    device: &DevicePlan,
+    frame: &Frame,
+    now_ns: i64,
+) -> Result<(), LinkError> {
     link.begin_cycle(now_ns);
     drain(link, now_ns);
     link.send(device.channel, &Request { frame, to: Some(device.servo.id), replies: 1 }, now_ns)?;
@@ -319,8 +324,8 @@ fn listen_on(
     time: &mut impl Time,
 ) -> Result<bool, String> {
     let until_ns = time.now_ns() + ECHO_NS;
-    while let Some(heard) = listen(links, device, exchange, until_ns, time) {
-        if let ReplyCheck::Wrong(why) = heard {
+    while let Some(reply) = listen(links, device, exchange, until_ns, time) {
+        if let ReplyCheck::Wrong(why) = reply {
             return Err(why);
         }
     }
@@ -335,12 +340,13 @@ fn listen(
     until_ns: i64,
     time: &mut impl Time,
 ) -> Option<ReplyCheck> {
-    let heard = |frame: &Frame| Some((exchange.judge)(frame)).filter(|heard| *heard != ReplyCheck::Unrelated);
-    hear(links, device, heard, until_ns, time)
+    let judged =
+        |frame: &Frame| Some((exchange.judge)(frame)).filter(|judged| *judged != ReplyCheck::Unrelated);
+    receive(links, device, judged, until_ns, time)
 }
 
 /// The first that can be read of what comes on the servo's bus by then.
-fn hear<T>(
+fn receive<T>(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,
     read: impl Fn(&Frame) -> Option<T>,
@@ -354,8 +360,8 @@ fn hear<T>(
         }
         match links[device.link].receive(now_ns) {
             Ok(Some(received)) if received.channel == device.channel => {
-                if let Some(heard) = read(&received.frame) {
-                    return Some(heard);
+                if let Some(value) = read(&received.frame) {
+                    return Some(value);
                 }
             }
             Ok(Some(_)) => {}

@@ -115,15 +115,15 @@ impl fmt::Display for Failure {
 const FAILURES: usize = 8;
 
 /// A cause, and the error text of a controller that gave up.
-struct Told<'a, C> {
+struct Explained<'a, C> {
     cause: C,
-    said: Option<&'a Failure>,
+    error: Option<&'a Failure>,
 }
 
-impl<C: fmt::Display> fmt::Display for Told<'_, C> {
+impl<C: fmt::Display> fmt::Display for Explained<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cause.fmt(f)?;
-        self.said.map_or(Ok(()), |said| write!(f, ": {said}"))
+        self.error.map_or(Ok(()), |error| write!(f, ": {error}"))
     }
 }
 
@@ -376,7 +376,7 @@ impl Machine {
         if let Some(servos) = self.supervisor.clears() {
             servos.for_each(|servo| self.cycle.clear_timeout(servo));
         }
-        self.supervisor.tell_transitions(&mut self.transitions);
+        self.supervisor.swap_transitions(&mut self.transitions);
         if let Some(console) = &self.console {
             console.show(self.state.tick, self.supervisor.phase());
         }
@@ -398,7 +398,7 @@ impl Machine {
         if let Some(intake) = &mut self.intake {
             intake.take(self.state.tick, now_ns, self.supervisor.phase());
             let (signals, tick) = (&mut self.state.signals, self.state.tick);
-            intake.signals().for_each(|(place, value)| tell(signals, place, value, tick));
+            intake.signals().for_each(|(place, value)| set_signal(signals, place, value, tick));
         }
         if let Some(decided_ns) = self.console.as_ref().and_then(|console| console.asked_to_arm()) {
             door::arm(&mut self.supervisor, decided_ns, now_ns);
@@ -523,7 +523,7 @@ impl Machine {
 
     /// A signal as of this tick, without a parameter of it being changed: for who learns in the place of a controller.
     pub fn signal(&mut self, place: usize, value: f64) {
-        tell(&mut self.state.signals, place, value, self.state.tick);
+        set_signal(&mut self.state.signals, place, value, self.state.tick);
     }
 
     /// From now on the state has what a person steering asks for.
@@ -558,9 +558,9 @@ impl Machine {
         let is_its_own = matches!(cause, Cause::ControllerFailed | Cause::ControllerPanicked);
         let mut failures =
             self.failures.iter().rev().filter(|(in_tick, _)| tick.is_none_or(|tick| tick == *in_tick));
-        Told {
+        Explained {
             cause: cause.named(links),
-            said: failures.next().filter(|_| is_its_own).map(|(_, failure)| failure),
+            error: failures.next().filter(|_| is_its_own).map(|(_, failure)| failure),
         }
     }
 
@@ -590,7 +590,7 @@ impl Machine {
 }
 
 /// A place that there is not is left out: who declares signals has checked their number.
-fn tell(signals: &mut [Signal], place: usize, value: f64, tick: u64) {
+fn set_signal(signals: &mut [Signal], place: usize, value: f64, tick: u64) {
     if let Some(signal) = signals.get_mut(place) {
         *signal = Signal { value, tick: Some(tick) };
     }

@@ -91,7 +91,7 @@ impl Watchdogs {
         }
         let (pulse, over) = (Arc::<Pulse>::default(), Arc::<AtomicBool>::default());
         let (fed_by, ended) = (Arc::clone(&pulse), Arc::clone(&over));
-        let keeper = Keeper { pulse: fed_by, device, systemd, over: ended, fed_at: 0, told: None };
+        let keeper = Keeper { pulse: fed_by, device, systemd, over: ended, fed_at: 0, reported: None };
         // A tick must fall between two looks.
         let every = LOOK.max(Duration::from_nanos(period_ns.unsigned_abs().saturating_mul(2)));
         let thread = thread::Builder::new().name("khz-watchdogs".to_owned()).spawn(move || keeper.run(every));
@@ -128,7 +128,7 @@ struct Keeper {
     /// Ticks when it fed last.
     fed_at: u64,
     /// The phase last reported to systemd; `None`: it has not been notified yet that the robot runs.
-    told: Option<Phase>,
+    reported: Option<Phase>,
 }
 
 impl Keeper {
@@ -143,7 +143,7 @@ impl Keeper {
     /// What cannot be stopped or reported now cannot be repaired here either: the run is over.
     fn call_off(&mut self) {
         self.device.iter_mut().for_each(|device| _ = device.disarm());
-        self.systemd.iter().for_each(|systemd| _ = systemd.tell("STOPPING=1"));
+        self.systemd.iter().for_each(|systemd| _ = systemd.notify("STOPPING=1"));
     }
 
     fn look(&mut self) {
@@ -156,11 +156,11 @@ impl Keeper {
         self.device.iter_mut().for_each(|device| _ = device.feed());
         let Some(systemd) = &self.systemd else { return };
         let phase = self.pulse.phase();
-        let ready = if self.told.is_none() { "READY=1\n" } else { "" };
-        if self.told == Some(phase) {
-            systemd.tell("WATCHDOG=1");
-        } else if systemd.tell(&format!("{ready}WATCHDOG=1\nSTATUS={}", phase.name())) {
-            self.told = Some(phase);
+        let ready = if self.reported.is_none() { "READY=1\n" } else { "" };
+        if self.reported == Some(phase) {
+            systemd.notify("WATCHDOG=1");
+        } else if systemd.notify(&format!("{ready}WATCHDOG=1\nSTATUS={}", phase.name())) {
+            self.reported = Some(phase);
         }
     }
 }
@@ -184,7 +184,7 @@ impl Systemd {
     }
 
     /// Whether it took the message.
-    fn tell(&self, message: &str) -> bool {
+    fn notify(&self, message: &str) -> bool {
         self.0.send(message.as_bytes()).is_ok()
     }
 }
@@ -199,7 +199,7 @@ mod tests {
         let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
         manager.set_nonblocking(true).unwrap();
-        let heard = || {
+        let received = || {
             let mut message = [0; 64];
             manager.recv(&mut message).map(|len| String::from_utf8_lossy(&message[..len]).into_owned()).ok()
         };
@@ -211,43 +211,49 @@ mod tests {
             systemd: Some(systemd),
             over: Arc::default(),
             fed_at: 0,
-            told: None,
+            reported: None,
         };
         keeper.look();
-        assert_eq!(heard(), None);
+        assert_eq!(received(), None);
         pulse.beat(1, Phase::Init);
         keeper.look();
-        assert_eq!(heard().as_deref(), Some("READY=1\nWATCHDOG=1\nSTATUS=init"));
+        assert_eq!(received().as_deref(), Some("READY=1\nWATCHDOG=1\nSTATUS=init"));
         keeper.look();
-        assert_eq!(heard(), None);
+        assert_eq!(received(), None);
         pulse.beat(2, Phase::Init);
         keeper.look();
-        assert_eq!(heard().as_deref(), Some("WATCHDOG=1"));
+        assert_eq!(received().as_deref(), Some("WATCHDOG=1"));
         pulse.beat(3, Phase::Active);
         keeper.look();
-        assert_eq!(heard().as_deref(), Some("WATCHDOG=1\nSTATUS=active"));
+        assert_eq!(received().as_deref(), Some("WATCHDOG=1\nSTATUS=active"));
         keeper.call_off();
-        assert_eq!(heard().as_deref(), Some("STOPPING=1"));
+        assert_eq!(received().as_deref(), Some("STOPPING=1"));
     }
 
     #[test]
-    fn a_manager_that_does_not_read_delays_nothing_and_is_told_the_phase_later() {
+    fn a_manager_that_does_not_read_delays_nothing_and_receives_the_phase_later() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
         let systemd = Systemd::at(path.as_os_str()).unwrap();
-        while systemd.tell("full") {}
+        while systemd.notify("full") {}
         let pulse = Arc::new(Pulse::default());
         let (device, over) = (None, Arc::default());
-        let mut keeper =
-            Keeper { pulse: Arc::clone(&pulse), device, systemd: Some(systemd), over, fed_at: 0, told: None };
+        let mut keeper = Keeper {
+            pulse: Arc::clone(&pulse),
+            device,
+            systemd: Some(systemd),
+            over,
+            fed_at: 0,
+            reported: None,
+        };
         pulse.beat(1, Phase::Active);
         keeper.look();
-        assert_eq!(keeper.told, None);
+        assert_eq!(keeper.reported, None);
         manager.set_nonblocking(true).unwrap();
         while manager.recv(&mut [0; 64]).is_ok() {}
         pulse.beat(2, Phase::Active);
         keeper.look();
-        assert_eq!(keeper.told, Some(Phase::Active));
+        assert_eq!(keeper.reported, Some(Phase::Active));
     }
 }

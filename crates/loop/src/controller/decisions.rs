@@ -165,7 +165,7 @@ struct Job<T> {
     state: RobotState,
     decision: Vec<T>,
     outcome: Result<(), ControlError>,
-    told: Decision,
+    record: Decision,
     took_ns: i64,
 }
 
@@ -181,8 +181,8 @@ impl<T> Job<T> {
     }
 
     fn tell(&mut self) {
-        self.told.failed = self.outcome.is_err();
-        self.decide.tell(&mut self.told);
+        self.record.failed = self.outcome.is_err();
+        self.decide.tell(&mut self.record);
     }
 }
 
@@ -199,7 +199,7 @@ impl<T: Copy + Send + 'static> Decisions<T> {
             state: state.clone(),
             decision: first.clone(),
             outcome: Ok(()),
-            told: followed.clone(),
+            record: followed.clone(),
             took_ns: 0,
         };
         Self {
@@ -317,7 +317,7 @@ impl<T: Copy + Send + 'static> Decisions<T> {
         job.begins |= std::mem::take(&mut self.begins);
         job.state.copy_from(state);
         job.decision.copy_from_slice(&self.decision);
-        (job.told.of_tick, job.told.failed) = (state.tick, true);
+        (job.record.of_tick, job.record.failed) = (state.tick, true);
         self.under_way = Some(UnderWay { of_tick: state.tick, due, is_late: false });
         match &mut self.place {
             Place::Here(done) => {
@@ -346,7 +346,7 @@ impl<T: Copy + Send + 'static> Decisions<T> {
         let outcome = std::mem::replace(&mut job.outcome, Ok(()));
         self.decision.copy_from_slice(&job.decision);
         let number = self.followed.number + 1;
-        std::mem::swap(&mut self.followed, &mut job.told);
+        std::mem::swap(&mut self.followed, &mut job.record);
         self.followed.number = number;
         self.followed.in_tick = state.tick;
         let late = if self.is_first() { 0 } else { state.tick - due };
@@ -388,15 +388,15 @@ impl<T: Copy + Send + 'static> Decisions<T> {
     /// Reports the decision under way as late and failed; its inputs and outputs are unknown.
     fn give_up(&mut self, tick: u64) {
         let Some(UnderWay { of_tick, due, .. }) = self.under_way else { return };
-        let told = &mut self.followed;
-        (told.number, told.of_tick, told.in_tick) = (told.number + 1, of_tick, tick);
+        let lost = &mut self.followed;
+        (lost.number, lost.of_tick, lost.in_tick) = (lost.number + 1, of_tick, tick);
         // Not in this tick, either.
-        told.late = u32::try_from(tick + 1 - due).unwrap_or(u32::MAX);
-        (told.missed, told.clipped, told.carried) = (self.missed, 0, 0);
-        (told.took_ns, told.failed) = (0, true);
-        told.observation.0.fill(f32::NAN);
-        told.action.0.fill(f32::NAN);
-        told.cut.0.fill(false);
+        lost.late = u32::try_from(tick + 1 - due).unwrap_or(u32::MAX);
+        (lost.missed, lost.clipped, lost.carried) = (self.missed, 0, 0);
+        (lost.took_ns, lost.failed) = (0, true);
+        lost.observation.0.fill(f32::NAN);
+        lost.action.0.fill(f32::NAN);
+        lost.cut.0.fill(false);
     }
 
     /// How long decisions took.
@@ -534,9 +534,12 @@ mod tests {
         (8..20).for_each(|tick| assert_eq!(rig.tick(tick), Ok([5.0, 2.0]), "{tick}"));
         assert!(rig.tick(20).is_err_and(|ControlError(text)| text.contains("late")));
         // It is reported, too.
-        let told = rig.decisions.followed();
-        assert_eq!((told.number, told.of_tick, told.in_tick, told.late, told.missed), (3, 10, 20, 9, 2));
-        assert!(told.is_lost() && told.begins_in(20));
+        let followed = rig.decisions.followed();
+        assert_eq!(
+            (followed.number, followed.of_tick, followed.in_tick, followed.late, followed.missed),
+            (3, 10, 20, 9, 2)
+        );
+        assert!(followed.is_lost() && followed.begins_in(20));
     }
 
     /// It was thrown away: a first decision, for which nothing else happens, was waited for without end.
@@ -569,15 +572,15 @@ mod tests {
     }
 
     #[test]
-    fn how_late_it_was_is_told_and_what_was_not_made() {
+    fn how_late_it_was_is_reported_and_what_was_not_made() {
         let (mut rig, permit) = beside();
         (0..13).for_each(|tick| assert_eq!(rig.tick(tick).unwrap_or_default(), [0.0; 2], "{tick}"));
         permit.send(()).expect("a decision under way");
         rig.settle();
         assert_eq!(rig.tick(13).map(|decision| decision[1]), Ok(1.0));
-        let told = rig.decisions.followed();
-        assert_eq!((told.of_tick, told.in_tick, told.late, told.missed), (0, 13, 11, 2));
-        assert!(told.took_ns > 0 && told.begins_in(13) && !told.begins_in(14));
+        let followed = rig.decisions.followed();
+        assert_eq!((followed.of_tick, followed.in_tick, followed.late, followed.missed), (0, 13, 11, 2));
+        assert!(followed.took_ns > 0 && followed.begins_in(13) && !followed.begins_in(14));
     }
 
     #[test]
@@ -610,7 +613,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_does_not_divide_has_two_near_it_that_do() {
-        let said = |rate_hz: f64, period_ns| {
+        let paced = |rate_hz: f64, period_ns| {
             Pace::of(rate_hz, None, 2, period_ns).map_err(|error| error.to_string())
         };
         for (rate_hz, period_ns, near) in [
@@ -620,13 +623,13 @@ mod tests {
             (30.0, 2_500_000, "does not divide the loop's 400 Hz; the nearest that do are 25 and 40 Hz"),
             (2_000.0, 1_000_000, "; the nearest that does is 1000 Hz"),
         ] {
-            let text = said(rate_hz, period_ns).expect_err("it does not divide");
+            let text = paced(rate_hz, period_ns).expect_err("it does not divide");
             assert!(text.ends_with(near), "{text}");
         }
         for rate_hz in [f64::NAN, 1e-30, f64::INFINITY, -5.0, 0.0] {
-            assert!(said(rate_hz, 1_000_000).is_err(), "{rate_hz}");
+            assert!(paced(rate_hz, 1_000_000).is_err(), "{rate_hz}");
         }
         // What is written as it is proposed is taken.
-        assert!([25.0, 31.25, 62.5].iter().all(|&rate_hz| said(rate_hz, 1_000_000).is_ok()));
+        assert!([25.0, 31.25, 62.5].iter().all(|&rate_hz| paced(rate_hz, 1_000_000).is_ok()));
     }
 }

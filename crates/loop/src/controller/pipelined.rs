@@ -629,8 +629,8 @@ mod tests {
     #[test]
     fn one_that_decides_learns_which_commands_were_cut() {
         let mut rig = Rig::new();
-        let (tells, told) = std::sync::mpsc::channel();
-        let cut = Cut(Decision::default(), tells, false);
+        let (sender, received) = std::sync::mpsc::channel();
+        let cut = Cut(Decision::default(), sender, false);
         rig.pipelined = Pipelined::new(Box::new(cut), &rig.state, || ()).unwrap();
         rig.pipelined.start(&rig.state).unwrap();
         for tick in 1..9 {
@@ -640,7 +640,7 @@ mod tests {
             }
         }
         drop(rig);
-        assert_eq!(told.into_iter().collect::<Vec<_>>(), [6]);
+        assert_eq!(received.into_iter().collect::<Vec<_>>(), [6]);
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl Lane {
     }
 
     /// A reply came too late for its cycle: if it is the outstanding one, the bus is free for the next query.
-    pub fn heard_late(&mut self, servo: usize) {
+    pub fn received_late(&mut self, servo: usize) {
         if self.is_old && self.outstanding.is_some_and(|turn| self.servos(turn).contains(&servo)) {
             self.outstanding = None;
         }

@@ -85,7 +85,7 @@ impl Guard {
     ) -> Option<Cause> {
         let tick = Tick {
             rules: Rules::of(settings, state),
-            heard_since_ns: state.now_ns.saturating_sub(RESTART_NS.max(state.period_ns * 3 / 2)),
+            reported_since_ns: state.now_ns.saturating_sub(RESTART_NS.max(state.period_ns * 3 / 2)),
             answered_since_ns: state.now_ns.saturating_sub(RESTART_NS.max(state.period_ns * 5 / 2)),
             settings,
             derate,
@@ -95,7 +95,7 @@ impl Guard {
         let all = commands.iter_mut().zip(joints).zip(&*self.usual).zip(&state.servos).zip(&mut self.last);
         for (at, ((((command, joint), usual), servo), last)) in (0..).zip(all) {
             if let ServoCommand::Position(asked) = command
-                && servo.at_ns >= tick.heard_since_ns
+                && servo.at_ns >= tick.reported_since_ns
                 && reach::stays(joint, usual, asked, servo, last, &tick.rules)
             {
                 asked.max_torque = tick.most_torque(joint, asked.max_torque, servo);
@@ -114,7 +114,7 @@ impl Guard {
 struct Tick<'a> {
     rules: Rules,
     /// A servo that has not replied since then may be on another turn.
-    heard_since_ns: i64,
+    reported_since_ns: i64,
     /// The same for one that replies, but reported its state last before then: it is queried for something else instead.
     answered_since_ns: i64,
     settings: &'a SupervisorSettings,
@@ -139,16 +139,16 @@ impl Tick<'_> {
         if !is_sound(asked) {
             return (false, Some(Cause::CommandNotFinite { servo: at }));
         }
-        let is_heard = self.has_heard(servo);
+        let is_current = self.is_current(servo);
         let most = asked.max_torque;
-        let allowed = if is_heard { reach::limit(joint, asked, servo, before, &self.rules) } else { None };
+        let allowed = if is_current { reach::limit(joint, asked, servo, before, &self.rules) } else { None };
         let Some(Allowed { command: limited, target, changed, beyond, unbraked }) = allowed else {
             // A joint whose position is unknown can be braked, but not driven. One that is off and is to damp would not be switched on
             // any more.
-            let is_unheard_and_off = !is_heard && servo.fresh && servo.doing == Doing::Off;
-            *command = if is_unheard_and_off { ServoCommand::Stop } else { ServoCommand::Damp };
+            let is_stale_and_off = !is_current && servo.fresh && servo.doing == Doing::Off;
+            *command = if is_stale_and_off { ServoCommand::Stop } else { ServoCommand::Damp };
             // A servo that does not reply is reported as such; no limit changed its command.
-            return (is_heard, None);
+            return (is_current, None);
         };
         (*asked, *last) = (limited, target);
         let trips = beyond && self.settings.out_of_limits == OutOfLimits::Trip;
@@ -164,8 +164,8 @@ impl Tick<'_> {
     /// Its position is of now. A servo that answers something else in this tick has not restarted meanwhile: after a miss it is asked for
     /// what shows that.
     #[inline]
-    fn has_heard(&self, servo: &ServoState) -> bool {
-        servo.at_ns >= if servo.fresh { self.answered_since_ns } else { self.heard_since_ns }
+    fn is_current(&self, servo: &ServoState) -> bool {
+        servo.at_ns >= if servo.fresh { self.answered_since_ns } else { self.reported_since_ns }
     }
 
     /// The greatest torque to send. NaN: no limit, also if the controller's is beyond what its format carries.

@@ -332,8 +332,8 @@ impl Supervisor {
     }
 
     fn operator_is_there(&self, seen: &Observation) -> bool {
-        let heard = seen.heartbeat_age_ns.zip(self.settings.heartbeat_ns());
-        heard.is_none_or(|(age_ns, limit_ns)| age_ns <= limit_ns)
+        let heartbeat = seen.heartbeat_age_ns.zip(self.settings.heartbeat_ns());
+        heartbeat.is_none_or(|(age_ns, limit_ns)| age_ns <= limit_ns)
     }
 
     fn react(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
@@ -757,7 +757,7 @@ impl Supervisor {
 
     /// As [`Supervisor::take_transitions`], in the place of those of before. In nearly every tick there are none, and nothing is copied.
     #[inline]
-    pub(crate) fn tell_transitions(&mut self, message: &mut Transitions) {
+    pub(crate) fn swap_transitions(&mut self, message: &mut Transitions) {
         message.clear();
         if !self.transitions.is_empty() {
             std::mem::swap(message, &mut self.transitions);

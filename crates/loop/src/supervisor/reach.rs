@@ -754,14 +754,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_and_what_is_beyond_the_limits_is_said() {
-        let said = |asked, at, last| {
+    fn what_was_changed_and_what_is_beyond_the_limits_is_reported() {
+        let reported = |asked, at, last| {
             let allowed = allowed(asked, at, 0.0, last);
             (allowed.changed, allowed.beyond)
         };
-        assert_eq!(said(hold(0.25), 0.25, sent(0.25)), (false, false));
-        assert_eq!(said(hold(1.0), 1.0, sent(1.0)), (false, false));
-        assert_eq!(said(hold(1.125), 1.0, sent(1.0)), (true, true));
+        assert_eq!(reported(hold(0.25), 0.25, sent(0.25)), (false, false));
+        assert_eq!(reported(hold(1.0), 1.0, sent(1.0)), (false, false));
+        assert_eq!(reported(hold(1.125), 1.0, sent(1.0)), (true, true));
         for asked in [
             PositionCommand { velocity: 3.0, ..hold(0.0) },
             PositionCommand { torque: -5.0, ..hold(0.0) },
@@ -769,19 +769,22 @@ mod tests {
             PositionCommand { kd_scale: 1.5, ..hold(0.0) },
             PositionCommand { kp_scale: -1.0, ..hold(0.0) },
         ] {
-            assert_eq!(said(asked, 0.0, sent(0.0)), (true, true), "{asked:?}");
+            assert_eq!(reported(asked, 0.0, sent(0.0)), (true, true), "{asked:?}");
         }
         assert!(
-            said(PositionCommand { velocity: f64::NAN, ..hold(1.0) }, 1.0, sent(1.0)).0,
+            reported(PositionCommand { velocity: f64::NAN, ..hold(1.0) }, 1.0, sent(1.0)).0,
             "no number becomes 0"
         );
         // Slowed down, but not beyond a limit.
-        assert_eq!(said(PositionCommand { velocity: 2.0, ..hold(0.75) }, 0.75, sent(0.75)), (true, false));
-        assert!(said(PositionCommand { torque: 2.0, ..hold(1.03125) }, 1.03125, sent(1.0)).0);
+        assert_eq!(
+            reported(PositionCommand { velocity: 2.0, ..hold(0.75) }, 0.75, sent(0.75)),
+            (true, false)
+        );
+        assert!(reported(PositionCommand { torque: 2.0, ..hold(1.03125) }, 1.03125, sent(1.0)).0);
     }
 
     #[test]
-    fn a_torque_that_nobody_could_brake_is_said_on_joints_with_limits() {
+    fn a_torque_that_nobody_could_brake_is_reported_on_joints_with_limits() {
         let carries = Carries { velocity_asked: false, ..Carries::EVERYTHING };
         let unbraked = |joint: &Joint, asked: PositionCommand, is_slow| {
             let rules = Rules { is_slow, ..RULES };

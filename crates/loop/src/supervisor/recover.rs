@@ -183,8 +183,8 @@ impl Recovery {
             Step::Enabling | Step::Fading => false,
         };
         let explained = |it: Timeout| {
-            let told = (servo.doing, servo.fault.code) == (it.doing, it.fault);
-            told && self.stall.is_some_and(|stall| explains(stall.for_ns, it, state))
+            let reported = (servo.doing, servo.fault.code) == (it.doing, it.fault);
+            reported && self.stall.is_some_and(|stall| explains(stall.for_ns, it, state))
         };
         is_early && joint.timeout.is_some_and(explained)
     }
@@ -257,11 +257,11 @@ impl Recovery {
             return Progress::GoesOn;
         }
         self.cause = Cause::Still;
-        Progress::Done(self.told(state))
+        Progress::Done(self.recovered(state))
     }
 
     /// From how long without the loop it recovered, and which joint has moved most.
-    fn told(&self, state: &RobotState) -> Cause {
+    fn recovered(&self, state: &RobotState) -> Cause {
         let moved = self.held.iter().zip(&state.servos).map(|(held, servo)| servo.position - held.position);
         let most = (0_u16..).zip(moved).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
         let (servo, moved) = most.unwrap_or((0, 0.0));
@@ -298,13 +298,13 @@ impl Recovery {
         if self.step != Step::None {
             return;
         }
-        let is_told = self.stall.is_some();
+        let is_stalled = self.stall.is_some();
         let all = self.held.iter_mut().zip(commands).zip(joints).zip(&state.servos);
         for (((held, command), joint), servo) in all {
             *held = match command {
                 // A servo that has not replied for as long as the stall is commanded to damp, whatever the controller commands.
-                ServoCommand::Damp if is_told => *held,
-                ServoCommand::Position(command) if command.kp_scale > 0.0 && is_told => *held,
+                ServoCommand::Damp if is_stalled => *held,
+                ServoCommand::Position(command) if command.kp_scale > 0.0 && is_stalled => *held,
                 ServoCommand::Position(command)
                     if command.kp_scale > 0.0 && servo.doing == Doing::Following =>
                 {

@@ -270,7 +270,7 @@ fn stale_state_trips_before_missed_replies_if_so_set() {
 }
 
 #[test]
-fn the_operator_must_be_heard_if_one_is_expected() {
+fn heartbeats_must_be_received_if_an_operator_is_expected() {
     let quiet = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(30_000_000);
     assert_eq!(Bench::active(|_| {}).tick(quiet), Phase::Active);
     let mut bench = Bench::new(|settings| settings.heartbeat_ms = Some(20.0));
@@ -308,7 +308,7 @@ fn late_replies_are_forgiven_no_longer_than_silence() {
 }
 
 #[test]
-fn a_warning_is_told_once_and_again_after_it_was_over() {
+fn a_warning_is_reported_once_and_again_after_it_was_over() {
     let mut bench = Bench::active(|settings| settings.reactions.voltage = Reaction::Warn);
     let low = |bench: &mut Bench| bench.state.servos[0].voltage = 9.5;
     bench.transitions.clear();
@@ -422,7 +422,7 @@ proptest::proptest! {
 const BRAKE: Mode = Mode { number: 15, name: "brake" };
 
 /// Servo 1 reports this, whatever it is commanded.
-fn says(doing: Doing) -> impl Fn(&mut Bench) {
+fn reports(doing: Doing) -> impl Fn(&mut Bench) {
     move |bench| (bench.state.servos[1].doing, bench.state.servos[1].mode) = (doing, BRAKE)
 }
 
@@ -430,7 +430,7 @@ fn says(doing: Doing) -> impl Fn(&mut Bench) {
 fn sounds_obedient(every: u64, otherwise: Doing) -> impl Fn(&mut Bench) {
     move |bench| {
         if !bench.state.tick.is_multiple_of(every) {
-            says(otherwise)(bench);
+            reports(otherwise)(bench);
         }
     }
 }

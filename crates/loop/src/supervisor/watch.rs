@@ -175,7 +175,7 @@ impl Tally {
         self.is_following = self.does_follow(servo) && too_much.is_some();
         match self.is_following {
             true => self.follow(),
-            false => self.hear(servo, now_ns, phase, too_much),
+            false => self.count_reply(servo, now_ns, phase, too_much),
         }
         self.jump = None;
         if servo.fresh {
@@ -187,11 +187,11 @@ impl Tally {
     /// As of a robot under control nearly all do.
     #[inline]
     fn does_follow(&self, servo: &ServoState) -> bool {
-        let is_told = self.commanded == Commanded::Follow && self.commanded_before == Commanded::Follow;
-        servo.fresh && servo.doing == Doing::Following && is_told && self.astray == 0
+        let is_commanded = self.commanded == Commanded::Follow && self.commanded_before == Commanded::Follow;
+        servo.fresh && servo.doing == Doing::Following && is_commanded && self.astray == 0
     }
 
-    /// The result of [`Tally::hear`] for a servo that [does](Tally::does_follow), in a fourth of the time.
+    /// The result of [`Tally::count_reply`] for a servo that [does](Tally::does_follow), in a fourth of the time.
     #[inline]
     fn follow(&mut self) {
         (self.missed, self.ran, self.stopped, self.off_since_ns) = (0, true, 0, None);
@@ -202,7 +202,7 @@ impl Tally {
     /// What a servo does, or that it does not reply.
     #[cold]
     #[inline(never)]
-    fn hear(&mut self, servo: &ServoState, now_ns: i64, phase: Phase, too_much: Option<u32>) {
+    fn count_reply(&mut self, servo: &ServoState, now_ns: i64, phase: Phase, too_much: Option<u32>) {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
         let driven = self.commanded != Commanded::Stop;
         let is_on = servo.doing.is_on();
@@ -828,7 +828,7 @@ mod tests {
                 let servo = ServoState { fresh: comes, at_ns: at, ..servo };
                 (tally.commanded_before, tally.commanded) = (tally.commanded, commanded);
                 let mut long = tally;
-                long.hear(&servo, at, phase, too_much);
+                long.count_reply(&servo, at, phase, too_much);
                 tally.update(&servo, &Joint::UNLIMITED, at, phase, (too_much, 2.0));
                 // Both measure in the same way.
                 let Tally { unmeasured, track, jump, .. } = tally;
@@ -956,14 +956,14 @@ mod tests {
         let second = LONGEST_STALL_NS;
         assert_eq!([second - 1, second].map(|ns| is_long(1_000_000, ns)), [false, true]);
         assert_eq!([2 * second - 1, 2 * second].map(|ns| is_long(second / 5, ns)), [false, true]);
-        let is_told = |period_ns, held_up_ns| {
+        let is_reported = |period_ns, held_up_ns| {
             let state = RobotState::unknown(0, false, period_ns);
             let settings = SupervisorSettings::default();
             let found = found(&state, &held_up(held_up_ns), &settings, false);
             found.of(Trigger::Overruns).is_some()
         };
-        assert_eq!([HELD_UP_NS - 1, HELD_UP_NS].map(|ns| is_told(1_000_000, ns)), [false, true]);
-        assert_eq!([149_999_999, 150_000_000].map(|ns| is_told(50_000_000, ns)), [false, true]);
+        assert_eq!([HELD_UP_NS - 1, HELD_UP_NS].map(|ns| is_reported(1_000_000, ns)), [false, true]);
+        assert_eq!([149_999_999, 150_000_000].map(|ns| is_reported(50_000_000, ns)), [false, true]);
     }
 
     #[test]

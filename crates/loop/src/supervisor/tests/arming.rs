@@ -72,7 +72,7 @@ fn a_robot_that_never_answers_completely_is_not_armed_but_gives_up() {
 }
 
 #[test]
-fn replies_that_come_late_now_and_then_are_not_told_as_missing() {
+fn replies_that_come_late_now_and_then_are_not_reported_as_missing() {
     let mut bench = Bench::new(|settings| settings.answer_ticks = 5);
     // Complete now and then: the late reply comes a tick after the miss it belongs to.
     for _ in 0..20 {
@@ -241,26 +241,26 @@ fn a_robot_that_was_never_armed_says_what_was_lacking() {
 #[test]
 fn a_robot_that_an_operator_arms_does_not_move_long_after_it_was_asked() {
     let quiet = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(i64::MAX);
-    let heard = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(1);
+    let heartbeat = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(1);
     let mut bench = Bench::new(|settings| {
         settings.arming = Arming::Operator;
         settings.heartbeat_ms = Some(20.0);
     });
     bench.supervisor.arm();
-    assert_eq!(bench.run(50, heard), Phase::Idle, "asked too early");
+    assert_eq!(bench.run(50, heartbeat), Phase::Idle, "asked too early");
     assert_eq!(bench.supervisor.lack(), Some(Cause::NotArmed));
     bench.supervisor.arm();
     assert_eq!(bench.run(399, quiet), Phase::Idle);
-    assert_eq!(bench.run(2, heard), Phase::Active, "just in time");
+    assert_eq!(bench.run(2, heartbeat), Phase::Active, "just in time");
 
     let mut bench = Bench::new(|settings| {
         settings.arming = Arming::Operator;
         settings.heartbeat_ms = Some(20.0);
     });
-    bench.run(50, heard);
+    bench.run(50, heartbeat);
     bench.supervisor.arm();
     assert_eq!(bench.run(401, quiet), Phase::Idle);
-    assert_eq!(bench.run(100, heard), Phase::Idle, "asked too long ago");
+    assert_eq!(bench.run(100, heartbeat), Phase::Idle, "asked too long ago");
 }
 
 /// A process that was frozen in idle armed its robot in the first tick after 7.8 s.

@@ -22,7 +22,7 @@ fn a_velocity_nobody_asked_for_is_no_lie() {
 }
 
 #[test]
-fn a_servo_that_stays_off_is_noticed_and_one_that_is_told_to_is_not() {
+fn a_servo_that_stays_off_is_noticed_and_one_that_is_commanded_to_is_not() {
     let off = |bench: &mut Bench| bench.state.servos[0].doing = Doing::Off;
     let mut bench = Bench::new(|_| {});
     while bench.tick(off) != Phase::Active {}
@@ -88,21 +88,21 @@ fn a_servo_whose_twin_appears_under_control_brings_the_robot_down() {
 }
 
 #[test]
-fn a_value_that_cannot_be_is_told_as_that() {
-    let told = |celsius| Cause::Hot { servo: 0, celsius }.to_string();
-    assert_eq!(told(71.0), "71.0 °C");
-    assert_eq!(told(434.6), "a temperature of 434.6 °C, which cannot be: a damaged frame or a broken sensor");
-    let told = |volts| Cause::VoltageLow { servo: 0, volts }.to_string();
-    assert_eq!(told(9.5), "supply at 9.5 V");
-    assert_eq!(told(-0.2), "a voltage of -0.2 V, which cannot be: a damaged frame or a broken sensor");
+fn a_value_that_cannot_be_is_reported_as_that() {
+    let text = |celsius| Cause::Hot { servo: 0, celsius }.to_string();
+    assert_eq!(text(71.0), "71.0 °C");
+    assert_eq!(text(434.6), "a temperature of 434.6 °C, which cannot be: a damaged frame or a broken sensor");
+    let text = |volts| Cause::VoltageLow { servo: 0, volts }.to_string();
+    assert_eq!(text(9.5), "supply at 9.5 V");
+    assert_eq!(text(-0.2), "a voltage of -0.2 V, which cannot be: a damaged frame or a broken sensor");
 }
 
 #[test]
 fn a_servo_in_another_mode_than_commanded_is_found_within_a_few_replies() {
     for doing in [Doing::Other, Doing::Damping] {
         let mut bench = Bench::active(|_| {});
-        assert_eq!(bench.run(4, says(doing)), Phase::Active, "the command may have been lost");
-        assert_eq!(bench.tick(says(doing)), Phase::Damping);
+        assert_eq!(bench.run(4, reports(doing)), Phase::Active, "the command may have been lost");
+        assert_eq!(bench.tick(reports(doing)), Phase::Damping);
         assert_eq!(bench.last().cause, Cause::ServoNotObeying { servo: 1, mode: BRAKE });
     }
 }
@@ -111,7 +111,7 @@ fn a_servo_in_another_mode_than_commanded_is_found_within_a_few_replies() {
 fn a_fault_that_a_servo_tells_beside_another_mode_brings_the_robot_down() {
     let mut bench = Bench::active(|_| {});
     let both = |bench: &mut Bench| {
-        says(Doing::Other)(bench);
+        reports(Doing::Other)(bench);
         bench.state.servos[1].fault = HOT;
     };
     assert_eq!(bench.tick(both), Phase::Damping);
@@ -127,7 +127,7 @@ fn a_servo_whose_reply_has_the_mode_of_before_its_command_is_not_accused() {
             bench.state.servos[1].fresh = false;
             bench.commands[1] = ServoCommand::Damp;
         });
-        assert_eq!(bench.tick(says(Doing::Following)), Phase::Active);
+        assert_eq!(bench.tick(reports(Doing::Following)), Phase::Active);
     }
 }
 
@@ -169,7 +169,7 @@ fn a_servo_that_the_controller_had_stopped_is_not_accused_of_staying_off_while_c
         off(bench);
         bench.seen.stop = Some(Cause::TimeOver);
     });
-    bench.run(40, says(Doing::Off));
+    bench.run(40, reports(Doing::Off));
     assert_eq!((bench.last().to, bench.last().cause), (Phase::Damping, Cause::TimeOver));
 }
 
@@ -185,7 +185,7 @@ fn a_liar_that_sounds_obedient_now_and_then_is_not_obedient() {
     let mut bench = Bench::active(|_| {});
     let rarely = |bench: &mut Bench| {
         if bench.state.tick.is_multiple_of(3) {
-            says(Doing::Damping)(bench);
+            reports(Doing::Damping)(bench);
         }
     };
     assert_eq!(bench.run(1000, rarely), Phase::Active);

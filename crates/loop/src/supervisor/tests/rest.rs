@@ -146,7 +146,7 @@ fn trouble_in_the_tick_in_which_the_time_is_over_is_no_end_as_planned() {
 fn a_servo_that_does_not_damp_is_stopped_and_named_in_the_end() {
     let mut bench = Bench::active(|_| {});
     bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
-    let follows = says(Doing::Following);
+    let follows = reports(Doing::Following);
     // The command may be on its way for some periods, and one that is let go too soon falls.
     bench.run(50, &follows);
     assert_eq!(bench.commands, [ServoCommand::Damp; 2]);
@@ -167,7 +167,7 @@ fn a_servo_that_does_not_damp_is_stopped_and_named_in_the_end() {
 }
 
 #[test]
-fn a_liar_that_sounds_obedient_now_and_then_is_let_go_told_once_and_named_in_the_end() {
+fn a_liar_that_sounds_obedient_now_and_then_is_let_go_reported_once_and_named_in_the_end() {
     for every in [2, 5] {
         let mut bench = Bench::active(|_| {});
         bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
@@ -175,7 +175,7 @@ fn a_liar_that_sounds_obedient_now_and_then_is_let_go_told_once_and_named_in_the
         bench.run(250, &lies);
         assert_eq!(bench.commands, [ServoCommand::Damp, ServoCommand::Stop], "every {every}");
         // A reply that then agrees with its command is not believed either.
-        bench.run(200, says(Doing::Off));
+        bench.run(200, reports(Doing::Off));
         assert!(bench.supervisor.watch.is_astray(1));
         bench.run(3000, &lies);
         assert!(bench.supervisor.is_settled());
@@ -201,12 +201,12 @@ fn a_servo_that_says_now_and_then_at_rest_that_it_is_off_may_be_on() {
 
 /// It was let go, reported that it is off while the robot came down, and then nothing more.
 #[test]
-fn a_servo_that_is_silent_at_rest_may_be_on_whatever_it_said_before() {
+fn a_servo_that_is_silent_at_rest_may_be_on_whatever_it_reported_before() {
     let mut bench = Bench::active(|_| {});
     bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
-    bench.run(60, says(Doing::Following));
+    bench.run(60, reports(Doing::Following));
     assert_eq!(bench.commands[1], ServoCommand::Stop);
-    bench.run(5, says(Doing::Off));
+    bench.run(5, reports(Doing::Off));
     bench.run(4000, |bench| bench.state.servos[1].fresh = false);
     assert_eq!(bench.supervisor.phase(), Phase::Fault);
 }
@@ -214,7 +214,7 @@ fn a_servo_that_is_silent_at_rest_may_be_on_whatever_it_said_before() {
 #[test]
 fn a_servo_that_is_switching_on_at_rest_is_not_off() {
     let mut bench = Bench::at_rest();
-    assert_eq!(bench.run(60, says(Doing::Starting)), Phase::Fault);
+    assert_eq!(bench.run(60, reports(Doing::Starting)), Phase::Fault);
     assert!(bench.supervisor.is_settled());
 }
 
@@ -231,7 +231,7 @@ fn a_joint_that_sinks_does_not_stand_still_whatever_velocity_it_tells() {
 }
 
 #[test]
-fn a_servo_that_is_off_and_on_in_turn_while_it_comes_down_is_told_once() {
+fn a_servo_that_is_off_and_on_in_turn_while_it_comes_down_is_reported_once() {
     let mut bench = Bench::active(|_| {});
     bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
     bench.transitions.clear();
@@ -241,7 +241,7 @@ fn a_servo_that_is_off_and_on_in_turn_while_it_comes_down_is_told_once() {
 }
 
 #[test]
-fn a_servo_that_is_not_heard_in_the_end_is_named_and_that_is_no_end_as_planned() {
+fn a_servo_that_does_not_reply_in_the_end_is_named_and_that_is_no_end_as_planned() {
     let mut bench = Bench::at_rest();
     let silent = |bench: &mut Bench| bench.state.servos.iter_mut().for_each(|servo| servo.fresh = false);
     // One that reported that it is off, and is silent then, is off.

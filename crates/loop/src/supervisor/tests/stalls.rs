@@ -154,7 +154,7 @@ fn a_servo_back_on_another_turn_after_a_stall_brings_the_robot_down() {
 
 /// A Damiao that was switched on reports so in reply to damping, before its first target: one decided before a stall went out after it.
 #[test]
-fn a_servo_that_has_only_said_that_it_is_on_is_held_back_after_a_stall() {
+fn a_servo_that_has_only_reported_that_it_is_on_is_held_back_after_a_stall() {
     let mut bench = Bench::new(|_| {});
     let off = |bench: &mut Bench| bench.state.servos.iter_mut().for_each(|servo| servo.doing = Doing::Off);
     while bench.tick(off) != Phase::Active {}
