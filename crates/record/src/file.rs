@@ -69,7 +69,7 @@ pub(super) struct LogFile<D> {
     /// Names of the other sinks, and what they have lost so far.
     others: Vec<(String, u64)>,
     /// Losses as last reported in the log.
-    told: u64,
+    reported: u64,
     next_file: u32,
     /// Bytes of the files before this one.
     finished_bytes: u64,
@@ -86,7 +86,7 @@ pub(super) struct LogFile<D> {
     /// What went wrong first.
     error: Option<String>,
     /// What went wrong last, until it is reported.
-    untold: Option<String>,
+    unreported: Option<String>,
     news: News,
 }
 
@@ -132,7 +132,7 @@ impl<D: Disk> LogFile<D> {
             synced_ns: now_ns,
             looked_ns: now_ns,
             others: others.into_iter().map(|name| (name, 0)).collect(),
-            told: 0,
+            reported: 0,
             next_file: 0,
             finished_bytes: 0,
             in_hand: vec![0; records.len()],
@@ -143,7 +143,7 @@ impl<D: Disk> LogFile<D> {
             lost: 0,
             paths: Vec::new(),
             error: None,
-            untold: None,
+            unreported: None,
             news: News::default(),
         };
         if !builder.has_log {
@@ -156,7 +156,7 @@ impl<D: Disk> LogFile<D> {
     }
 
     /// What the other sinks have lost so far, in the order of their names.
-    pub fn hear_of(&mut self, losses: impl IntoIterator<Item = u64>) {
+    pub fn add_losses(&mut self, losses: impl IntoIterator<Item = u64>) {
         self.others.iter_mut().zip(losses).for_each(|((_, lost), now)| *lost = now);
     }
 
@@ -166,10 +166,10 @@ impl<D: Disk> LogFile<D> {
     }
 
     /// What has gone wrong since it was asked last, and the time by the samples' clock.
-    pub fn untold(&mut self, now_ns: i64) -> Option<(String, i64)> {
-        let untold = self.untold.take()?;
-        self.news.put(&untold);
-        Some((untold, self.by_samples(now_ns)))
+    pub fn unreported(&mut self, now_ns: i64) -> Option<(String, i64)> {
+        let unreported = self.unreported.take()?;
+        self.news.put(&unreported);
+        Some((unreported, self.by_samples(now_ns)))
     }
 
     /// What was recorded.
@@ -203,16 +203,16 @@ impl<D: Disk> LogFile<D> {
     }
 
     /// Tells in the log what was lost, if that is news.
-    fn tell(&mut self, now_ns: i64, anyway: bool) {
+    fn report_lost(&mut self, now_ns: i64, anyway: bool) {
         let of_others = self.others.iter().map(|(_, lost)| *lost);
         let lost = self.counts.all_dropped() + of_others.clone().sum::<u64>();
-        if !anyway && (lost == self.told || self.has_most()) {
+        if !anyway && (lost == self.reported || self.has_most()) {
             return;
         }
         let dropped = (0..self.records.len()).map(|index| self.counts.dropped(index));
         let mut payload = Vec::with_capacity((self.records.len() + self.others.len()) * 8);
         dropped.chain(of_others).for_each(|count| payload.put(&count.to_le_bytes()));
-        self.told = lost;
+        self.reported = lost;
         let time_us = self.by_samples(now_ns).saturating_add(self.epoch_ns) / 1000;
         self.attempt(|log, records| log.write(log.id(records), Some(time_us), &payload).map(|_| ()));
     }
@@ -268,7 +268,7 @@ impl<D: Disk> LogFile<D> {
         };
         // Who removes every file makes no endless text.
         let first = self.error.as_mut().filter(|error| !error.contains(GOES_ON) || what.starts_with(ends));
-        first.into_iter().chain(&mut self.untold).for_each(|error| *error += &format!("; {what}"));
+        first.into_iter().chain(&mut self.unreported).for_each(|error| *error += &format!("; {what}"));
     }
 
     /// Begins the next file under the first name that is free.
@@ -304,7 +304,7 @@ impl<D: Disk> LogFile<D> {
 
     /// Ends the file with the drops so far and its index.
     fn close(&mut self, now_ns: i64) {
-        self.tell(now_ns, true);
+        self.report_lost(now_ns, true);
         if matches!(self.store, Store::Unwanted) {
             return;
         }
@@ -416,7 +416,7 @@ impl<D: Disk> LogFile<D> {
         let end = if removed { "" } else { "; that file ends there" };
         let error = format!("writing {path} failed: {error}{end}");
         self.error.get_or_insert_with(|| error.clone());
-        self.untold = Some(error);
+        self.unreported = Some(error);
         if let Store::Open(log) = &self.store {
             self.finished_bytes += log.position();
         }
@@ -486,7 +486,7 @@ impl<D: Disk> Sink for LogFile<D> {
         }
         if now_ns - self.flushed_ns >= FLUSH_NS {
             self.flushed_ns = now_ns;
-            self.tell(now_ns, false);
+            self.report_lost(now_ns, false);
             self.flush(false);
         }
         if let Sync::Every(period_ns) = self.sync

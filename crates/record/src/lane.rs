@@ -185,12 +185,12 @@ fn work(mut lane: Lane, mut drain: Drain, shared: &Shared) -> SinkSummary {
     let mut step = || {
         deliver(&mut lane, &mut drain, shared);
         lane.turn(khz_rt::now_ns());
-        tell(&lane, shared);
+        publish(&lane, shared);
     };
     until_stopped(&shared.stop, &mut step, || std::thread::park_timeout(LOOK));
     step();
     lane.finish(khz_rt::now_ns());
-    tell(&lane, shared);
+    publish(&lane, shared);
     lane.summary()
 }
 
@@ -199,11 +199,11 @@ fn deliver(lane: &mut Lane, drain: &mut Drain, shared: &Shared) {
         && !shared.left.load(Ordering::Acquire)
     {
         lane.sample(head.record, head.time_ns, drain.take(head));
-        tell(lane, shared);
+        publish(lane, shared);
     }
 }
 
-fn tell(lane: &Lane, shared: &Shared) {
+fn publish(lane: &Lane, shared: &Shared) {
     shared.taken.store(lane.given - lane.lost(), Ordering::Relaxed);
     shared.lost.store(lane.lost(), Ordering::Relaxed);
 }

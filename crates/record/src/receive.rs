@@ -53,7 +53,7 @@ pub struct Intake<W> {
     schema_bytes: usize,
     records: u64,
     counts: IntakeCounts,
-    told: HashMap<u32, u64>,
+    reported: HashMap<u32, u64>,
 }
 
 /// What became of all datagrams.
@@ -185,7 +185,7 @@ impl<W: Write> Intake<W> {
             schema_bytes: 0,
             records: 2,
             counts: IntakeCounts::default(),
-            told: HashMap::new(),
+            reported: HashMap::new(),
         })
     }
 
@@ -246,9 +246,9 @@ impl<W: Write> Intake<W> {
     pub fn flush(&mut self, now_ns: i64) -> io::Result<()> {
         for sender in self.senders.values() {
             let Some(number) = sender.number else { continue };
-            let told = self.told.entry(number).or_default();
-            if *told != sender.lost {
-                *told = sender.lost;
+            let reported = self.reported.entry(number).or_default();
+            if *reported != sender.lost {
+                *reported = sender.lost;
                 let entry = GapsEntry { sender: number, lost: sender.lost };
                 self.log.write(self.gaps_record, Some(now_ns / 1000), &entry.to_bytes())?;
             }
@@ -532,8 +532,8 @@ mod tests {
         let mut found = Vec::new();
         while let Some(item) = reader.next().unwrap() {
             let value = item.value().unwrap();
-            let told = value.at("lost").or(value.at("address")).map(|value| format!("{value:?}"));
-            found.push(format!("{} {}", item.record.name(), told.unwrap_or_default()));
+            let text = value.at("lost").or(value.at("address")).map(|value| format!("{value:?}"));
+            found.push(format!("{} {}", item.record.name(), text.unwrap_or_default()));
         }
         assert_eq!(found[0], "sender String(\"127.0.0.1:1\")");
         assert_eq!(found.iter().filter(|line| line.starts_with("tick@2")).count(), 1);
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_whose_samples_never_fit_is_told_so_and_takes_no_place() {
+    fn a_sender_whose_samples_never_fit_is_refused_and_takes_no_place() {
         let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
         let mut bytes = datagram(5, 0, &[]);
         bytes.put(&[2, 0]);
@@ -677,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_is_not_heard_from_its_start_is_told_with_what_came_before() {
+    fn a_sender_that_is_not_received_from_its_start_is_reported_with_what_came_before() {
         let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
         for number in [70, 72, 69, 68] {
             intake.datagram(address(1), &datagram(5, number, &[]), 0).unwrap();

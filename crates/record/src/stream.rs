@@ -220,7 +220,7 @@ impl Uplink {
         self.datagram.put(&self.number.to_le_bytes());
     }
 
-    fn told(&mut self) -> SinkResult {
+    fn result(&mut self) -> SinkResult {
         self.error.take().map_or(Ok(()), |error| Err(error.into()))
     }
 }
@@ -269,14 +269,14 @@ impl Sink for Uplink {
             self.repeat();
         }
         self.flush();
-        self.told()
+        self.result()
     }
 
     /// Sends the rest, and a datagram without messages: its number tells the receiver whether the last ones came.
     fn finish(&mut self, _: i64) -> SinkResult {
         self.flush();
         self.send();
-        self.told()
+        self.result()
     }
 
     fn lost(&self) -> u64 {

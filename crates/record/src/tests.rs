@@ -134,7 +134,7 @@ fn ticks(log: &[u8]) -> Vec<u64> {
     values
 }
 
-fn told_drops(log: &[u8]) -> Option<Value<'static>> {
+fn logged_drops(log: &[u8]) -> Option<Value<'static>> {
     let mut reader = Reader::open(log).unwrap();
     let last = reader.record(file::OWN_RECORD).unwrap().last()?;
     let Value::Uint(drops) = reader.sample_at(last).unwrap().value().unwrap().at("dropped.tick")? else {
@@ -194,7 +194,7 @@ fn a_full_ring_drops_and_the_log_says_how_many() {
     bench.work.step(0);
     let summary = bench.finish(1);
     assert_eq!((summary.records[0].written, summary.dropped()), (taken, 10_000 - taken));
-    assert_eq!(told_drops(&bench.disk.file("run.tlog")), Some(Value::Uint(10_000 - taken)));
+    assert_eq!(logged_drops(&bench.disk.file("run.tlog")), Some(Value::Uint(10_000 - taken)));
 }
 
 #[test]
@@ -294,11 +294,11 @@ fn a_disk_running_full_ends_the_file_and_a_freed_one_begins_another() {
     assert_eq!(found.len() as u64, summary.records[0].written);
     assert_eq!(summary.records[0].written + summary.records[0].dropped, 9000);
     assert!((3000..5000).contains(&summary.dropped()));
-    assert_eq!(told_drops(&bench.disk.file("run-1.tlog")), Some(Value::Uint(summary.dropped())));
+    assert_eq!(logged_drops(&bench.disk.file("run-1.tlog")), Some(Value::Uint(summary.dropped())));
 }
 
 #[test]
-fn a_disk_that_breaks_is_told_and_the_rest_counted() {
+fn a_disk_that_breaks_is_reported_and_the_rest_counted() {
     let mut bench = bench(|_| {});
     bench.run(0..1000, 10);
     bench.disk.set(|shelf| shelf.broken = true);
@@ -329,7 +329,7 @@ fn what_waited_in_memory_when_the_disk_broke_is_not_counted_as_written() {
 }
 
 #[test]
-fn a_recorder_that_panics_is_told_with_what_it_wrote_before() {
+fn a_recorder_that_panics_is_reported_with_what_it_wrote_before() {
     let mut builder = RecorderBuilder::new(LogConfig { path: "run.tlog".into(), ..Default::default() });
     let tick = builder.record("tick", &Type::Uint(Width::Four)).unwrap();
     let mut tap = builder.tap(0);
@@ -366,7 +366,7 @@ fn at_its_most_bytes_a_recording_ends_cleanly_and_counts_the_rest() {
     let found = files.iter().map(|file| ticks(file).len() as u64).sum::<u64>();
     assert_eq!((summary.records[0].written, summary.sinks[0].taken, &summary.error), (found, found, &None));
     assert_eq!((summary.dropped(), summary.sinks[0].lost), (9000 - found, 9000 - found));
-    assert_eq!(told_drops(files.last().unwrap()), Some(Value::Uint(9000 - found)));
+    assert_eq!(logged_drops(files.last().unwrap()), Some(Value::Uint(9000 - found)));
 }
 
 /// The recorder's own record lies between samples of another clock, where a search by time finds it.

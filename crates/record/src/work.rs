@@ -59,7 +59,7 @@ impl<D: Disk> Work<D> {
     pub fn step(&mut self, now_ns: i64) {
         self.drain();
         let losses = self.uplinks.iter().map(Lane::lost).chain(self.others.iter().map(Beside::lost));
-        self.file.hear_of(losses);
+        self.file.add_losses(losses);
         guard(&mut self.file, |file| file.turn(now_ns));
         self.report_errors(now_ns);
         self.uplinks.iter_mut().for_each(|uplink| uplink.turn(now_ns));
@@ -98,7 +98,7 @@ impl<D: Disk> Work<D> {
 
     /// Gives every sink a sample of what has gone wrong with the log.
     fn report_errors(&mut self, now_ns: i64) {
-        let Some((error, time_ns)) = self.file.untold(now_ns) else { return };
+        let Some((error, time_ns)) = self.file.unreported(now_ns) else { return };
         let Some((record, write)) = &mut self.trouble else { return };
         give(&mut self.file, &mut self.uplinks, &mut self.others, *record, time_ns, &write(&error));
     }

@@ -50,10 +50,10 @@ impl ClockMap {
         self.upper.see(now_ns.saturating_sub(sent_ns), now_ns);
     }
 
-    /// It received at `heard_ns`, by its clock, what the robot sent at `robot_ns`.
-    pub fn heard(&mut self, robot_ns: i64, heard_ns: i64, now_ns: i64) {
+    /// It received at `received_ns`, by its clock, what the robot sent at `robot_ns`.
+    pub fn received(&mut self, robot_ns: i64, received_ns: i64, now_ns: i64) {
         if robot_ns <= now_ns {
-            self.lower.see(heard_ns.saturating_sub(robot_ns), now_ns);
+            self.lower.see(received_ns.saturating_sub(robot_ns), now_ns);
         }
     }
 
@@ -73,7 +73,7 @@ mod tests {
     /// Its clock is 5000 s ahead and 50 ppm fast; there and back between 2 and 12 ms.
     #[test]
     fn the_difference_is_within_its_bound() {
-        let (mut map, mut heard) = (ClockMap::default(), None);
+        let (mut map, mut last) = (ClockMap::default(), None);
         let its = |robot_ns: i64| robot_ns + 5_000_000 * MS + robot_ns / 20_000;
         for number in 0..2000_i64 {
             let sent_ns = number * 33 * MS;
@@ -81,10 +81,10 @@ mod tests {
             let back_ns = 2 * MS + (number * 104_729) % 10 * MS;
             let now_ns = sent_ns + there_ns;
             map.arrived(its(sent_ns), now_ns);
-            if let Some((robot_ns, heard_ns)) = heard {
-                map.heard(robot_ns, heard_ns, now_ns);
+            if let Some((robot_ns, received_ns)) = last {
+                map.received(robot_ns, received_ns, now_ns);
             }
-            heard = Some((now_ns, its(now_ns + back_ns)));
+            last = Some((now_ns, its(now_ns + back_ns)));
             if number > 100 {
                 let (offset_ns, bound_ns) = map.offset_ns(now_ns).expect("both ways");
                 let true_ns = now_ns - its(now_ns);
@@ -97,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn who_heard_nothing_has_no_clock_and_neither_who_heard_what_is_to_come() {
+    fn who_received_nothing_has_no_clock_and_neither_who_received_what_is_to_come() {
         let mut map = ClockMap::default();
         map.arrived(0, 10);
         assert_eq!(map.offset_ns(10), None);
-        map.heard(1000, 5, 10);
+        map.received(1000, 5, 10);
         assert_eq!(map.offset_ns(10), None);
-        map.heard(9, 5, 10);
+        map.received(9, 5, 10);
         assert_eq!(map.offset_ns(10), Some((7, 3)));
     }
 }

@@ -26,7 +26,7 @@ const MOST_MESSAGES: u32 = 500;
 /// No chunk ends later than this, ns: a program that dies is followed to the end of what it has sent.
 const LONGEST_NS: i64 = 60_000_000_000;
 /// Messages of all programs in a second that are passed to a log: a flood must not fill it.
-const MOST_TOLD: u32 = 2000;
+const MOST_RECORDED: u32 = 2000;
 /// Programs that are distinguished: whatever names are sent, no more is remembered.
 const MOST_PROGRAMS: usize = 64;
 /// What was before stays so long in a curve, for ticks that come late.
@@ -65,7 +65,7 @@ pub(crate) struct Inner {
     pub log: Option<Reader<Status>>,
     listener: Option<Listener>,
     /// The second in which so many messages were passed on.
-    told: (i64, u32),
+    recorded: (i64, u32),
     console: Option<Arc<Console>>,
     clock: Clock,
     plan: Plan,
@@ -150,7 +150,7 @@ impl Desk {
             status: None,
             log: None,
             listener: None,
-            told: (i64::MIN, 0),
+            recorded: (i64::MIN, 0),
             console: None,
             clock: Clock::Real,
             plan,
@@ -217,7 +217,7 @@ impl Desk {
             clamped: u32::try_from(clamped).unwrap_or(u32::MAX),
             ..record::Targets::default()
         };
-        inner.tell(sender, message, outcome.as_ref().err(), now_ns);
+        inner.record_message(sender, message, outcome.as_ref().err(), now_ns);
         outcome.map(|_| ())
     }
 
@@ -226,7 +226,7 @@ impl Desk {
         let mut inner = self.lock();
         let at = inner.producer(sender);
         inner.producers[at].counts.add(Some(why));
-        inner.tell(sender, record::Targets::default(), Some(why), now_ns);
+        inner.record_message(sender, record::Targets::default(), Some(why), now_ns);
     }
 
     /// The program in control announces silence for `for_ns`, at most `hold_s`, until it sends again. No effect from others.
@@ -346,7 +346,7 @@ impl Inner {
         at
     }
 
-    fn tell(
+    fn record_message(
         &mut self,
         sender: &Sender,
         message: record::Targets<'_>,
@@ -357,11 +357,11 @@ impl Inner {
         let message = record::Targets { by, clock_ns: sender.clock_ns, refused, ..message };
         self.mail.message(&message);
         let second = now_ns.div_euclid(1_000_000_000);
-        if self.told.0 != second {
-            self.told = (second, 0);
+        if self.recorded.0 != second {
+            self.recorded = (second, 0);
         }
-        self.told.1 = self.told.1.saturating_add(1);
-        if let Some(listener) = self.listener.as_mut().filter(|_| self.told.1 <= MOST_TOLD) {
+        self.recorded.1 = self.recorded.1.saturating_add(1);
+        if let Some(listener) = self.listener.as_mut().filter(|_| self.recorded.1 <= MOST_RECORDED) {
             listener(now_ns, &message);
         }
     }

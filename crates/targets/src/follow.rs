@@ -251,7 +251,7 @@ impl Controller for Follow {
         for link in &mut self.links {
             let range = *self.joints[link.pair.follower].axis.range();
             let leader = as_logged(&state.servos[link.pair.leader], state.now_ns);
-            link.hear(&leader, &range, self.shares, PERIODS * state.period_ns);
+            link.track(&leader, &range, self.shares, PERIODS * state.period_ns);
         }
         self.is_engaged |= self.are_aligned();
         self.status.following = Following { tick: state.tick, ..Following::default() };
@@ -268,7 +268,7 @@ impl Controller for Follow {
         }
         for link in &mut self.links {
             let (leader, follower) = (link.pair.leader, &state.servos[link.pair.follower]);
-            let is_felt = self.is_engaged && follower.fresh && link.is_heard(now_ns, state.period_ns);
+            let is_felt = self.is_engaged && follower.fresh && link.is_current(now_ns, state.period_ns);
             let most = self.joints[leader].most_torque;
             let torque = link.torque(follower.torque, is_felt, self.config.feedback, most, dt);
             commands[leader] =
@@ -276,7 +276,7 @@ impl Controller for Follow {
             (self.status.target[leader], self.status.offset[leader]) = (link.tracker.at.position, 0.0);
             self.status.command[leader] = link.tracker.at.position;
         }
-        self.tell(now_ns, state);
+        self.report(now_ns, state);
         Ok(())
     }
 }
@@ -291,24 +291,24 @@ impl Follow {
         })
     }
 
-    fn tell(&mut self, now_ns: i64, state: &RobotState) {
-        let heard_ns = self.links.iter().map(|link| link.tracker.at_ns.unwrap_or(i64::MIN)).min();
-        let heard_ns = heard_ns.filter(|_| self.is_engaged);
+    fn report(&mut self, now_ns: i64, state: &RobotState) {
+        let received_ns = self.links.iter().map(|link| link.tracker.at_ns.unwrap_or(i64::MIN)).min();
+        let received_ns = received_ns.filter(|_| self.is_engaged);
         let on_time_ns = PERIODS * state.period_ns;
-        match heard_ns {
-            Some(heard_ns) => self.feed.expect(heard_ns, self.silent_ns),
+        match received_ns {
+            Some(received_ns) => self.feed.expect(received_ns, self.silent_ns),
             None => self.feed.nothing_expected(),
         }
-        let age_ns =
-            heard_ns.map_or(0, |heard_ns| now_ns.saturating_sub(heard_ns.saturating_add(on_time_ns)));
+        let age_ns = received_ns
+            .map_or(0, |received_ns| now_ns.saturating_sub(received_ns.saturating_add(on_time_ns)));
         let stage = match age_ns {
-            _ if heard_ns.is_none() => Stage::Waiting,
+            _ if received_ns.is_none() => Stage::Waiting,
             ..=0 => Stage::OnTime,
             over_ns if over_ns <= self.shape.hold_over_ns => Stage::HeldOver,
             over_ns if over_ns <= self.silent_ns => Stage::Waiting,
             _ => Stage::Silent,
         };
-        self.status.note(stage, age_ns, heard_ns.is_none());
+        self.status.note(stage, age_ns, received_ns.is_none());
         self.status.show(state, &mut self.shown);
     }
 }
@@ -337,7 +337,7 @@ impl Link {
     }
 
     /// What is measured of the leader becomes the reference of the follower.
-    fn hear(&mut self, leader: &ServoState, range: &crate::Range, shares: [Share; 2], on_time_ns: i64) {
+    fn track(&mut self, leader: &ServoState, range: &crate::Range, shares: [Share; 2], on_time_ns: i64) {
         let news = self.tracker.see(leader, on_time_ns);
         let last = self.curve.0.pop();
         let (piece, share) = last.map_or((0, shares[0]), |knot| (knot.piece, knot.share));
@@ -355,7 +355,7 @@ impl Link {
         self.curve.0.push(Knot { due_ns, at, torque: 0.0, gains: [1.0; 2], piece, share, is_given: true });
     }
 
-    fn is_heard(&self, now_ns: i64, period_ns: i64) -> bool {
+    fn is_current(&self, now_ns: i64, period_ns: i64) -> bool {
         self.tracker.at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) <= (PERIODS + 1) * period_ns)
     }
 

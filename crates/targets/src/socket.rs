@@ -147,12 +147,12 @@ impl UnixEar {
             let looked_ns = now_ns();
             self.accept();
             let (desk, waited) = (&self.desk, &self.waited);
-            self.programs.retain_mut(|(socket, peer)| hear(socket, peer, desk, waited, &mut bytes));
+            self.programs.retain_mut(|(socket, peer)| receive(socket, peer, desk, waited, &mut bytes));
             self.waited.found_nothing(looked_ns);
         }
         if let Some(why) = end.get() {
             let text = json!({ "down": why }).to_string();
-            self.programs.iter().for_each(|(socket, _)| _ = tell(socket, &text));
+            self.programs.iter().for_each(|(socket, _)| _ = answer_with(socket, &text));
         }
     }
 
@@ -177,14 +177,14 @@ impl UnixEar {
 }
 
 /// Takes what waits there; whether the program is still there.
-fn hear(socket: &OwnedFd, peer: &mut Peer, desk: &Desk, waited: &Waited, bytes: &mut [u8]) -> bool {
+fn receive(socket: &OwnedFd, peer: &mut Peer, desk: &Desk, waited: &Waited, bytes: &mut [u8]) -> bool {
     for _ in 0..READS {
         match recv(socket, &mut *bytes, RecvFlags::DONTWAIT) {
             Ok((1.., len)) if len > 0 => {
                 let now_ns = now_ns();
                 let answer = answer(peer, desk, &bytes[..len.min(bytes.len())], waited, now_ns);
                 // A client may ignore it.
-                let _ = tell(socket, &answer);
+                let _ = answer_with(socket, &answer);
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
             Ok(_) | Err(_) => {
@@ -196,7 +196,7 @@ fn hear(socket: &OwnedFd, peer: &mut Peer, desk: &Desk, waited: &Waited, bytes: 
     true
 }
 
-fn tell(socket: &OwnedFd, text: &str) -> rustix::io::Result<usize> {
+fn answer_with(socket: &OwnedFd, text: &str) -> rustix::io::Result<usize> {
     send(socket, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
 }
 

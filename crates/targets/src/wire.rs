@@ -187,12 +187,12 @@ impl Peer {
         };
         clock.arrived(sent_ns, arrived_ns);
         let times = message.get("heard").ok_or(Refused::Clock)?.as_array().and_then(|pair| match &pair[..] {
-            [robot, heard] => robot.as_i64()?.checked_mul(1000).zip(heard.as_i64()?.checked_mul(1000)),
+            [robot, received] => robot.as_i64()?.checked_mul(1000).zip(received.as_i64()?.checked_mul(1000)),
             _ => None,
         });
-        let (robot_ns, heard_ns) =
+        let (robot_ns, received_ns) =
             times.ok_or_else(|| Refused::Invalid("`heard` must be two times in µs".to_owned()))?;
-        clock.heard(robot_ns, heard_ns, arrived_ns);
+        clock.received(robot_ns, received_ns, arrived_ns);
         match clock.offset_ns(arrived_ns) {
             Some((offset_ns, bound_ns)) if bound_ns <= CLEAR_NS => Ok(offset_ns),
             _ => Err(Refused::Clock),
@@ -370,11 +370,11 @@ fn state(Standing { status, joints, limits, phase, .. }: &Standing) -> Value {
 /// Times are in seconds.
 impl Serialize for Standing {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        told(self).serialize(serializer)
+        to_json(self).serialize(serializer)
     }
 }
 
-fn told(Standing { status, joints, accounts, fared, .. }: &Standing) -> Value {
+fn to_json(Standing { status, joints, accounts, fared, .. }: &Standing) -> Value {
     let seconds = |ns: i64| ns as f64 * 1e-9;
     let by_joint = |values: &[f64]| -> BTreeMap<&str, f64> {
         joints.iter().map(String::as_str).zip(values.iter().copied()).collect()
@@ -383,13 +383,13 @@ fn told(Standing { status, joints, accounts, fared, .. }: &Standing) -> Value {
         let counts = &account.counts;
         let refused = Refused::WORDS.iter().zip(counts.refused).filter(|(_, count)| *count > 0);
         let [p50, p99, most] = account.lateness_ns.map(seconds);
-        let told = json!({
+        let fields = json!({
             "holds": account.holds, "taken": counts.taken, "clamped": counts.clamped,
             "refused": refused.collect::<BTreeMap<_, _>>(),
             "cadence_s": account.cadence_ns.map(seconds),
             "lateness_s": { "p50": p50, "p99": p99, "max": most },
         });
-        (account.name.clone(), told)
+        (account.name.clone(), fields)
     };
     json!({
         "stage": status.stage.word(), "age_s": seconds(status.age_ns), "held_over_ticks": fared.held_over,

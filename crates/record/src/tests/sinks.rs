@@ -9,7 +9,7 @@ const EVER: Duration = Duration::from_secs(600);
 type Take = Box<dyn FnMut(i64) -> SinkResult + Send>;
 
 /// A sink that does what the test sets, and keeps what it was given.
-struct Told {
+struct Taking {
     name: &'static str,
     seen: Arc<Mutex<Seen>>,
     take: Take,
@@ -23,7 +23,7 @@ struct Seen {
     finished: u32,
 }
 
-impl Sink for Told {
+impl Sink for Taking {
     fn name(&self) -> &str {
         self.name
     }
@@ -62,7 +62,7 @@ fn bench(sinks: Vec<(&'static str, Take)>, patience: Duration) -> (Bench, Vec<Ar
     for (name, take) in sinks {
         let seen = Arc::<Mutex<Seen>>::default();
         all.push(Arc::clone(&seen));
-        builder.sink(Box::new(Told { name, seen, take })).unwrap();
+        builder.sink(Box::new(Taking { name, seen, take })).unwrap();
     }
     let disk = Memory::default();
     let work = Work::begin_with(builder, disk.clone(), 0, 0, patience).unwrap();
@@ -122,11 +122,11 @@ fn a_slow_sink_loses_samples_and_nobody_else_does() {
     assert_eq!((slow.taken + slow.lost, &slow.error), (10_000, &None));
     assert_eq!(seen[0].lock().unwrap().samples.len() as u64, slow.taken);
     assert!(slow.lost > 0 && slow.taken > 0, "{slow:?}");
-    assert_eq!(told_losses(&log), [("slow", slow.lost), ("quick", 0)]);
+    assert_eq!(logged_losses(&log), [("slow", slow.lost), ("quick", 0)]);
 }
 
 /// What the log's own record says last of the sinks.
-fn told_losses(log: &[u8]) -> [(&'static str, u64); 2] {
+fn logged_losses(log: &[u8]) -> [(&'static str, u64); 2] {
     let mut reader = Reader::open(log).unwrap();
     let last = reader.record(file::OWN_RECORD).unwrap().last().unwrap();
     let sample = reader.sample_at(last).unwrap();
@@ -229,9 +229,9 @@ fn a_sink_that_cannot_begin_is_an_error_and_nothing_is_recorded() {
 }
 
 #[test]
-fn two_sinks_of_one_name_could_not_be_told_apart() {
+fn two_sinks_of_one_name_could_not_be_distinguished() {
     let mut builder = RecorderBuilder::new(LogConfig::default());
-    let named = |name| Box::new(Told { name, seen: Arc::default(), take: all() });
+    let named = |name| Box::new(Taking { name, seen: Arc::default(), take: all() });
     builder.sink(named("own")).unwrap();
     for name in ["own", "log", "stream"] {
         assert!(matches!(builder.sink(named(name)), Err(RecorderError::SinkTwice(twice)) if twice == name));

@@ -163,7 +163,7 @@ fn the_steps_of_what_is_measured_are_not_followed_as_hard_as_may_be() {
 }
 
 #[test]
-fn a_leader_that_is_not_heard_is_held_over_then_waited_for_and_then_missed() {
+fn a_leader_that_does_not_reply_is_held_over_then_waited_for_and_then_missed() {
     let mut pair = Pair::new(&config(), 0.0);
     let hand = |tick: i32| 1.0 * f64::from(tick) * PERIOD_S;
     (0..1000).for_each(|tick| pair.tick(Some(hand(tick))));
@@ -222,13 +222,13 @@ fn random_leaders_never_lead_a_follower_beyond_its_limits() {
             }
             hand.position = (hand.position + hand.velocity * PERIOD_S).clamp(-7.0, 7.0);
             let shaken = hand.position + random.within(-1e-3, 1e-3);
-            let heard = match random.whole(0, 20) {
+            let leader = match random.whole(0, 20) {
                 0 => None,
                 1 if random.whole(0, 10) == 0 => Some(f64::NAN),
                 _ => Some(shaken),
             };
             for _ in 0..if random.whole(0, 500) == 0 { random.whole(1, 200) } else { 1 } {
-                pair.tick(heard);
+                pair.tick(leader);
                 judge.see(pair.command(1).position);
             }
         }
@@ -280,25 +280,25 @@ fn a_leader_is_limp_and_is_given_a_bounded_share_of_what_its_follower_exerts() {
 }
 
 #[test]
-fn pairs_that_cannot_be_are_told() {
+fn pairs_that_cannot_be_are_reported() {
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let with = |leader: &[&str], follower: &[&str]| FollowConfig {
         leader: names(leader),
         follower: names(follower),
         ..FollowConfig::default()
     };
-    let said = |config: FollowConfig| match Follow::new(&config).0.prepare(&info()) {
+    let refusal = |config: FollowConfig| match Follow::new(&config).0.prepare(&info()) {
         Err(ControlError(text)) => text.into_owned(),
         Ok(()) => String::new(),
     };
-    assert!(said(with(&[], &[])).contains("0 joints lead, and 0 follow"));
-    assert!(said(with(&["hand"], &[])).contains("1 joints lead, and 0 follow"));
-    assert!(said(with(&["hand"], &["hand"])).contains("`hand` is there twice"));
-    assert!(said(with(&["hand"], &["foot"])).contains("no servo is called `foot`"));
+    assert!(refusal(with(&[], &[])).contains("0 joints lead, and 0 follow"));
+    assert!(refusal(with(&["hand"], &[])).contains("1 joints lead, and 0 follow"));
+    assert!(refusal(with(&["hand"], &["hand"])).contains("`hand` is there twice"));
+    assert!(refusal(with(&["hand"], &["foot"])).contains("no servo is called `foot`"));
     let scaled = FollowConfig { scale: vec![1.0, 2.0], ..config() };
-    assert!(said(scaled).contains("2 numbers for 1 joints"));
+    assert!(refusal(scaled).contains("2 numbers for 1 joints"));
     let unlimited = FollowConfig { feedback: 0.1, ..config() };
-    assert_eq!((said(config()), said(unlimited.clone())), (String::new(), String::new()));
+    assert_eq!((refusal(config()), refusal(unlimited.clone())), (String::new(), String::new()));
     let mut info = info();
     info.joints[0].limits.torque = None;
     let text = Follow::new(&unlimited).0.prepare(&info).unwrap_err().0;

@@ -23,15 +23,15 @@ impl Program {
     }
 
     fn asks(&self, message: &Value) -> Value {
-        self.says(&message.to_string())
+        self.asks_text(&message.to_string())
     }
 
-    fn says(&self, text: &str) -> Value {
+    fn asks_text(&self, text: &str) -> Value {
         send(&self.0, text.as_bytes(), SendFlags::empty()).unwrap();
-        self.hears()
+        self.receives()
     }
 
-    fn hears(&self) -> Value {
+    fn receives(&self) -> Value {
         let mut bytes = vec![0; 65_536];
         let (len, _) = recv(&self.0, &mut bytes, RecvFlags::empty()).unwrap();
         serde_json::from_slice(&bytes[..len]).unwrap()
@@ -132,9 +132,9 @@ fn what_would_be_ambiguous_is_refused() {
     let program = Program::at(&path);
     let answer = program.asks(&json!({"from": "x\nHeld 1000 Hz.", "position": [0.1, 0.1, 0.1]}));
     assert_eq!(answer["why"], json!("`from` must be a name, without control characters"));
-    let answer = program.says(r#"{"from":"x","position":[0,0,0],"position":[1,1,1]}"#);
+    let answer = program.asks_text(r#"{"from":"x","position":[0,0,0],"position":[1,1,1]}"#);
     assert!(answer["why"].as_str().unwrap().starts_with("`position` is there twice"), "{answer}");
-    let answer = program.says("[1]");
+    let answer = program.asks_text("[1]");
     assert!(answer["why"].as_str().unwrap().contains("expected a JSON object"), "{answer}");
 }
 
@@ -174,7 +174,7 @@ fn a_robot_that_is_down_says_why_before_it_hangs_up() {
     let program = Program::at(&path);
     program.asks(&json!({"from": "policy", "state": true}));
     receiver.finish("elbow: it does not answer");
-    assert_eq!(program.hears(), json!({"down": "elbow: it does not answer"}));
+    assert_eq!(program.receives(), json!({"down": "elbow: it does not answer"}));
     let (len, _) = recv(&program.0, &mut [0; 16], RecvFlags::empty()).unwrap();
     assert_eq!(len, 0);
 }
@@ -207,16 +207,16 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
         (r#"{"from":"p","position":[0,0,0],"release":true}"#, "`position` or `release`"),
         (r#"{"from":"p","velocity":[0,0,0]}"#, "`velocity` needs `position`"),
     ] {
-        let answer = program.says(text);
-        let said = answer["why"].as_str().unwrap_or_default();
-        let is_said = said.contains(why)
-            || why == "3 numbers" && said.contains("of 3 numbers")
-            || said.contains("tail");
-        assert!(answer["refused"] == "invalid" && is_said, "{text}: {answer}");
+        let answer = program.asks_text(text);
+        let message = answer["why"].as_str().unwrap_or_default();
+        let is_explained = message.contains(why)
+            || why == "3 numbers" && message.contains("of 3 numbers")
+            || message.contains("tail");
+        assert!(answer["refused"] == "invalid" && is_explained, "{text}: {answer}");
     }
     assert_eq!(robot.refused("p", &Refused::Invalid(String::new())), 15);
     let long = json!({"from": "p", "position": vec![0.5; 20_000]}).to_string();
-    let answer = program.says(&long);
+    let answer = program.asks_text(&long);
     assert!(answer["why"].as_str().is_some_and(|why| why.contains("longer than 65536 bytes")), "{answer}");
 }
 
@@ -245,7 +245,7 @@ fn only_this_user_reaches_the_socket_and_a_second_robot_does_not_take_it() {
 
 /// Its clock is another one.
 #[test]
-fn a_program_on_another_computer_has_its_times_once_it_has_heard_the_robot_s() {
+fn a_program_on_another_computer_has_its_times_once_it_has_received_the_robot_s() {
     let robot = Robot::new(&TargetsConfig::default(), 4000.0);
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let _receiver = Receiver::start(&format!("udp:127.0.0.1:{port}"), robot.desk.clone()).unwrap();
@@ -260,10 +260,10 @@ fn a_program_on_another_computer_has_its_times_once_it_has_heard_the_robot_s() {
         serde_json::from_slice(&bytes[..len]).unwrap()
     };
     let row = json!([0.1, 0.1, 0.1]);
-    let chunk = |t: i64, heard: Option<[i64; 2]>| {
+    let chunk = |t: i64, received: Option<[i64; 2]>| {
         let mut message = json!({"from": "p", "t": t, "at": [t, t + 33_000], "position": [row, row]});
-        if let Some(heard) = heard {
-            message["heard"] = json!(heard);
+        if let Some(received) = received {
+            message["heard"] = json!(received);
         }
         message
     };
@@ -272,8 +272,8 @@ fn a_program_on_another_computer_has_its_times_once_it_has_heard_the_robot_s() {
     assert_eq!(asks(json!({"from": "p", "at": [5, 6], "position": [row, row]}))["refused"], "clock");
     // A busy machine takes long now and then.
     for _ in 0..1000 {
-        let heard = [answer["now"].as_i64().unwrap(), its_us()];
-        answer = asks(chunk(its_us(), Some(heard)));
+        let received = [answer["now"].as_i64().unwrap(), its_us()];
+        answer = asks(chunk(its_us(), Some(received)));
         if answer.get("refused").is_none() {
             return;
         }

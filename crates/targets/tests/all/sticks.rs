@@ -141,13 +141,13 @@ fn a_joint_that_is_held_is_not_led_away_from_where_it_is() {
 }
 
 #[test]
-fn a_stick_of_no_joint_is_said() {
+fn a_stick_of_no_joint_is_reported() {
     let sticks = SticksConfig { roll: Some("elbwo".into()), ..SticksConfig::default() };
     let settings = TargetsConfig { sticks, ..TargetsConfig::default() };
     let (mut controller, _) = Targets::new(&settings, &TeleopConfig::default());
-    let said = controller.prepare(&info(4000.0, None)).unwrap_err().to_string();
+    let message = controller.prepare(&info(4000.0, None)).unwrap_err().to_string();
     assert_eq!(
-        said,
+        message,
         "`targets.sticks.roll`: no joint is called `elbwo`; the joints are `shoulder`, `elbow`, `wrist`"
     );
 }
