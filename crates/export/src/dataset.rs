@@ -107,7 +107,7 @@ impl Dataset {
     /// If the folder cannot be made, has files of others and is no dataset, or a newer program has written it.
     pub fn open(folder: &Path) -> Result<Self, DatasetError> {
         std::fs::create_dir_all(folder).map_err(DatasetError::at("make the folder", folder))?;
-        let is_dataset = About::is_said(&folder.join(ABOUT))?
+        let is_dataset = About::is_there(&folder.join(ABOUT))?
             || ["_manifest", "_tables"].iter().any(|name| folder.join(name).is_dir());
         if !is_dataset && !staging::is_unused(folder).map_err(DatasetError::at("read", folder))? {
             return Err(DatasetError::Foreign(folder.to_owned()));
@@ -143,7 +143,7 @@ impl Dataset {
             let known = self.known(&begin.id)?;
             let same = known.values().find(|known| known.source.is_same(&source));
             if let Some(same) = same.filter(|same| same.dataset == VERSION) {
-                return Ok(told(same, Change::Unchanged, Damage::default()));
+                return Ok(added(same, Change::Unchanged, Damage::default()));
             }
             let (samples, digests) = match &samples {
                 Some(samples) => samples,
@@ -162,7 +162,7 @@ impl Dataset {
                     let free = (1..).find(|number| !known.contains_key(number)).unwrap_or(u32::MAX);
                     (numbered(&begin.id, free), None, Change::New)
                 }
-                Some((known, Relation::Older)) => return Ok(told(known, Change::Older, Damage::default())),
+                Some((known, Relation::Older)) => return Ok(added(known, Change::Older, Damage::default())),
                 Some((known, _)) if same.is_some() => (known.log.clone(), Some(known), Change::Renewed),
                 Some((known, _)) => (known.log.clone(), Some(known), Change::Grown),
             };
@@ -170,7 +170,7 @@ impl Dataset {
             let (staged, damage) = self.stage(&log, &facts, &mut progress)?;
             let is_current = || Ok(self.known(&begin.id)? == known);
             if let Some(manifest) = self.publish(staged, former, digests, is_current)? {
-                let mut added = told(&manifest, change, damage);
+                let mut added = added(&manifest, change, damage);
                 if change == Change::New {
                     let alike = known.values().map(|known| (known.log.clone(), known.source.name.clone()));
                     added.alike = alike.collect();
@@ -274,7 +274,7 @@ impl Dataset {
             return Ok(None);
         }
         let about = self.folder.join(ABOUT);
-        if !About::is_said(&about)? {
+        if !About::is_there(&about)? {
             staging.put(&about, &About::text())?;
         }
         if let Some(file) = files.iter().find(|file| !place::is_of(&file.table.path, &manifest.log)) {
@@ -388,7 +388,7 @@ fn names(folder: &Path) -> Result<Vec<String>, DatasetError> {
 }
 
 /// The report on a log that is in.
-fn told(manifest: &Manifest, change: Change, damage: Damage) -> Added {
+fn added(manifest: &Manifest, change: Change, damage: Damage) -> Added {
     Added {
         log: manifest.log.clone(),
         change,

@@ -124,8 +124,8 @@ impl Lerobot {
         if self.lengths.is_empty() {
             self.names = names;
         } else if self.names != names {
-            let told = |names: &[Vec<String>; 2]| names[0].join(", ");
-            return Err(LerobotError::OtherJoints { found: told(&names), before: told(&self.names) });
+            let joined = |names: &[Vec<String>; 2]| names[0].join(", ");
+            return Err(LerobotError::OtherJoints { found: joined(&names), before: joined(&self.names) });
         }
         let seconds = |us: i64| (us - first_us) as f64 * 1e-6;
         self.timestamps.extend(frames.times_us.iter().map(|&us| seconds(us) as f32));

@@ -68,16 +68,16 @@ fn every_malformed_file_gets_its_message() {
     let mut differing = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        let said = match RobotConfig::parse(&text, &name(&file)) {
+        let shown = match RobotConfig::parse(&text, &name(&file)) {
             Err(error) => error.to_string(),
             Ok(robot) => robot.warnings.join("\n\n"),
         };
-        assert!(!said.is_empty(), "{} is accepted without a word", name(&file));
+        assert!(!shown.is_empty(), "{} is accepted without a word", name(&file));
         let golden = file.with_extension("txt");
         if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(&golden, said + "\n").unwrap();
-        } else if std::fs::read_to_string(&golden).unwrap_or_default() != said.clone() + "\n" {
-            differing.push(format!("{}:\n{said}", name(&file)));
+            std::fs::write(&golden, shown + "\n").unwrap();
+        } else if std::fs::read_to_string(&golden).unwrap_or_default() != shown.clone() + "\n" {
+            differing.push(format!("{}:\n{shown}", name(&file)));
         }
     }
     assert!(differing.is_empty(), "{}", differing.join("\n\n"));

@@ -50,7 +50,7 @@ pub enum LibraryError {
     },
     /// It refuses the model or an evaluation.
     #[error("onnxruntime says: {0}")]
-    Said(String),
+    Reported(String),
 }
 
 /// Things of onnxruntime.
@@ -196,12 +196,12 @@ impl Api {
             return Ok(());
         }
         // SAFETY: the status is not NULL.
-        let said = unsafe { (self.functions.error_message)(status) };
+        let message = unsafe { (self.functions.error_message)(status) };
         // SAFETY: it ends with 0, and lives as long as the status.
-        let said = unsafe { text(said) };
+        let message = unsafe { text(message) };
         // SAFETY: it is not used afterwards.
         unsafe { (self.functions.release_status)(status) };
-        Err(LibraryError::Said(said.lines().map(str::trim).collect::<Vec<_>>().join(" ")))
+        Err(LibraryError::Reported(message.lines().map(str::trim).collect::<Vec<_>>().join(" ")))
     }
 
     /// What a call makes.
@@ -209,7 +209,7 @@ impl Api {
         let mut made = ptr::null_mut();
         self.check(make(&raw mut made))?;
         match made.is_null() {
-            true => Err(LibraryError::Said("it has made nothing".to_owned())),
+            true => Err(LibraryError::Reported("it has made nothing".to_owned())),
             false => Ok(made),
         }
     }
@@ -284,7 +284,7 @@ impl Session {
     pub fn load(bytes: &[u8]) -> Result<Self, LibraryError> {
         if bytes.windows(ELSEWHERE.len()).any(|window| window == ELSEWHERE) {
             let what = "the model has numbers in another file, which its hash would not cover: export it with them inside";
-            return Err(LibraryError::Said(what.to_owned()));
+            return Err(LibraryError::Reported(what.to_owned()));
         }
         let api = Api::open()?;
         let session = {
@@ -306,7 +306,7 @@ impl Session {
         loaded.fill(true)?;
         loaded.fill(false)?;
         if loaded.inputs.is_empty() || loaded.outputs.is_empty() {
-            return Err(LibraryError::Said("the model has no input, or no output".to_owned()));
+            return Err(LibraryError::Reported("the model has no input, or no output".to_owned()));
         }
         Ok(loaded)
     }
@@ -319,7 +319,7 @@ impl Session {
         // SAFETY: the session is valid, and there is a place for the result.
         self.api.check(unsafe { count(self.session, &raw mut ports) })?;
         if ports > MOST {
-            return Err(LibraryError::Said(format!(
+            return Err(LibraryError::Reported(format!(
                 "the model has {ports} inputs or outputs, more than any policy"
             )));
         }
@@ -342,26 +342,30 @@ impl Session {
         // What this gives belongs to `info`. SAFETY: `info` is valid.
         let tensor = api
             .made(|made| unsafe { (functions.tensor_info)(info.1, made) })
-            .map_err(|_| LibraryError::Said(format!("{what} is no tensor")))?;
+            .map_err(|_| LibraryError::Reported(format!("{what} is no tensor")))?;
         let (mut kind, mut rank) = (0, 0);
         // SAFETY: the tensor's description is valid as long as `info`.
         api.check(unsafe { (functions.element_type)(tensor, &raw mut kind) })?;
         // SAFETY: as above.
         api.check(unsafe { (functions.dimension_count)(tensor, &raw mut rank) })?;
         if kind != FLOAT || rank > MOST {
-            return Err(LibraryError::Said(format!("{what} is not of float32")));
+            return Err(LibraryError::Reported(format!("{what} is not of float32")));
         }
         let mut shape = vec![0_i64; rank];
         // SAFETY: as above, and there is room for so many.
         api.check(unsafe { (functions.dimensions)(tensor, shape.as_mut_ptr(), rank) })?;
         if shape.iter().any(|&size| size < -1) {
-            return Err(LibraryError::Said(format!("{what} has the shape {shape:?}, which is no policy's")));
+            return Err(LibraryError::Reported(format!(
+                "{what} has the shape {shape:?}, which is no policy's"
+            )));
         }
         // One that the file leaves open is 1.
         shape.iter_mut().for_each(|size| *size = if *size < 0 { 1 } else { *size });
         let numbers = shape.iter().try_fold(1_usize, |numbers, &size| numbers.checked_mul(size as usize));
         let Some(count) = numbers.filter(|numbers| (1..=NUMBERS).contains(numbers)) else {
-            return Err(LibraryError::Said(format!("{what} has the shape {shape:?}, which is no policy's")));
+            return Err(LibraryError::Reported(format!(
+                "{what} has the shape {shape:?}, which is no policy's"
+            )));
         };
         // SAFETY: there are no arguments but the place.
         let memory = api.made(|made| unsafe { (functions.create_memory_info)(ARENA, MEMORY, made) })?;
@@ -397,7 +401,7 @@ impl Session {
         // SAFETY: session, number and allocator are valid.
         api.check(unsafe { of(self.session, number, allocator, &raw mut name) })?;
         if name.is_null() {
-            return Err(LibraryError::Said("a name is missing".to_owned()));
+            return Err(LibraryError::Reported("a name is missing".to_owned()));
         }
         // SAFETY: it is a text that ends with 0.
         let copy = unsafe { CStr::from_ptr(name) }.to_owned();
@@ -537,9 +541,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_cure() {
-        let said = LibraryError::from(Absent::Missing(&LIBRARY, "not found".to_owned())).to_string();
-        assert!(said.contains("pip install onnxruntime") && said.contains(VARIABLE), "{said}");
+    fn what_is_missing_is_reported_with_its_cure() {
+        let message = LibraryError::from(Absent::Missing(&LIBRARY, "not found".to_owned())).to_string();
+        assert!(message.contains("pip install onnxruntime") && message.contains(VARIABLE), "{message}");
         assert!(LibraryError::from(Absent::Static(&LIBRARY)).to_string().contains("the static program"));
     }
 }

@@ -110,8 +110,8 @@ impl About {
     ///
     /// # Errors
     /// If the layout is of a newer program, or the file cannot be read.
-    pub fn is_said(path: &Path) -> Result<bool, DatasetError> {
-        text_of(path)?.map(|text| is_layout_known(path, &text)).transpose().map(|said| said.is_some())
+    pub fn is_there(path: &Path) -> Result<bool, DatasetError> {
+        text_of(path)?.map(|text| is_layout_known(path, &text)).transpose().map(|known| known.is_some())
     }
 }
 

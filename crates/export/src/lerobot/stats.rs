@@ -50,13 +50,13 @@ mod tests {
 
     #[test]
     fn each_column_has_its_own() {
-        let told = of(&[1.0, 10.0, 3.0, 30.0, 2.0, 20.0], 2);
-        assert_eq!(told["min"], json!([1.0, 10.0]));
-        assert_eq!(told["max"], json!([3.0, 30.0]));
-        assert_eq!(told["mean"], json!([2.0, 20.0]));
-        assert_eq!(told["q50"], json!([2.0, 20.0]));
-        assert_eq!(told["q10"], json!([1.2, 12.0]));
-        assert_eq!(told["count"], json!([3]));
-        assert!((told["std"][0].as_f64().unwrap() - (2.0f64 / 3.0).sqrt()).abs() < 1e-15);
+        let stats = of(&[1.0, 10.0, 3.0, 30.0, 2.0, 20.0], 2);
+        assert_eq!(stats["min"], json!([1.0, 10.0]));
+        assert_eq!(stats["max"], json!([3.0, 30.0]));
+        assert_eq!(stats["mean"], json!([2.0, 20.0]));
+        assert_eq!(stats["q50"], json!([2.0, 20.0]));
+        assert_eq!(stats["q10"], json!([1.2, 12.0]));
+        assert_eq!(stats["count"], json!([3]));
+        assert!((stats["std"][0].as_f64().unwrap() - (2.0f64 / 3.0).sqrt()).abs() < 1e-15);
     }
 }

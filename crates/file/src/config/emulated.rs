@@ -13,7 +13,7 @@ const MOST_COST: f64 = 0.6;
 /// What simulates a robot's body.
 pub struct Simulation {
     /// The simulator and the model, in a line.
-    pub told: String,
+    pub text: String,
     /// Why pages do not draw the robot, if they do not though its shape is known.
     pub not_drawn: Option<String>,
 }
@@ -83,7 +83,7 @@ impl RobotConfig {
         Some(simulated.map_err(|error| error.to_string()).map(|simulated| {
             let (version, mass) = (simulated.version(), simulated.mass());
             let not_drawn = simulated.saved().ok().and_then(|model| shape_in(&model, self).err());
-            Simulation { told: format!("MuJoCo {version}, {}, {mass:.3} kg", body.model), not_drawn }
+            Simulation { text: format!("MuJoCo {version}, {}, {mass:.3} kg", body.model), not_drawn }
         }))
     }
 

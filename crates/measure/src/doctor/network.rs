@@ -82,18 +82,18 @@ mod tests {
 
     #[test]
     fn cards_that_collect() {
-        let told = |text: &str| {
+        let finding = |text: &str| {
             let mut pretend = machine(&CARD);
             pretend.machine.coalescing = vec![("eth0".into(), text.into())];
             let finding = coalescing(&pretend.machine).into_iter().next();
             finding.map(|finding| (finding.what, finding.fix.map_or(String::new(), |fix| fix.to_string())))
         };
-        let (what, command) = told("Adaptive RX: off  TX: off\nrx-usecs: 3\n").unwrap();
+        let (what, command) = finding("Adaptive RX: off  TX: off\nrx-usecs: 3\n").unwrap();
         assert_eq!(what, "eth0 collects packets for 3 µs");
         assert_eq!(command, "sudo ethtool -C eth0 rx-usecs 0 tx-usecs 0");
-        assert!(told("Adaptive RX: on  TX: on\nrx-usecs: 0\n").unwrap().1.contains("adaptive-rx off"));
-        assert_eq!(told("Adaptive RX: n/a  TX: n/a\nrx-usecs: 0\n").unwrap().1, "");
-        assert_eq!(told("rx-usecs:\tn/a\n"), None);
+        assert!(finding("Adaptive RX: on  TX: on\nrx-usecs: 0\n").unwrap().1.contains("adaptive-rx off"));
+        assert_eq!(finding("Adaptive RX: n/a  TX: n/a\nrx-usecs: 0\n").unwrap().1, "");
+        assert_eq!(finding("rx-usecs:\tn/a\n"), None);
     }
 
     #[test]

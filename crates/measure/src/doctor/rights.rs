@@ -172,26 +172,26 @@ mod tests {
 
     #[test]
     fn priority_by_capability_and_limit() {
-        let told = |status, limits| {
+        let finding = |status, limits| {
             found(priority, &[("/proc/self/status", status), ("/proc/self/limits", limits)])[0].clone()
         };
-        assert_eq!(told(ALL, LIMITS).0, Level::Good);
-        let (level, what, command) = told(NONE, LIMITS);
+        assert_eq!(finding(ALL, LIMITS).0, Level::Good);
+        let (level, what, command) = finding(NONE, LIMITS);
         assert_eq!((level, what.as_str()), (Level::Bad, "real-time priority up to 0"));
         assert!(command.contains("\"$USER - rtprio 98\""), "{command}");
-        assert_eq!(told(NONE, "Max realtime priority     98      98\n").0, Level::Good);
-        assert_eq!(told(NONE, "Max realtime priority     unlimited unlimited\n").0, Level::Good);
-        assert_eq!(told(NONE, "").0, Level::Bad);
+        assert_eq!(finding(NONE, "Max realtime priority     98      98\n").0, Level::Good);
+        assert_eq!(finding(NONE, "Max realtime priority     unlimited unlimited\n").0, Level::Good);
+        assert_eq!(finding(NONE, "").0, Level::Bad);
     }
 
     #[test]
     fn memory_by_capability_and_limit() {
-        let told = |status, limits| {
+        let finding = |status, limits| {
             found(locked_memory, &[("/proc/self/status", status), ("/proc/self/limits", limits)])[0].clone()
         };
-        assert_eq!(told(NONE, LIMITS).1, "may lock 8192 kB of memory");
-        assert_eq!(told(NONE, "Max locked memory unlimited unlimited bytes").0, Level::Good);
-        assert_eq!(told(ALL, LIMITS).0, Level::Good);
+        assert_eq!(finding(NONE, LIMITS).1, "may lock 8192 kB of memory");
+        assert_eq!(finding(NONE, "Max locked memory unlimited unlimited bytes").0, Level::Good);
+        assert_eq!(finding(ALL, LIMITS).0, Level::Good);
     }
 
     #[test]

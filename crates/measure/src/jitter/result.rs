@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_is_told_as_one() {
+    fn every_cut_is_reported_as_one() {
         let text = serde_json::to_string(&sample()).unwrap();
         for end in (0..text.len()).step_by(7) {
             let error = Results::parse("a.json", &text[..end]).unwrap_err();
@@ -446,15 +446,15 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_told_by_what_they_are() {
-        let told = |text: &str| Results::parse("a.json", text).unwrap_err().to_string();
-        assert!(told("{\"ended_well\":true}").contains("is the result of `khz run`"));
-        assert!(told("{\"format\":\"khz-run\",\"version\":1}").contains("is the result of `khz run`"));
-        assert!(told("{\"format\":\"khz-jitter\",\"version\":0,\"runs\":[]}").contains("version 0"));
-        assert!(told("{\"format\":\"khz-jitter\",\"runs\":[]}").contains("unknown version"));
-        assert!(told("{\"format\":\"other\"}").contains("`other`"));
-        assert!(told("[1]").contains("no \"format\""));
-        assert!(told("hello").contains("no JSON"));
-        assert!(told("{\"format\":\"khz-jitter\",\"version\":1,\"runs\":[{}]}").contains("missing field"));
+    fn other_files_are_recognised_by_what_they_are() {
+        let refusal = |text: &str| Results::parse("a.json", text).unwrap_err().to_string();
+        assert!(refusal("{\"ended_well\":true}").contains("is the result of `khz run`"));
+        assert!(refusal("{\"format\":\"khz-run\",\"version\":1}").contains("is the result of `khz run`"));
+        assert!(refusal("{\"format\":\"khz-jitter\",\"version\":0,\"runs\":[]}").contains("version 0"));
+        assert!(refusal("{\"format\":\"khz-jitter\",\"runs\":[]}").contains("unknown version"));
+        assert!(refusal("{\"format\":\"other\"}").contains("`other`"));
+        assert!(refusal("[1]").contains("no \"format\""));
+        assert!(refusal("hello").contains("no JSON"));
+        assert!(refusal("{\"format\":\"khz-jitter\",\"version\":1,\"runs\":[{}]}").contains("missing field"));
     }
 }

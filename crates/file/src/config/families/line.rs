@@ -104,7 +104,7 @@ mod tests {
 
     /// An XL330 of 5 V ran on 24 V without a word.
     #[test]
-    fn an_emulated_supply_that_is_too_much_for_a_model_is_told_once() {
+    fn an_emulated_supply_that_is_too_much_for_a_model_is_reported_once() {
         let warned = |of_it: &str, wire: &str, supply: &str| {
             let servo = |id| {
                 format!(
@@ -120,8 +120,8 @@ mod tests {
             RobotConfig::parse(&text, "line.toml").unwrap().warnings.join("\n")
         };
         let xl330 = "model = \"XL330-M288\", torque_constant = 0.35";
-        let told = warned(xl330, "dynamixel", "[emulation]\nsupply_v = 12");
-        assert_eq!(told.matches("12 V are too many for an emulated XL330-M288").count(), 1, "{told}");
+        let warnings = warned(xl330, "dynamixel", "[emulation]\nsupply_v = 12");
+        assert_eq!(warnings.matches("12 V are too many for an emulated XL330-M288").count(), 1, "{warnings}");
         assert!(warned(xl330, "dynamixel", "").contains("24 V are too many"), "the default");
         assert_eq!(warned(xl330, "dynamixel", "[emulation]\nsupply_v = 5"), "");
         let sts3215 = "model = \"STS3215\", unwatched = true";

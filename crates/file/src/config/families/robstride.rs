@@ -192,7 +192,7 @@ fn check_host_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mu
 mod tests {
     use crate::RobotConfig;
 
-    fn said(keys: &str) -> String {
+    fn warnings_of(keys: &str) -> String {
         let text = format!(
             "[bus.main]\nlink = \"emulated\"\nwire = \"can\"\n[[servo]]\nname = \"knee\"\nbus = \"main\"\nid = 1\nfamily = \"robstride\"\n\
              robstride = {{ {keys} }}\nlimits = {{ position = [-1.0, 1.0], velocity = 2.0 }}\n[loop]\nrate_hz = 200\n"
@@ -206,14 +206,17 @@ mod tests {
     /// A model that is none brought warnings of the ranges with it, and another model one of each range.
     #[test]
     fn a_wrong_model_is_one_message() {
-        let unknown = said("model = \"RS09\", velocity_range = 44, torque_range = 17");
+        let unknown = warnings_of("model = \"RS09\", velocity_range = 44, torque_range = 17");
         assert!(unknown.contains("must be one of") && !unknown.contains("no source has"), "{unknown}");
-        let other = said("model = \"RS03\", velocity_range = 44, torque_range = 17");
+        let other = warnings_of("model = \"RS03\", velocity_range = 44, torque_range = 17");
         assert_eq!(other.matches("warning: no source has").count(), 1, "{other}");
         assert!(
             other.contains("44 rad/s and of 17 N·m") && other.contains("another `robstride.model`"),
             "{other}"
         );
-        assert!(!said("model = \"RS02\", velocity_range = 44, torque_range = 17").contains("no source has"));
+        assert!(
+            !warnings_of("model = \"RS02\", velocity_range = 44, torque_range = 17")
+                .contains("no source has")
+        );
     }
 }
