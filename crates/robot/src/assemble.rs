@@ -166,16 +166,16 @@ pub fn open_links(
     config: &RobotConfig,
     make_emulated: impl FnOnce(World) -> Box<dyn Link>,
 ) -> Result<Links, AssembleError> {
-    open_links_as(Role::Host, Whom::Servos, config, make_emulated)
+    open_links_as(Role::Host, Devices::Servos, config, make_emulated)
 }
 
 /// Which devices the links of a robot file reach, for links that must know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whom {
+pub enum Devices {
     /// The servos of the file.
     Servos,
     /// All devices on its buses, known or not.
-    Everybody,
+    All,
 }
 
 /// The same, for another role.
@@ -184,7 +184,7 @@ pub enum Whom {
 /// As [`open_links`].
 pub fn open_links_as(
     role: Role,
-    whom: Whom,
+    devices: Devices,
     config: &RobotConfig,
     make_emulated: impl FnOnce(World) -> Box<dyn Link>,
 ) -> Result<Links, AssembleError> {
@@ -197,7 +197,7 @@ pub fn open_links_as(
                 .take()
                 .map_or_else(|| unreachable!("the emulated devices are one link"), |make| make(world)))
         };
-        links.push(group.open(role, whom, config, &mut emulated)?);
+        links.push(group.open(role, devices, config, &mut emulated)?);
     }
     let places = places(config);
     let of_kind = |kind: &str| {
@@ -242,7 +242,7 @@ impl Group {
     fn open(
         &self,
         role: Role,
-        whom: Whom,
+        devices: Devices,
         config: &RobotConfig,
         emulated: &mut dyn FnMut() -> Result<Box<dyn Link>, String>,
     ) -> Result<Box<dyn Link>, AssembleError> {
@@ -250,7 +250,7 @@ impl Group {
         let mut servos = self.buses.iter().flat_map(|&bus| config.servos_on(bus));
         let around = Around {
             role,
-            ids: (whom == Whom::Servos).then(|| ids.collect()),
+            ids: (devices == Devices::Servos).then(|| ids.collect()),
             speaks_fd: servos.find(|(_, servo)| servo.speaks_fd()).map(|(_, servo)| servo.name.clone()),
             sharing: self.buses.iter().map(|&bus| &config.buses[bus].link).collect(),
             pi3hat: config.pi3hat.clone().unwrap_or_default(),

@@ -141,8 +141,8 @@ impl Aimed {
             return "it ended before it was under control".to_owned();
         };
         let servo = cause.servo().and_then(|servo| self.servos.get(usize::from(servo)));
-        let told = outcome.machine.told(cause, None, &self.links);
-        servo.map_or_else(|| told.to_string(), |servo| format!("{servo}: {told}"))
+        let text = outcome.machine.told(cause, None, &self.links);
+        servo.map_or_else(|| text.to_string(), |servo| format!("{servo}: {text}"))
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_what_brought_the_robot_down_and_not_what_was_warned_of_before() {
+    fn programs_receive_what_brought_the_robot_down_and_not_what_was_warned_of_before() {
         let silent = Cause::TargetsSilent { age_ns: 1_000_100_000 };
         let lost = Cause::ServoTimedOut { servo: 1 };
         let begun = (Idle, Active, Cause::ControllerStarted);

@@ -402,12 +402,12 @@ fn record(
     if let Some(desk) = besides.targets {
         log = log.with_targets(&mut builder, desk)?;
     }
-    let mut told = None;
+    let mut policy_record = None;
     if let Some(policy) = besides.policy {
         log = log.with_decisions(&mut builder, &policy)?;
         let record = builder.record("policy", &Policy::schema())?;
         builder.in_every_file(record);
-        told = Some((record, policy.to_bytes()));
+        policy_record = Some((record, policy.to_bytes()));
     }
     log.report_errors(&mut builder, besides.console);
     let robot = builder.record("robot", &robot_schema())?;
@@ -422,7 +422,7 @@ fn record(
     };
     side.push(robot, now_ns, &robot_record(config, text, &passport, &shape));
     side.push(parameters, now_ns, &parameters_record(list));
-    if let Some((record, bytes)) = told {
+    if let Some((record, bytes)) = policy_record {
         side.push(record, now_ns, &bytes);
     }
     Ok((Some(Recording::new(recorder, log)), not_drawn))

@@ -145,7 +145,7 @@ impl Desk {
         for _ in 0..PER_SECOND {
             match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return false,
-                Ok((len, _)) => self.hear(&bytes[..len], now_ns),
+                Ok((len, _)) => self.receive(&bytes[..len], now_ns),
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
                     self.waited.found_nothing(now_ns);
                     return true;
@@ -156,7 +156,7 @@ impl Desk {
         true
     }
 
-    fn hear(&mut self, bytes: &[u8], now_ns: i64) {
+    fn receive(&mut self, bytes: &[u8], now_ns: i64) {
         let is_within_rate = self.is_within_rate(now_ns);
         let Some(request) = Request::read(bytes) else {
             self.counts.dropped += 1;
@@ -352,9 +352,9 @@ mod tests {
     fn a_request_beyond_the_rate_is_refused() {
         let (mut desk, _intake, viewer) = desk();
         let stick = br#"{"teleop": {}, "age_ms": 1}"#;
-        (0..PER_SECOND).for_each(|_| desk.hear(stick, 0));
-        desk.hear(br#"{"id": 1, "set": {"kp": 1}, "age_ms": 1}"#, 0);
-        desk.hear(stick, 0);
+        (0..PER_SECOND).for_each(|_| desk.receive(stick, 0));
+        desk.receive(br#"{"id": 1, "set": {"kp": 1}, "age_ms": 1}"#, 0);
+        desk.receive(stick, 0);
         let replies = replies(&viewer);
         assert!(replies.len() == 1 && replies[0].contains("1000 requests a second"), "{replies:?}");
         assert_eq!((desk.counts.requests, desk.counts.dropped), (u64::from(PER_SECOND), 2));
@@ -366,8 +366,10 @@ mod tests {
         let (mut desk, _intake, viewer) = desk();
         // A busy viewer: nothing goes out.
         while send(&desk.socket, b"KLOG", SendFlags::DONTWAIT).is_ok() {}
-        (0..2 * DUE).for_each(|id| desk.hear(json!({ "id": id, "do": "nothing" }).to_string().as_bytes(), 0));
-        (0..2 * STOPS).for_each(|id| desk.hear(json!({ "id": id, "do": "stop" }).to_string().as_bytes(), 0));
+        (0..2 * DUE)
+            .for_each(|id| desk.receive(json!({ "id": id, "do": "nothing" }).to_string().as_bytes(), 0));
+        (0..2 * STOPS)
+            .for_each(|id| desk.receive(json!({ "id": id, "do": "stop" }).to_string().as_bytes(), 0));
         assert!(desk.wiring.stop.load(Ordering::Relaxed));
         desk.settle(0);
         assert_eq!(desk.unsent.len(), DUE, "no tick has obeyed yet");

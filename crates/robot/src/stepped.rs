@@ -32,7 +32,7 @@ impl Commands {
     /// Those of a robot with so many servos, and the controller that commands them.
     pub fn outside(servos: usize) -> (Self, Box<dyn Controller>) {
         let (commands, outside) = khz_rt::newest(&vec![ServoCommand::Stop; servos]);
-        (Self(commands), Box::new(Outside(outside)))
+        (Self(commands), Box::new(FromCaller(outside)))
     }
 
     /// From the next tick on, one command for each servo.
@@ -122,9 +122,9 @@ impl Stepped {
 }
 
 /// Commands what the caller has set.
-struct Outside(khz_rt::Reader<Vec<ServoCommand>>);
+struct FromCaller(khz_rt::Reader<Vec<ServoCommand>>);
 
-impl Controller for Outside {
+impl Controller for FromCaller {
     fn update(&mut self, _: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         commands.copy_from_slice(self.0.read());
         Ok(())

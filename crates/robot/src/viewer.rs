@@ -106,9 +106,9 @@ impl Options {
         // A group of its own: Ctrl-C is for the robot, and the view ends after it.
         let mut child =
             command.stdin(view).stdout(Stdio::piped()).process_group(0).spawn().map_err(cannot)?;
-        let said = child.stdout.take();
-        let said = lines_of(said.ok_or(ViewerError::Ended)?);
-        let link = said.recv_timeout(PATIENCE);
+        let lines = child.stdout.take();
+        let lines = lines_of(lines.ok_or(ViewerError::Ended)?);
+        let link = lines.recv_timeout(PATIENCE);
         let link = match link {
             Ok(link) if link.starts_with("http://") => Ok(link),
             Ok(_) => Err(ViewerError::Other(program.to_owned())),
@@ -120,7 +120,7 @@ impl Options {
             let _ = child.kill();
         }
         std::thread::spawn(move || child.wait());
-        Ok((Viewer { said, link: link? }, robot))
+        Ok((Viewer { lines, link: link? }, robot))
     }
 
     fn command(&self, program: &Path, config: &RobotConfig) -> Command {
@@ -171,12 +171,12 @@ pub fn find(beside: &[PathBuf]) -> Result<PathBuf, ViewerError> {
 }
 
 /// What a program prints, line by line. A thread reads it, so waiting for a line can time out.
-fn lines_of(said: ChildStdout) -> Receiver<String> {
+fn lines_of(stdout: ChildStdout) -> Receiver<String> {
     let (lines, read) = sync_channel(1);
     std::thread::spawn(move || {
-        let mut said = BufReader::new(said.take(LONGEST));
+        let mut reader = BufReader::new(stdout.take(LONGEST));
         let mut line = String::new();
-        while said.read_line(&mut line).is_ok_and(|read| read > 0) {
+        while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
             if lines.send(line.trim_end().to_owned()).is_err() {
                 return;
             }
@@ -189,7 +189,7 @@ fn lines_of(said: ChildStdout) -> Receiver<String> {
 /// The live view of a run.
 #[derive(Debug)]
 pub struct Viewer {
-    said: Receiver<String>,
+    lines: Receiver<String>,
     link: String,
 }
 
@@ -201,7 +201,7 @@ impl Viewer {
 
     /// Waits until the view has shown the run to its end, 1 s at the most. Returns whether it stays, because a page is open.
     pub fn stays(self) -> bool {
-        self.said.recv_timeout(ENDING).is_ok_and(|word| word == STAYS)
+        self.lines.recv_timeout(ENDING).is_ok_and(|word| word == STAYS)
     }
 }
 

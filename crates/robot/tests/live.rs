@@ -118,7 +118,7 @@ fn ended(launch: Launch) -> khz_robot::session::Outcome {
 }
 
 #[test]
-fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
+fn a_viewer_changes_parameters_together_and_receives_the_tick_or_why_not() {
     let (viewer, live) = Viewer::pair();
     let launch = start(&robot(""), Some(live));
     until(|| launch.console().seen().1 == Phase::Active);

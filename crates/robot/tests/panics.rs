@@ -54,8 +54,11 @@ fn panics_within_a_tick_are_reported_and_never_printed() {
     run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
     let phases: Vec<Phase> = stats.transitions.iter().map(|change| change.to).collect();
     assert_eq!(phases[3..], [Phase::Damping, Phase::Fault]);
-    let said = machine.failure().unwrap().to_string();
-    assert!(said.starts_with("a bug in the controller, at ") && said.contains("panics.rs:"), "{said}");
+    let message = machine.failure().unwrap().to_string();
+    assert!(
+        message.starts_with("a bug in the controller, at ") && message.contains("panics.rs:"),
+        "{message}"
+    );
 
     // On the machine's clock: the loop itself.
     let settings = SessionSettings {
@@ -71,8 +74,8 @@ fn panics_within_a_tick_are_reported_and_never_printed() {
     };
     let machine = assemble::machine(&RobotConfig::quadruped(), Box::new(Panicking)).unwrap();
     let session = Session::start(machine, vec![Box::new(Broken)], settings, Arc::default()).unwrap();
-    let Err(SessionError::Panicked(said)) = session.wait() else { panic!("the loop goes on") };
-    assert!(said.starts_with("a bug in the loop, at "), "{said}");
+    let Err(SessionError::Panicked(message)) = session.wait() else { panic!("the loop goes on") };
+    assert!(message.starts_with("a bug in the loop, at "), "{message}");
 
     assert_eq!(printed.load(Ordering::Relaxed), 0);
     // Panics of other threads go where they went before.

@@ -171,8 +171,8 @@ fn run_confined(test: &str, name: &str) -> Option<i32> {
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
     let child = command.args([test, "--exact", "--nocapture"]).env(ROBOT, name).output().unwrap();
-    let said = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.signal().is_some() || child.status.success(), "{name}: {}: {said}", child.status);
+    let stderr = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.signal().is_some() || child.status.success(), "{name}: {}: {stderr}", child.status);
     child.status.signal()
 }
 

@@ -34,7 +34,7 @@ const TWIN_NS: i64 = 3_000_000;
 /// Servos that identify themselves unasked do so within this, ns: an ODrive's heartbeats come every 100 ms by default.
 const LISTEN_NS: i64 = 150_000_000;
 /// So many frames are enough to know which servos are there.
-const MOST_HEARD: usize = 10_000;
+const MOST_FRAMES: usize = 10_000;
 /// Requests under way at once where a bus takes several; every adapter takes as many.
 const BURST: usize = 16;
 
@@ -407,7 +407,7 @@ impl Desk {
             }
             return refused.filter(|_| !is_asked).map_or_else(|| Ok(found.into_values().collect()), Err);
         }
-        if self.look_for_heard(bus, scan, &mut found)? {
+        if self.look_for_announced(bus, scan, &mut found)? {
             return Ok(found.into_values().collect());
         }
         let possible = Family::possible();
@@ -426,7 +426,7 @@ impl Desk {
 
     /// Listens for servos that identify themselves unasked, and asks those alone: no other frame is sent to their bus. True if any
     /// answered.
-    fn look_for_heard(
+    fn look_for_announced(
         &mut self,
         bus: usize,
         scan: &Scan,
@@ -435,16 +435,16 @@ impl Desk {
         let mut frames = Vec::new();
         self.collect(LISTEN_NS, |from, received| {
             frames.extend((from == bus).then_some(received.frame));
-            frames.len() >= MOST_HEARD
+            frames.len() >= MOST_FRAMES
         });
         for family in FamilyName::ALL.iter().flat_map(|&name| Family::named(name)) {
             let by_hand = family.by_hand();
-            let heard = frames.iter().filter_map(|frame| by_hand.announced(frame));
-            let heard: BTreeSet<u8> = heard.filter(|id| !found.contains_key(id)).collect();
-            if heard.is_empty() {
+            let announced = frames.iter().filter_map(|frame| by_hand.announced(frame));
+            let announced: BTreeSet<u8> = announced.filter(|id| !found.contains_key(id)).collect();
+            if announced.is_empty() {
                 continue;
             }
-            match self.look_for(&family, bus, scan, Some(&heard), found) {
+            match self.look_for(&family, bus, scan, Some(&announced), found) {
                 // What a bus cannot carry counts as no answer.
                 Err(error) if error.is_unsupported() => {}
                 asked => asked?,
@@ -494,14 +494,14 @@ impl Desk {
         family: &Family,
         bus: usize,
         scan: &Scan,
-        heard: Option<&BTreeSet<u8>>,
+        only: Option<&BTreeSet<u8>>,
         found: &mut BTreeMap<u8, Found>,
     ) -> Result<(), DeskError> {
         let (asked_for, alone) = (family, self.is_half_duplex(bus));
         let family = family.by_hand();
         let everybody = family.everybody().filter(|_| scan.together && !alone);
         let ids = family.ids().take_while(|&id| id <= scan.last);
-        let ids = ids.filter(|id| heard.is_none_or(|heard| heard.contains(id)));
+        let ids = ids.filter(|id| only.is_none_or(|only| only.contains(id)));
         let (mut asks, mut more) = (Vec::from_iter(everybody), BTreeMap::new());
         if asks.is_empty() {
             for id in ids {
@@ -670,9 +670,9 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// Enters the servo of which this frame is an answer; its id.
     fn enter(&self, bus: usize, received: &Received, found: &mut BTreeMap<u8, Found>) -> Option<u8> {
-        let heard = |(ask, sent_ns): &(Ask, i64)| Some(((ask.read)(&received.frame)?, *sent_ns));
+        let answer_of = |(ask, sent_ns): &(Ask, i64)| Some(((ask.read)(&received.frame)?, *sent_ns));
         // The newest first: a servo asked again answers that.
-        let (answer, sent_ns) = self.requests.iter().rev().find_map(heard)?;
+        let (answer, sent_ns) = self.requests.iter().rev().find_map(answer_of)?;
         let id = answer.id;
         match found.entry(id) {
             Entry::Occupied(known) if self.once && known.get().family == *self.family => {

@@ -1,7 +1,7 @@
 //! Links as a command line names them.
 
 use super::Desk;
-use crate::assemble::{Whom, open_links_as};
+use crate::assemble::{Devices, open_links_as};
 use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, WireKind, World};
 use khz_file::RobotConfig;
@@ -74,7 +74,7 @@ impl Desk {
         if is_robot_file(word) {
             let robot = RobotConfig::load(word).map_err(|error| error.to_string())?;
             // A scan asks for ids that are not in the file, too.
-            let links = open_links_as(role, Whom::Everybody, &robot, |world| Box::new(world))
+            let links = open_links_as(role, Devices::All, &robot, |world| Box::new(world))
                 .map_err(|error| error.to_string())?;
             self.add(&robot, links);
             return Ok(());
@@ -244,7 +244,7 @@ mod tests {
     /// Only queries to those from which heartbeats came are sent to their bus.
     #[test]
     fn odrives_are_found_by_what_they_say_and_tell_their_errors() {
-        for (firmware, told) in [("0.6", "0.6.11 (board 5.2.0)"), ("0.5", "0.5")] {
+        for (firmware, expected) in [("0.6", "0.6.11 (board 5.2.0)"), ("0.5", "0.5")] {
             let text = format!(
                 "[bus.main]\nlink = \"emulated\"\nwire = \"can\"\n[servo_defaults]\nbus = \"main\"\nfamily = \"odrive\"\n\
                  odrive = {{ firmware = \"{firmware}\", torque_constant = 0.1 }}\nwatchdog_s = 0.3\n\
@@ -253,7 +253,7 @@ mod tests {
             let found = unknown(&text).scan(0, &EVERYBODY).unwrap();
             let ids: Vec<_> = found.iter().map(|found| (found.family.name(), found.answer.id)).collect();
             assert_eq!(ids, [0, 5].map(|id| (FamilyName::Odrive, id)), "{firmware}");
-            assert_eq!(found[0].answer.identity.firmware.as_deref(), Some(told));
+            assert_eq!(found[0].answer.identity.firmware.as_deref(), Some(expected));
             assert_eq!(found[0].answer.mode.map(|mode| mode.name), Some("idle"));
             let text = of_found("socketcan:can0", &found).unwrap();
             assert!(
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_may_have_meant_is_said() {
+    fn what_somebody_may_have_meant_is_reported() {
         assert_eq!(meant("can0").as_deref(), Some("socketcan:can0"));
         assert_eq!(meant("/dev/ttyACM0").as_deref(), Some("fdcanusb:/dev/ttyACM0"));
         assert_eq!(["can", "candle", "nope"].map(meant), [None, None, None]);

@@ -44,7 +44,7 @@ fn all() -> Vec<Happens> {
         vec![Event::Servo(0, ServoEvent::Missed)],
         vec![Event::Servo(0, ServoEvent::Stale)],
         vec![Event::Servo(0, ServoEvent::Fault)],
-        vec![Event::Servo(0, ServoEvent::Outside)],
+        vec![Event::Servo(0, ServoEvent::OutOfLimits)],
     ];
     let arms = (0..=AGES).flat_map(|age| [Happens::Arm(age), Happens::ArmThenFrozen(age)]);
     let others = [Happens::Frozen, Happens::Stop];

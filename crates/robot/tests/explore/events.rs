@@ -51,7 +51,7 @@ pub enum ServoEvent {
     /// It refused a register of the last command.
     Refused,
     /// Far outside its position limits.
-    Outside,
+    OutOfLimits,
     /// Much faster than its velocity limit.
     Fast,
     Still,
@@ -93,7 +93,7 @@ impl Event {
             Servo::VelocityNan,
             Servo::Saturated,
             Servo::Refused,
-            Servo::Outside,
+            Servo::OutOfLimits,
             Servo::Fast,
             Servo::Still,
             Servo::LowVoltage,
@@ -259,7 +259,7 @@ impl Tick {
             ServoEvent::VelocityNan => servo.velocity = f64::NAN,
             ServoEvent::Saturated => servo.position = f64::INFINITY,
             ServoEvent::Refused => servo.refused = Some(REFUSED),
-            ServoEvent::Outside => servo.position = 2.0,
+            ServoEvent::OutOfLimits => servo.position = 2.0,
             ServoEvent::Fast => servo.velocity = 100.0,
             ServoEvent::Still => servo.velocity = 0.0,
             ServoEvent::LowVoltage => servo.voltage = settings.voltage_low_v - 1.0,

@@ -66,8 +66,8 @@ pub struct Memory {
     off: [u32; MOST_SERVOS],
     /// What it was commanded: 0 to stop, 1 to damp, 2 to move; the same in the tick before; how many replies neither explains; and
     /// that they were too many, and have not all been made up for.
-    told: [u8; MOST_SERVOS],
-    told_before: [u8; MOST_SERVOS],
+    commanded: [u8; MOST_SERVOS],
+    commanded_before: [u8; MOST_SERVOS],
     astray: [u32; MOST_SERVOS],
     is_astray: [bool; MOST_SERVOS],
     /// It was commanded to be on, or reported it, and so many more replies must report that it is off.
@@ -113,8 +113,8 @@ impl Memory {
             driven: [false; MOST_SERVOS],
             ran: [false; MOST_SERVOS],
             off: [0; MOST_SERVOS],
-            told: [0; MOST_SERVOS],
-            told_before: [0; MOST_SERVOS],
+            commanded: [0; MOST_SERVOS],
+            commanded_before: [0; MOST_SERVOS],
             astray: [0; MOST_SERVOS],
             is_astray: [false; MOST_SERVOS],
             may_be_on: [0; MOST_SERVOS],
@@ -213,16 +213,16 @@ fn only_along_the_graph(step: &Step<'_>) -> Result<(), String> {
 /// What the servos do, beside what they were commanded.
 fn remember_replies(memory: &mut Memory, step: &Step<'_>) {
     for (at, servo) in step.tick.state.servos.iter().enumerate().filter(|(_, servo)| servo.fresh) {
-        let told = memory.told[at];
-        let fits = [told, memory.told_before[at]].into_iter().any(|told| match servo.doing {
-            Doing::Following => told == 2,
-            Doing::Damping | Doing::TimedOut => told == 1,
+        let commanded = memory.commanded[at];
+        let fits = [commanded, memory.commanded_before[at]].into_iter().any(|commanded| match servo.doing {
+            Doing::Following => commanded == 2,
+            Doing::Damping | Doing::TimedOut => commanded == 1,
             Doing::Other => false,
             Doing::Off | Doing::Starting | Doing::Faulted => true,
         });
         let controlled = matches!(step.before, Phase::Active | Phase::Damping);
         // One that is stopped because it does not damp has nothing to make up for that.
-        let let_go = step.before == Phase::Damping && memory.is_astray[at] && told == 0;
+        let let_go = step.before == Phase::Damping && memory.is_astray[at] && commanded == 0;
         memory.astray[at] = match (controlled, fits) {
             (false, _) => 0,
             (true, false) => (memory.astray[at] + STRAYED).min(ASTRAY),
@@ -232,7 +232,7 @@ fn remember_replies(memory: &mut Memory, step: &Step<'_>) {
         memory.is_astray[at] = memory.astray[at] == ASTRAY || (memory.is_astray[at] && memory.astray[at] > 0);
         // Only at rest it is believed that it is off.
         let says_off = matches!(servo.doing, Doing::Off | Doing::Faulted);
-        memory.may_be_on[at] = match (servo.doing.is_on(), told) {
+        memory.may_be_on[at] = match (servo.doing.is_on(), commanded) {
             (true, _) => OFF_REPLIES,
             (false, 0) if says_off && step.before.is_over() => memory.may_be_on[at].saturating_sub(1),
             (false, _) => memory.may_be_on[at],
@@ -248,7 +248,7 @@ fn commands_fit_the_phase(memory: &Memory, step: &Step<'_>) -> Result<(), String
             command.position.abs() <= 1.0 && command.velocity.is_finite() && command.torque.is_finite()
         }
         (Phase::Active, _) => true,
-        (Phase::Damping, ServoCommand::Stop) => memory.is_astray[at] || memory.told[at] == 0,
+        (Phase::Damping, ServoCommand::Stop) => memory.is_astray[at] || memory.commanded[at] == 0,
         (Phase::Damping, command) => matches!(command, ServoCommand::Damp),
         (_, command) => matches!(command, ServoCommand::Stop),
     };
@@ -296,7 +296,7 @@ fn armed_only_in_health(step: &Step<'_>) -> Result<(), String> {
                             | ServoEvent::VelocityNan
                             | ServoEvent::Saturated
                             | ServoEvent::Refused
-                            | ServoEvent::Outside
+                            | ServoEvent::OutOfLimits
                     )
                     | Event::AnsweredTwice
                     | Event::Intruded
@@ -423,13 +423,14 @@ fn a_recovery_goes_step_by_step(memory: &mut Memory, step: &Step<'_>) -> Result<
 fn a_stall_before_the_first_commands_starts_anew(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
     let servos = &step.tick.state.servos;
     for (at, servo) in servos.iter().enumerate().filter(|(_, servo)| servo.fresh) {
-        let follows = servo.doing == Doing::Following && memory.told_before[at] == 2;
+        let follows = servo.doing == Doing::Following && memory.commanded_before[at] == 2;
         memory.followed[at] = if follows { (memory.followed[at] + 1).min(2) } else { 0 };
     }
     if step.before != Phase::Active {
         memory.followed = [0; MOST_SERVOS];
     }
-    let commanded = || (0..servos.len()).filter(|&at| [memory.told[at], memory.told_before[at]].contains(&2));
+    let commanded =
+        || (0..servos.len()).filter(|&at| [memory.commanded[at], memory.commanded_before[at]].contains(&2));
     let is_starting = commanded().next().is_none() || commanded().any(|at| memory.followed[at] < 2);
     let goes_on = step.before == Phase::Active && step.after.phase() == Phase::Active;
     let in_grace = memory.ticks < step.ticks(step.settings.grace_ns());
@@ -467,7 +468,7 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
                 | ServoEvent::Refused,
             ) => Trigger::ServoFault,
             Event::Servo(_, ServoEvent::TimedOut) if !step.after.is_recovering() => Trigger::ServoFault,
-            Event::Servo(_, ServoEvent::Outside) => Trigger::Position,
+            Event::Servo(_, ServoEvent::OutOfLimits) => Trigger::Position,
             Event::Servo(_, ServoEvent::Fast) => Trigger::Velocity,
             Event::Servo(servo, ServoEvent::Off)
                 // One that was commanded to stop meanwhile may be off.
@@ -657,13 +658,13 @@ fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
         (memory.astray, memory.is_astray) = ([0; MOST_SERVOS], [false; MOST_SERVOS]);
     }
     for (index, servo) in step.tick.state.servos.iter().enumerate() {
-        memory.told_before[index] = memory.told[index];
-        memory.told[index] = match step.tick.commands[index] {
+        memory.commanded_before[index] = memory.commanded[index];
+        memory.commanded[index] = match step.tick.commands[index] {
             ServoCommand::Stop => 0,
             ServoCommand::Damp => 1,
             ServoCommand::Position(_) => 2,
         };
-        if memory.told[index] != 0 {
+        if memory.commanded[index] != 0 {
             memory.may_be_on[index] = OFF_REPLIES;
         }
         let was_driven = memory.driven[index];

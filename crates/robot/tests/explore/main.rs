@@ -116,8 +116,8 @@ fn every_law_holds_whatever_the_reactions() {
 fn every_law_holds_of_a_robot_that_recovers_from_stalls() {
     let only = |event: &Event| {
         let counts = |event| {
-            use ServoEvent::{Fast, Fault, Missed, Off, Outside, TimedOut};
-            matches!(event, Missed | Fault | TimedOut | Off | Outside | Fast)
+            use ServoEvent::{Fast, Fault, Missed, Off, OutOfLimits, TimedOut};
+            matches!(event, Missed | Fault | TimedOut | Off | OutOfLimits | Fast)
         };
         match *event {
             Event::Servo(_, event) => counts(event),

@@ -378,7 +378,7 @@ fn a_flooding_link_starves_no_other_and_does_not_hold_the_tick_up() {
 }
 
 #[test]
-fn a_dead_link_is_told_and_comes_back() {
+fn a_dead_link_is_reported_and_comes_back() {
     let mut rig = Rig::new(Bus::new(1, false), vec![device(0, 1)]);
     rig.bus.script.lock().unwrap().down = true;
     let (result, _) = rig.run(0);

@@ -163,7 +163,7 @@ fn once_at(at_ms: i64, act: impl Fn(&mut World, i64) + Send + 'static) -> impl F
 }
 
 /// Another program sends a servo something.
-fn say(world: &mut World, to: u32, payload: [u8; 8], at_ns: i64) {
+fn send(world: &mut World, to: u32, payload: [u8; 8], at_ns: i64) {
     world.begin_cycle(at_ns);
     world.send(0, &frame(to, false, payload), at_ns).unwrap();
     while world.receive(at_ns + MS).unwrap().is_some() {}
@@ -277,9 +277,9 @@ fn a_classic_bus_takes_its_own_time() {
 
 /// Another program has left the knee driving and ended, without a watchdog.
 fn left_driving(world: &mut World) {
-    say(world, 2, Special::Enable.to_bytes(), 0);
+    send(world, 2, Special::Enable.to_bytes(), 0);
     let old = Codes { position: 0x8831, velocity: 0x7ff, kp: 200, kd: 800, torque: 0x7ff };
-    say(world, 2, old.to_bytes(), 2 * MS);
+    send(world, 2, old.to_bytes(), 2 * MS);
     assert_eq!(world.servos()[1].doing(), Doing::Following);
 }
 
@@ -339,7 +339,7 @@ fn a_motor_that_lost_its_power_before_the_first_tick_is_not_armed_whatever_is_in
         (4, Access::Store),
         (6, Access::Write(21, 12.5_f32.to_le_bytes())),
     ] {
-        say(&mut world, REGISTERS, access.to_bytes(1), at_ms * MS);
+        send(&mut world, REGISTERS, access.to_bytes(1), at_ms * MS);
     }
     let is_ready = Arc::new(Mutex::new(false));
     let script = {

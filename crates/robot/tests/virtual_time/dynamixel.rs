@@ -81,15 +81,15 @@ fn two_layouts_on_one_line_are_two_questions() {
 }
 
 #[test]
-fn a_servo_that_is_not_as_the_file_has_it_is_not_driven_and_the_cure_is_told() {
+fn a_servo_that_is_not_as_the_file_has_it_is_not_driven_and_the_cure_is_reported() {
     let config = robot(2, 1000, "");
-    for (change, told) in [
+    for (change, expected) in [
         ((|it| it.model = 1190) as fn(&mut Setup), "XL330-M077"),
         (|it| it.firmware = 45, "dynamixel.fast = false"),
         (|it| it.return_delay = 250, "return_delay_time=0"),
     ] {
         let why = refusal(&config, change);
-        assert!(why.contains(told), "{why}");
+        assert!(why.contains(expected), "{why}");
     }
     // Its mode is set, whatever it was.
     assert_eq!(run_with(&config, |it| it.mode = 1).unwrap().machine.phase(), Phase::Stopped);
@@ -136,7 +136,7 @@ fn run_free(mode: &str, limits: &str, velocity: f64, torque: f64) -> (Outcome, f
 }
 
 #[test]
-fn a_wheel_turns_as_fast_as_it_is_told_and_comes_to_rest() {
+fn a_wheel_turns_as_fast_as_it_is_commanded_and_comes_to_rest() {
     let (outcome, fastest) = run_free("velocity", "", 3.0, 0.0);
     assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
     assert!((2.8..3.2).contains(&fastest), "{fastest} rad/s");

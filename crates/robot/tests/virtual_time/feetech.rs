@@ -59,15 +59,15 @@ fn six_of_them_run_at_550_hz_and_twelve_at_250_hz() {
 }
 
 #[test]
-fn a_servo_that_is_not_as_the_file_has_it_is_not_driven_and_the_cure_is_told() {
+fn a_servo_that_is_not_as_the_file_has_it_is_not_driven_and_the_cure_is_reported() {
     let config = robot(2, 500, "");
-    for (change, told) in [
+    for (change, expected) in [
         ((|it| it.model = 2825) as fn(&mut Setup), "STS3250"),
         (|it| it.return_delay = 250, "return_delay=0"),
         (|it| it.volts = [70, 40], "input voltage"),
     ] {
         let why = refusal(&config, change);
-        assert!(why.contains(told), "{why}");
+        assert!(why.contains(expected), "{why}");
     }
 }
 
@@ -103,7 +103,7 @@ fn run_free(mode: &str, velocity: f64, torque: f64) -> (Outcome, f64) {
 }
 
 #[test]
-fn a_wheel_turns_as_fast_as_it_is_told_and_comes_to_rest() {
+fn a_wheel_turns_as_fast_as_it_is_commanded_and_comes_to_rest() {
     let (outcome, fastest) = run_free("velocity", 3.0, 0.0);
     assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
     assert!((2.7..3.2).contains(&fastest), "{fastest} rad/s");

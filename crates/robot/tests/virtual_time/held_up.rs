@@ -79,8 +79,8 @@ fn frozen_in_a_run_of(file: &str, offset_ns: i64, for_ms: i64, run_ms: i64) -> O
     run_frozen(&config, 700 * MS + offset_ns, for_ms, run_ms, &mut stats);
     // It is held up from the tick on that could not begin.
     let least_ns = for_ms * MS - config.timing.period_ns().max(2 * MS);
-    let said = |change: &Transition| matches!(change.cause, Cause::LoopHeldUp { held_up_ns, .. } if held_up_ns > least_ns);
-    Some((end(&stats.transitions), stats.transitions.iter().any(said)))
+    let reported = |change: &Transition| matches!(change.cause, Cause::LoopHeldUp { held_up_ns, .. } if held_up_ns > least_ns);
+    Some((end(&stats.transitions), stats.transitions.iter().any(reported)))
 }
 
 /// Runs a robot that is frozen once, `at_ns` after its servos were made ready.
@@ -109,10 +109,10 @@ const OFFSETS_NS: [i64; 5] = [0, 80_000, 250_000, 450_000, 900_000];
 fn goes_on_after(file: &str, bearable_ms: &[i64], down: fn(Cause) -> bool) {
     for for_ms in [15, 60, 150, 300] {
         for offset_ns in OFFSETS_NS {
-            let (cause, said) = frozen(file, offset_ns, for_ms).unwrap();
+            let (cause, reported) = frozen(file, offset_ns, for_ms).unwrap();
             if bearable_ms.contains(&for_ms) {
                 assert_eq!(cause, Cause::TimeOver, "{file}, {for_ms} ms at {offset_ns}");
-                assert!(said, "{file}, {for_ms} ms at {offset_ns}: it is reported");
+                assert!(reported, "{file}, {for_ms} ms at {offset_ns}: it is reported");
             } else {
                 assert!(down(cause), "{file}, {for_ms} ms at {offset_ns}: {cause}");
             }
@@ -142,10 +142,10 @@ fn a_run_whose_time_is_over_while_it_stands_still_ends_as_any_stall_of_that_leng
                 .into_iter()
                 .flat_map(|offset_ns| [0, 2, for_ms - 2].map(|over_ms| (offset_ns, over_ms)))
             {
-                let (cause, said) = frozen_in_a_run_of(file, offset_ns, for_ms, 700 + over_ms).unwrap();
+                let (cause, reported) = frozen_in_a_run_of(file, offset_ns, for_ms, 700 + over_ms).unwrap();
                 let as_planned = cause == Cause::TimeOver;
                 assert!(
-                    said || !as_planned,
+                    reported || !as_planned,
                     "{file}, {for_ms} ms at {offset_ns}, over at {over_ms}: it is reported"
                 );
                 assert_eq!(as_planned, for_ms <= bearable_ms, "{file}, {for_ms} ms at {offset_ns}: {cause}");
@@ -187,8 +187,8 @@ fn no_run_of_a_shipped_robot_ends_by_a_freeze_of_60_ms() {
     let mut tried = 0;
     for path in robots {
         let file = path.file_stem().unwrap().to_str().unwrap();
-        let Some((cause, said)) = frozen(file, 250_000, 60) else { continue };
-        assert_eq!((cause, said), (Cause::TimeOver, true), "{file}");
+        let Some((cause, reported)) = frozen(file, 250_000, 60) else { continue };
+        assert_eq!((cause, reported), (Cause::TimeOver, true), "{file}");
         tried += 1;
     }
     assert!(tried >= 8, "{tried} robots");
@@ -262,10 +262,10 @@ fn a_robot_goes_on_after_its_loop_was_held_up_and_says_so() {
             let (transitions, _) = run_held_up(&robot(), (at, HELD_UP_NS), forgiving);
             // Wherever it happens.
             assert_eq!(end(&transitions), Cause::TimeOver, "held up at look {at}");
-            let said = transitions.iter().any(|change| {
+            let reported = transitions.iter().any(|change| {
                 matches!(change.cause, Cause::LoopHeldUp { held_up_ns, .. } if (37_000_000..40_000_000).contains(&held_up_ns))
             });
-            assert!(said, "held up at look {at}: {transitions:?}");
+            assert!(reported, "held up at look {at}: {transitions:?}");
         }
     }
 }

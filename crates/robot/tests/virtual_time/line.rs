@@ -19,7 +19,7 @@ pub fn is_missed_alone(config: &RobotConfig) {
 
 /// The second of three servos does something by itself.
 pub fn brings_the_robot_down(config: &RobotConfig) {
-    for (fault, told) in [
+    for (fault, expected) in [
         (Injection::Fault(0x20), "overload"),
         (Injection::Overheated, "overheating"),
         (Injection::Reboot, ""),
@@ -27,7 +27,7 @@ pub fn brings_the_robot_down(config: &RobotConfig) {
     ] {
         let outcome = run_robot(config, once_at(1_000, move |world, now_ns| world.inject(1, fault, now_ns)));
         let cause = outcome.cause();
-        assert!(cause.contains(told) && outcome.machine.phase() != Phase::Stopped, "{fault:?}: {cause}");
+        assert!(cause.contains(expected) && outcome.machine.phase() != Phase::Stopped, "{fault:?}: {cause}");
         assert!([0, 2].iter().all(|servo| outcome.doing[*servo] == Doing::Off), "{:?}", outcome.doing);
     }
 }

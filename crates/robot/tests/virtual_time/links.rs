@@ -56,9 +56,9 @@ fn bit_rate_switch_is_the_files() {
             open(&format!("link = \"fdcanusb\"\npath = \"{path}\"\nbit_rate_switch = {value}")).unwrap();
         link.send(0, &Address::request(&Frame::new(0x8001, &[0x11, 0]).unwrap()), 0).unwrap();
         link.flush(0).unwrap();
-        let mut heard = [0; 64];
-        let len = rustix::io::read(&master, &mut heard).unwrap();
-        assert!(heard[..len].starts_with(line.as_bytes()));
+        let mut received = [0; 64];
+        let len = rustix::io::read(&master, &mut received).unwrap();
+        assert!(received[..len].starts_with(line.as_bytes()));
     }
 }
 
@@ -73,9 +73,9 @@ fn checksums_are_the_files_and_on_where_it_says_nothing() {
         let mut link = open(&format!("link = \"fdcanusb\"\npath = \"{path}\"\n{setting}")).unwrap();
         link.send(0, &Address::request(&Frame::new(0x8001, &[0x11, 0]).unwrap()), 0).unwrap();
         link.flush(0).unwrap();
-        let mut heard = [0; 64];
-        let len = rustix::io::read(&master, &mut heard).unwrap();
-        assert_eq!(std::str::from_utf8(&heard[..len]).unwrap(), line, "{setting}");
+        let mut received = [0; 64];
+        let len = rustix::io::read(&master, &mut received).unwrap();
+        assert_eq!(std::str::from_utf8(&received[..len]).unwrap(), line, "{setting}");
     }
 }
 
@@ -87,9 +87,9 @@ fn a_device_whose_address_ends_in_255_is_asked_alone() {
     let mut link = open(&format!("link = \"udp\"\naddress = \"{address}\"")).unwrap();
     link.send(0, &Address::request(&Frame::new(0x8001, &[0x11, 0]).unwrap()), 0).unwrap();
     link.flush(0).unwrap();
-    let mut heard = [0; 64];
-    let len = device.recv(&mut heard).unwrap();
-    assert_eq!(Datagram::parse(&heard[..len]).unwrap().header.kind, DatagramKind::Request);
+    let mut received = [0; 64];
+    let len = device.recv(&mut received).unwrap();
+    assert_eq!(Datagram::parse(&received[..len]).unwrap().header.kind, DatagramKind::Request);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn the_imu_may_be_in_a_device_of_any_udp_bus() {
 }
 
 #[test]
-fn a_link_that_is_down_is_told_by_its_buses() {
+fn a_link_that_is_down_is_named_by_its_buses() {
     let bus = |name: &str, link: &str| {
         format!("[bus.{name}]\n{link}\n[[servo]]\nname = \"{name}_1\"\nbus = \"{name}\"\nid = 1\n")
     };
@@ -140,10 +140,10 @@ fn a_link_that_is_down_is_told_by_its_buses() {
         assemble::open_links(&robot, |world| Box::new(world)).unwrap();
     assert_eq!(places, [(1, 0), (0, 1), (2, 0), (0, 3)]);
     let names = assemble::link_names(&robot);
-    let told = |link| Cause::BusDown { link }.named(&names).to_string();
+    let text = |link| Cause::BusDown { link }.named(&names).to_string();
     assert_eq!(links.len(), 3);
-    assert_eq!(told(0), "the link of buses left, right is down");
-    assert_eq!([told(1), told(2)], ["bus head is down", "bus tail is down"]);
+    assert_eq!(text(0), "the link of buses left, right is down");
+    assert_eq!([text(1), text(2)], ["bus head is down", "bus tail is down"]);
 }
 
 #[test]

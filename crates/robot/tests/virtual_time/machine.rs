@@ -449,7 +449,7 @@ fn a_bus_that_dies_ends_in_damping_with_the_cause() {
 }
 
 #[test]
-fn what_brought_the_robot_down_is_told_after_any_number_of_warnings() {
+fn what_brought_the_robot_down_is_reported_after_any_number_of_warnings() {
     // Each silence of 11 ticks is warned of once; the bus is off in the end.
     let silences: Vec<_> = (0..100)
         .map(|n| {
@@ -508,10 +508,10 @@ fn a_controller_that_fails_or_panics_ends_in_damping() {
         let mut machine = assemble::machine(&RobotConfig::quadruped(), Box::new(Failing { panics })).unwrap();
         let stats = run_stats(&mut machine, 5);
         assert_eq!((stats.transitions[3].cause, stats.transitions[3].to), (cause, Phase::Damping));
-        let said = machine.failure().unwrap().to_string();
+        let message = machine.failure().unwrap().to_string();
         assert!(
-            said.starts_with(if panics { "a bug in the controller, at " } else { "out of ideas" }),
-            "{said}"
+            message.starts_with(if panics { "a bug in the controller, at " } else { "out of ideas" }),
+            "{message}"
         );
     }
 }

@@ -252,7 +252,7 @@ fn a_motor_with_a_greater_torque_than_its_model_is_not_driven() {
 }
 
 #[test]
-fn a_motor_that_an_old_host_left_reporting_is_told_to_stop_that() {
+fn a_motor_that_an_old_host_left_reporting_is_commanded_to_stop_that() {
     let config = robstride("model = \"RS02\"");
     let mut world = config.world();
     if let FamilyConfig::Robstride(motor) = &mut world.servos[0].family {
@@ -264,7 +264,7 @@ fn a_motor_that_an_old_host_left_reporting_is_told_to_stop_that() {
 }
 
 /// Another program sends a servo something.
-fn say(world: &mut World, id: u8, request: robstride::Request, at_ns: i64) {
+fn send(world: &mut World, id: u8, request: robstride::Request, at_ns: i64) {
     world.begin_cycle(at_ns);
     world.send(0, &request.to_frame(id, 253), at_ns).unwrap();
     while world.receive(at_ns + 2 * MS).unwrap().is_some() {}
@@ -280,9 +280,9 @@ fn a_start_that_fails_leaves_no_motor_driving() {
     let config = robstride("model = \"RS02\"");
     let mut world = config.emulate().unwrap();
     // Another program has left the knee driving and ended, without a watchdog.
-    say(&mut world, 2, robstride::Request::Enable, 0);
+    send(&mut world, 2, robstride::Request::Enable, 0);
     let old = Codes { position: 0x8831, velocity: 0x7fff, kp: 3000, kd: 8000, torque: 0x7fff };
-    say(&mut world, 2, robstride::Request::Command(old), 4 * MS);
+    send(&mut world, 2, robstride::Request::Command(old), 4 * MS);
     assert_eq!(world.servos()[1].doing(), Doing::Following);
     world.inject(0, Injection::Silent(true), 8 * MS);
     let doing = Arc::<Mutex<Vec<Doing>>>::default();

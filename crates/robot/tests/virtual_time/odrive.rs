@@ -60,28 +60,28 @@ fn three_of_them_run_at_500_hz_with_either_firmware_and_none_misses_a_reply() {
 }
 
 /// All that is sent to the first drive in a run, but for queries, with the times.
-fn told(config: &RobotConfig) -> Vec<(i64, u8, Vec<u8>)> {
-    let heard = Arc::<Mutex<Vec<_>>>::default();
+fn commands_sent(config: &RobotConfig) -> Vec<(i64, u8, Vec<u8>)> {
+    let sent = Arc::<Mutex<Vec<_>>>::default();
     let mut world = config.emulate().unwrap();
-    let into = Arc::clone(&heard);
+    let into = Arc::clone(&sent);
     world.watch(move |_, frame, at_ns| {
-        if let Some((1, told)) = odrive::parts(frame).filter(|_| !odrive::is_asking(frame)) {
-            into.lock().unwrap().push((at_ns, told, frame.payload().to_vec()));
+        if let Some((1, what)) = odrive::parts(frame).filter(|_| !odrive::is_asking(frame)) {
+            into.lock().unwrap().push((at_ns, what, frame.payload().to_vec()));
         }
     });
     let outcome = run_on(config, world, Box::new(|_, _| {})).unwrap();
     assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
-    std::mem::take(&mut heard.lock().unwrap())
+    std::mem::take(&mut sent.lock().unwrap())
 }
 
 #[test]
 fn its_loop_is_closed_behind_all_that_sets_it_up_and_its_present_position() {
-    let told = told(&robot(1, "0.6", ""));
+    let sent = commands_sent(&robot(1, "0.6", ""));
     let on = words([state::CLOSED_LOOP.into(), 0]);
     let at =
-        told.iter().position(|(_, what, payload)| *what == command::AXIS_STATE && **payload == on).unwrap();
+        sent.iter().position(|(_, what, payload)| *what == command::AXIS_STATE && **payload == on).unwrap();
     let before =
-        |what: u8| told[..at].iter().rev().find(|(_, told, _)| *told == what).map(|(_, _, payload)| payload);
+        |what: u8| sent[..at].iter().rev().find(|(_, sent, _)| *sent == what).map(|(_, _, payload)| payload);
     let set_point = InputPos::from_bytes(before(command::INPUT_POS).unwrap()[..].try_into().unwrap());
     let start = 0.1 * REDUCTION / TAU;
     assert!((f64::from(set_point.position) - start).abs() < 1e-3, "{set_point:?}");
@@ -91,15 +91,15 @@ fn its_loop_is_closed_behind_all_that_sets_it_up_and_its_present_position() {
     let vel = (TAU / (REDUCTION * REDUCTION)) as f32;
     assert_eq!(**before(command::POS_GAIN).unwrap(), floats([0.0; 2]));
     assert_eq!(**before(command::VEL_GAINS).unwrap(), floats([vel, 0.0]));
-    let last = told[..at].iter().rev().find(|(_, what, _)| *what != command::AXIS_STATE);
+    let last = sent[..at].iter().rev().find(|(_, what, _)| *what != command::AXIS_STATE);
     assert_eq!(last.unwrap().1, command::INPUT_POS, "the last before it");
 }
 
 #[test]
 fn gains_are_the_cascade_and_written_when_they_change() {
-    let told = told(&robot(1, "0.6", ""));
+    let sent = commands_sent(&robot(1, "0.6", ""));
     let written = |what: u8| -> Vec<f32> {
-        let all = told.iter().filter(|(_, told, _)| *told == what);
+        let all = sent.iter().filter(|(_, sent, _)| *sent == what);
         all.map(|(_, _, payload)| two_floats(payload).unwrap()[0]).collect()
     };
     let pos = written(command::POS_GAIN);
@@ -112,10 +112,10 @@ fn gains_are_the_cascade_and_written_when_they_change() {
     for never in
         [command::REBOOT, command::DFU, command::ADDRESS, command::ABSOLUTE_POSITION, command::RX_SDO]
     {
-        assert!(told.iter().all(|(_, told, _)| *told != never), "{never:#x}");
+        assert!(sent.iter().all(|(_, sent, _)| *sent != never), "{never:#x}");
     }
-    let first_on = told.iter().position(|(_, what, payload)| *what == command::AXIS_STATE && payload[0] == 8);
-    assert!(told[first_on.unwrap()..].iter().all(|(_, told, _)| *told != command::CLEAR_ERRORS));
+    let first_on = sent.iter().position(|(_, what, payload)| *what == command::AXIS_STATE && payload[0] == 8);
+    assert!(sent[first_on.unwrap()..].iter().all(|(_, sent, _)| *sent != command::CLEAR_ERRORS));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_host_that_dies_leaves_no_motor_driving() {
 }
 
 #[test]
-fn an_error_brings_the_robot_down_and_its_name_is_told() {
+fn an_error_brings_the_robot_down_and_its_name_is_reported() {
     for (firmware, code, name) in
         [("0.6", 0x4000, "inverter over temperature"), ("0.5", 0x40, "motor failed")]
     {

@@ -359,7 +359,7 @@ fn time_without_the_loop_adds_up_until_every_servo_is_under_control() {
             // One that every servo has outlasted is over.
             (&[[900, 40], [960, 280]], Some(280.0)),
         ];
-        for (stalls, told_ms) in cases {
+        for (stalls, reported_ms) in cases {
             let outcome = run_at(&config, stalls, 100_000, None);
             let message: Vec<f64> = outcome.recoveries().iter().map(|it| it.1[0]).collect();
             assert_eq!(
@@ -368,8 +368,9 @@ fn time_without_the_loop_adds_up_until_every_servo_is_under_control() {
                 "{family} {stalls:?}: {}",
                 outcome.end()
             );
-            let is_it =
-                |message: &f64| told_ms.is_some_and(|most: f64| (most - 4.0..most + 1.0).contains(message));
+            let is_it = |message: &f64| {
+                reported_ms.is_some_and(|most: f64| (most - 4.0..most + 1.0).contains(message))
+            };
             assert!(message.iter().all(is_it), "{family} {stalls:?}: {message:?}");
             recovered.push(message.len());
         }
@@ -393,8 +394,8 @@ fn a_stall_within_a_recovery_ends_it() {
                     failed += 1;
                 }
                 // The second stall came before the servos had reported their timeout.
-                [(_, [told_ms, _])] => {
-                    assert!((76.0..82.0).contains(&told_ms), "{family} {at_ms}: {told_ms}")
+                [(_, [reported_ms, _])] => {
+                    assert!((76.0..82.0).contains(&reported_ms), "{family} {at_ms}: {reported_ms}")
                 }
                 _ => panic!("{family} {at_ms}"),
             }

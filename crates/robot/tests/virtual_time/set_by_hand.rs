@@ -251,7 +251,7 @@ fn a_motor_in_a_fault_that_could_not_store_is_not_changed() {
 }
 
 #[test]
-fn a_motor_that_says_nothing_after_it_was_told_may_have_taken_it() {
+fn a_motor_that_says_nothing_after_it_was_commanded_may_have_taken_it() {
     let mut bench = Bench::new(DAMIAO, DAMIAO, |frame| match Access::parse(frame.payload()) {
         Some((_, Access::Write(..))) => Frame::classic(0x6ff, &[0; 8]).unwrap(),
         _ => frame,
@@ -264,7 +264,7 @@ fn a_motor_that_says_nothing_after_it_was_told_may_have_taken_it() {
 }
 
 #[test]
-fn what_a_moteus_does_with_its_own_tool_is_told_with_the_command() {
+fn what_a_moteus_does_with_its_own_tool_is_reported_with_the_command() {
     let mut bench = Bench::new("", "", |frame| frame);
     for (setting, store, command) in [
         (Setting::Zero, true, "moteus_tool -t 1 --zero-offset"),

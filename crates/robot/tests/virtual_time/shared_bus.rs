@@ -35,7 +35,7 @@ fn ten_servos_of_three_families_miss_no_reply_on_one_bus() {
 /// The emulated arm, beside something that sends to the host what it likes.
 struct Beside {
     scripted: Scripted,
-    said: Box<dyn FnMut() -> Option<Frame> + Send>,
+    sends: Box<dyn FnMut() -> Option<Frame> + Send>,
     /// One frame in a cycle.
     is_due: bool,
 }
@@ -49,8 +49,8 @@ impl Link for Beside {
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        let said = if std::mem::take(&mut self.is_due) { (self.said)() } else { None };
-        match said {
+        let frame = if std::mem::take(&mut self.is_due) { (self.sends)() } else { None };
+        match frame {
             Some(frame) => Ok(Some(Received { channel: 0, at_ns: now_ns, frame })),
             None => self.scripted.receive(now_ns),
         }
@@ -58,12 +58,12 @@ impl Link for Beside {
 }
 
 /// What becomes of the arm if from the start of control on such a frame comes in each cycle.
-fn beside(said: impl FnMut() -> Option<Frame> + Send + 'static) -> Outcome {
+fn beside(sends: impl FnMut() -> Option<Frame> + Send + 'static) -> Outcome {
     let config = mixed_arm();
     let doing = Arc::<Mutex<Vec<Doing>>>::default();
     let scripted =
         Scripted { world: config.emulate().unwrap(), script: Box::new(|_, _| {}), doing: Arc::clone(&doing) };
-    let link = Box::new(Beside { scripted, said: Box::new(said), is_due: false });
+    let link = Box::new(Beside { scripted, sends: Box::new(sends), is_due: false });
     run_link(&config, link, &doing).unwrap()
 }
 
@@ -108,7 +108,7 @@ fn what_is_of_no_servo_of_the_file_does_no_harm() {
 
 /// At any identifier, with anything in it: nothing panics, and every servo is off in the end.
 #[test]
-fn whatever_is_said_on_a_shared_bus_ends_with_every_servo_off() {
+fn whatever_is_sent_on_a_shared_bus_ends_with_every_servo_off() {
     for seed in 0..40_u64 {
         let (mut random, mut cycles, own) = (seed, 0, mixed_arm());
         let outcome = beside(move || {
