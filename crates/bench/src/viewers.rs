@@ -180,7 +180,7 @@ impl Viewer {
                     sizes.insert(topic, payload.len().saturating_sub(HEAD));
                 }
             }
-            TEXT => self.hear(&serde_json::from_slice(payload)?)?,
+            TEXT => self.receive(&serde_json::from_slice(payload)?)?,
             PING => self.send(PONG, payload)?,
             _ => {}
         }
@@ -188,7 +188,7 @@ impl Viewer {
     }
 
     /// Subscribes to those of the topics that are advertised.
-    fn hear(&mut self, message: &Value) -> Result<()> {
+    fn receive(&mut self, message: &Value) -> Result<()> {
         let channels = message["channels"].as_array().filter(|_| message["op"] == "advertise");
         for channel in channels.into_iter().flatten() {
             let topic = channel["topic"].as_str().unwrap_or_default();

@@ -216,20 +216,20 @@ impl Inputs {
                 (format!("measured here with `{robot}`"), " (assumed: another controller was measured)")
             }
         };
-        let mut said = vec![format!(
+        let mut assumptions = vec![format!(
             "host, {origin}: {servo} per servo to encode and again to decode, controller {control}{control_origin}, supervisor \
              {supervise}, recorder {record}"
         )];
-        said.extend(uncounted(plan));
-        said.extend(of_exchanges(plan));
+        assumptions.extend(uncounted(plan));
+        assumptions.extend(of_exchanges(plan));
         if plan.lines.iter().any(|line| line.delay_ns + line.jitter_ns > 0) {
-            said.push("`faults` delay replies on purpose, and that is counted".to_owned());
+            assumptions.push("`faults` delay replies on purpose, and that is counted".to_owned());
         }
         if plan.lines.iter().any(|line| line.is_half_duplex()) {
-            said.push(format!("from a reply to the next query {}", us(self.host_gap_ns)));
+            assumptions.push(format!("from a reply to the next query {}", us(self.host_gap_ns)));
         }
         if plan.lines.iter().any(|line| line.is_real) {
-            said.push(format!(
+            assumptions.push(format!(
                 "servos answer after {}; handing over a frame takes {}, receiving one {}",
                 us(self.turnaround_ns),
                 us(self.handover_ns),
@@ -238,25 +238,26 @@ impl Inputs {
         }
         let exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
         if let Some(ns) = exchanges.map(|exchange| exchange.delay_ns).max().filter(|ns| *ns > 0) {
-            said.push(format!("motors take {} more to answer, as the robot file says", us(ns)));
+            assumptions.push(format!("motors take {} more to answer, as the robot file says", us(ns)));
         }
         if plan.lines.iter().any(|line| line.adapter_ns > 0) {
-            said.push(format!("the adapter adds {} each way", us(self.adapter_ns)));
+            assumptions.push(format!("the adapter adds {} each way", us(self.adapter_ns)));
         }
         if plan.lines.iter().any(|line| matches!(line.medium, Medium::Can(..))) {
-            said.push(
+            assumptions.push(
                 "frames are those of a robot at rest at 0, which need more stuff bits than most".to_owned(),
             );
         }
         if plan.lines.iter().any(|line| matches!(line.medium, Medium::Ethernet(_))) {
             let switches = if self.switches == 1 { "switch" } else { "switches" };
-            said.push(format!("{} {switches} of {} each", self.switches, us(self.switch_ns)));
+            assumptions.push(format!("{} {switches} of {} each", self.switches, us(self.switch_ns)));
         }
         if plan.lines.iter().any(|line| line.hat.is_some()) {
             let SpiCost { transaction_ns, byte_ns } = self.spi;
-            said.push(format!("SPI: {} per transaction and {byte_ns} ns per byte", us(transaction_ns)));
+            assumptions
+                .push(format!("SPI: {} per transaction and {byte_ns} ns per byte", us(transaction_ns)));
         }
-        said
+        assumptions
     }
 }
 
@@ -282,13 +283,13 @@ fn of_exchanges(plan: &crate::TickPlan) -> Vec<String> {
 
 /// What the model does not know of the links, each reported once for all its buses.
 fn uncounted(plan: &crate::TickPlan) -> Vec<String> {
-    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in &plan.lines {
         let Some(what) = line.uncounted() else { continue };
-        match said.iter_mut().find(|(known, _)| *known == what) {
+        match found.iter_mut().find(|(known, _)| *known == what) {
             Some((_, buses)) => buses.push(&line.name),
-            None => said.push((what, vec![&line.name])),
+            None => found.push((what, vec![&line.name])),
         }
     }
-    said.into_iter().map(|(what, buses)| format!("{}: {what}", buses.join(", "))).collect()
+    found.into_iter().map(|(what, buses)| format!("{}: {what}", buses.join(", "))).collect()
 }

@@ -235,13 +235,13 @@ mod tests {
     #[test]
     fn a_prediction_says_what_was_measured_and_what_assumed() {
         let robot = RobotConfig::quadruped();
-        let said = |host: Option<&Host>| {
+        let text = |host: Option<&Host>| {
             crate::TickPlan::of(&robot, Inputs::of(&robot).on(host, &robot)).predict().assumptions[0].clone()
         };
-        assert!(said(None).contains("assumed"), "{}", said(None));
+        assert!(text(None).contains("assumed"), "{}", text(None));
         let same = host(robot.controller.kind().word());
-        assert!(said(Some(&same)).contains("measured") && !said(Some(&same)).contains("assumed"));
-        let other = said(Some(&host("another")));
+        assert!(text(Some(&same)).contains("measured") && !text(Some(&same)).contains("assumed"));
+        let other = text(Some(&host("another")));
         assert!(other.contains("measured") && other.contains("controller 10 µs (assumed"), "{other}");
     }
 

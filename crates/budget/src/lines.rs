@@ -215,7 +215,7 @@ impl TickPlan {
             let ready = timeline.add(wire, SpanKind::Transit, "adapter", ready, line.adapter_ns);
             queue.extend(exchange.sent(self.turn).map(|sent| Sent { ready, ..sent }));
         }
-        let mut replies = line.said(self.lateness, self.said_ns);
+        let mut replies = line.unsolicited(self.lateness, self.unsolicited_ns);
         let (mut free, mut arrived) = (Moment::default(), Vec::new());
         while !(queue.is_empty() && replies.is_empty()) {
             let waiting = queue.iter().take(1).chain(&replies).map(|sent| sent.ready);
@@ -366,10 +366,10 @@ impl Exchange {
 impl Line {
     /// What servos send by themselves in a cycle: at the latest all of them at this time, as those do that were switched on together;
     /// usually as many as there are of them in so long.
-    fn said(&self, lateness: f64, said_ns: i64) -> Vec<Sent<'_>> {
+    fn unsolicited(&self, lateness: f64, unsolicited_ns: i64) -> Vec<Sent<'_>> {
         let own = self.exchanges.iter().filter_map(|exchange| {
             let (frame, every_ns) = exchange.by_itself.as_ref()?;
-            let ready = Moment { ns: said_ns, span: None };
+            let ready = Moment { ns: unsolicited_ns, span: None };
             Some((*every_ns, Sent { ready, kind: SpanKind::Aside, exchange, frame, answer: None }))
         });
         let usual: f64 = own.clone().map(|(every_ns, _)| self.busy_ns() as f64 / every_ns as f64).sum();

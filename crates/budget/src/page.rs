@@ -96,8 +96,8 @@ impl Prediction {
 
     fn assumed(&self) -> KeyValues {
         let numbered = self.assumptions.iter().enumerate();
-        numbered.fold(KeyValues::new("Taken for granted"), |list, (index, said)| {
-            list.pair((index + 1).to_string(), said)
+        numbered.fold(KeyValues::new("Taken for granted"), |list, (index, assumption)| {
+            list.pair((index + 1).to_string(), assumption)
         })
     }
 }

@@ -37,7 +37,7 @@ pub struct TickPlan {
     /// Which of the cycles it is in which servos are asked something besides in turn.
     pub turn: u32,
     /// When servos send what they send by themselves, if that is as late as it may be: they all do at once, ns.
-    pub said_ns: i64,
+    pub unsolicited_ns: i64,
     /// The same robot when other frames travel: in a cycle before control, in which every servo is commanded to stop, and behind it those
     /// in which servos are switched on. None in these themselves.
     pub start: Vec<Self>,
@@ -234,7 +234,7 @@ impl TickPlan {
             inputs: Inputs { imu_ns, ..inputs },
             lateness: 0.5,
             turn: 0,
-            said_ns: 0,
+            unsolicited_ns: 0,
             start: Vec::new(),
         }
     }

@@ -159,8 +159,9 @@ impl TickPlan {
             return over_ns;
         }
         let replies = timeline.spans.iter().filter(|span| span.kind == SpanKind::Reply);
-        let said = replies.map(|span| Self { said_ns: span.start_ns, ..self.clone() }.durations_ns()[0]);
-        said.fold(over_ns, i64::max)
+        let over =
+            replies.map(|span| Self { unsolicited_ns: span.start_ns, ..self.clone() }.durations_ns()[0]);
+        over.fold(over_ns, i64::max)
     }
 
     fn shares(&self, timeline: &Timeline) -> Vec<BusShare> {
@@ -279,7 +280,7 @@ impl Prediction {
             writeln!(out, "  {change:what$}  gains {gain:>9}  tick {tick:>9}  {rate:>6} Hz")?;
         }
         writeln!(out, "\nassumed")?;
-        self.assumptions.iter().try_for_each(|said| writeln!(out, "  {said}"))
+        self.assumptions.iter().try_for_each(|assumption| writeln!(out, "  {assumption}"))
     }
 
     /// When the last reply comes, and until when replies count.

@@ -72,10 +72,10 @@ fn a_deadline_without_room_for_a_lost_reply_is_noticed() {
     let longer_ns = TickPlan::after_loss(&robot, Inputs::of(&robot)).durations_ns()[0];
     assert!(longer_ns > usual_ns, "{longer_ns} {usual_ns}");
     robot.timing.bus_deadline_us = Some(usual_ns as f64 / 1e3 + 25.0);
-    let said = TickPlan::advice_for_loss(&robot, Inputs::of(&robot)).unwrap();
-    let least: f64 = said.split_whitespace().rev().nth(2).unwrap().parse().unwrap();
+    let text = TickPlan::advice_for_loss(&robot, Inputs::of(&robot)).unwrap();
+    let least: f64 = text.split_whitespace().rev().nth(2).unwrap().parse().unwrap();
     robot.timing.bus_deadline_us = Some(least);
-    assert_eq!(TickPlan::advice_for_loss(&robot, Inputs::of(&robot)), None, "{said}");
+    assert_eq!(TickPlan::advice_for_loss(&robot, Inputs::of(&robot)), None, "{text}");
 }
 
 #[test]
@@ -161,18 +161,18 @@ fn what_is_changed_is_what_is_taken_for_granted() {
     let mut plan = TickPlan::of(&RobotConfig::parse(file, "robot.toml").unwrap(), Inputs::REAL);
     apply(&mut plan, "servo.turnaround_us=41").unwrap();
     apply(&mut plan, "adapter_us=43").unwrap();
-    let said = plan.predict().assumptions.join("\n");
-    assert!(said.contains("servos answer after 41 µs") && said.contains("the adapter adds 43 µs"), "{said}");
+    let text = plan.predict().assumptions.join("\n");
+    assert!(text.contains("servos answer after 41 µs") && text.contains("the adapter adds 43 µs"), "{text}");
 }
 
 #[test]
-fn a_wrong_change_is_told() {
+fn a_wrong_change_is_reported() {
     let mut plan = TickPlan::of(&RobotConfig::quadruped(), Inputs::REAL);
-    let said = |result: Result<(), ChangeError>| result.unwrap_err().to_string();
-    assert!(said(apply(&mut plan, "servo.count")).contains("KEY=VALUE"));
-    assert!(said(apply(&mut plan, "servos=3")).contains("servo.count"));
-    assert!(said(apply(&mut plan, "servo.count=0")).contains("1 to 126"));
-    assert!(said(apply(&mut plan, "bus.rate=fast")).contains("bits per second"));
+    let text = |result: Result<(), ChangeError>| result.unwrap_err().to_string();
+    assert!(text(apply(&mut plan, "servo.count")).contains("KEY=VALUE"));
+    assert!(text(apply(&mut plan, "servos=3")).contains("servo.count"));
+    assert!(text(apply(&mut plan, "servo.count=0")).contains("1 to 126"));
+    assert!(text(apply(&mut plan, "bus.rate=fast")).contains("bits per second"));
     for sweep in
         ["servo.count", "servo.count=4", "servo.count=9..3", "servo.count=a..b", "servo.count=1..nan"]
     {
@@ -183,12 +183,12 @@ fn a_wrong_change_is_told() {
 #[test]
 fn the_command_that_measures_names_the_robot_file() {
     use khz_file::config::RobotFile;
-    let said = |file| {
+    let text = |file| {
         let robot = RobotConfig { file, ..RobotConfig::quadruped() };
         TickPlan::of(&robot, Inputs::of(&robot)).predict().assumptions[0].clone()
     };
-    assert!(said(RobotFile::At("my robot.toml".into())).contains("`khz budget 'my robot.toml' --measure`"));
+    assert!(text(RobotFile::At("my robot.toml".into())).contains("`khz budget 'my robot.toml' --measure`"));
     for file in [RobotFile::BuiltIn, RobotFile::Unknown] {
-        assert!(said(file.clone()).contains("`khz budget --measure`"), "{}", said(file));
+        assert!(text(file.clone()).contains("`khz budget --measure`"), "{}", text(file));
     }
 }

@@ -209,7 +209,11 @@ fn what_faults_delay_replies_by_is_predicted() {
     let (calm, delayed) = (predicted(""), predicted("faults = { delay_us = 300, jitter_us = 100 }"));
     assert_eq!(delayed.cycle_ns - calm.cycle_ns, 350_000);
     assert_eq!(delayed.longest_cycle_ns - calm.longest_cycle_ns, 400_000);
-    assert!(delayed.assumptions.iter().any(|said| said.contains("`faults`")), "{:?}", delayed.assumptions);
+    assert!(
+        delayed.assumptions.iter().any(|assumption| assumption.contains("`faults`")),
+        "{:?}",
+        delayed.assumptions
+    );
 }
 
 /// Three servos on RS485 whose replies are 1 ms late: 4.1 ms were predicted, and 2.9 measured.
@@ -231,8 +235,8 @@ fn a_reply_that_is_late_on_rs485_holds_up_the_next_query_no_longer_than_its_time
 fn check_and_budget_name_one_bus_deadline() {
     let text =
         robstride("link = \"emulated\"").replace("[bus.can]", "[loop]\nbus_deadline_us = 880\n[bus.can]");
-    let said = File::read(&text, "robot.toml").unwrap().predict().replies_text();
-    assert!(said.contains("20 µs before the bus deadline of 880 µs"), "{said}");
+    let text = File::read(&text, "robot.toml").unwrap().predict().replies_text();
+    assert!(text.contains("20 µs before the bus deadline of 880 µs"), "{text}");
 }
 
 /// From 1,100 Hz on a CyberGear was asked for its state while it switched on, which commands it to stop.

@@ -141,8 +141,8 @@ pub fn idle(fleet: &Fleet) -> Option<String> {
         let scenario = Scenario::undisturbed(robot, fleet);
         let verdict = run_caught(fleet, &scenario, &Sound);
         let last = verdict.last.map_or("the run ended at once".to_owned(), |cause| cause.to_string());
-        let is_told = verdict.last.is_none_or(Cause::is_trouble);
-        let why = verdict.violated.filter(|_| !is_told).map_or(last, |violated| violated.what);
+        let is_explained = verdict.last.is_none_or(Cause::is_trouble);
+        let why = verdict.violated.filter(|_| !is_explained).map_or(last, |violated| violated.what);
         (!verdict.armed)
             .then(|| format!("{} does not come under control with nothing broken: {why}", scenario.robot.1))
     })

@@ -29,12 +29,12 @@ pub fn draw(seed: u64, events: &mut Vec<Event>, robot: &RobotConfig, rate_hz: f6
     event.tick = event.tick.max(1);
     // A lie hides what else is wrong with its servo, and what only its servo could report.
     let liar = lie.injection().map(|(servo, _)| servo);
-    let told_by = |fault: Fault| match fault {
+    let liar_of = |fault: Fault| match fault {
         Fault::RefusesLimit(servo) => Some(servo),
         Fault::BrownOut(_) if robot.servos.len() == 1 => Some(0),
         fault => fault.injection().map(|(servo, _)| servo),
     };
-    let hidden = |event: &Event| liar.is_some() && told_by(event.fault) == liar;
+    let hidden = |event: &Event| liar.is_some() && liar_of(event.fault) == liar;
     let mut first = true;
     // What it hides is not drawn; itself is the first.
     events.retain(|event| std::mem::take(&mut first) || !hidden(event));

@@ -14,7 +14,7 @@ const LED_BACK: f64 = 0.05;
 pub struct WireMonitor {
     servos: Vec<Watched>,
     /// When a fault was first reported to the host.
-    pub fault_told_ns: Option<i64>,
+    pub fault_reported_ns: Option<i64>,
     /// When each servo was first commanded something gentler than to follow a position after that.
     answered_ns: Vec<Option<i64>>,
     /// The first command beyond the limits.
@@ -42,7 +42,7 @@ impl WireMonitor {
         };
         let is_read = |servo: &&khz_file::config::ServoConfig| servo.in_file().facts().by_registers;
         let servos: Vec<_> = config.servos.iter().filter(is_read).map(watched).collect();
-        Self { answered_ns: vec![None; servos.len()], servos, fault_told_ns: None, beyond: None }
+        Self { answered_ns: vec![None; servos.len()], servos, fault_reported_ns: None, beyond: None }
     }
 
     /// A frame from the host.
@@ -65,7 +65,7 @@ impl WireMonitor {
             }
         }
         let gentle = mode.is_some_and(|mode| mode != Mode::Position as i32);
-        if self.fault_told_ns.is_some() && gentle {
+        if self.fault_reported_ns.is_some() && gentle {
             self.answered_ns[index].get_or_insert(now_ns);
         }
     }
@@ -82,15 +82,15 @@ impl WireMonitor {
             _ => false,
         });
         if message {
-            self.fault_told_ns.get_or_insert(received.at_ns);
+            self.fault_reported_ns.get_or_insert(received.at_ns);
         }
     }
 
     /// From the first fault on the wire until the last servo was commanded to damp or stop.
     pub fn reaction_ns(&self) -> Option<i64> {
-        let told_ns = self.fault_told_ns?;
+        let reported_ns = self.fault_reported_ns?;
         let last = self.answered_ns.iter().copied().collect::<Option<Vec<i64>>>()?.into_iter().max()?;
-        Some(last - told_ns)
+        Some(last - reported_ns)
     }
 }
 

@@ -77,8 +77,8 @@ fn by_rust() -> Result<[f64; 2]> {
 /// p50 and p99 of the time in the controller, µs.
 fn control(command: &mut Command) -> Result<[f64; 2]> {
     let output = command.output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "a run failed: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "a run failed: {stderr}");
     let summary: Value = serde_json::from_slice(&output.stdout)?;
     let of = |name: &str| summary["control_ns"][name].as_f64().context("the summary has no control_ns");
     Ok([of("p50")? / 1e3, of("p99")? / 1e3])

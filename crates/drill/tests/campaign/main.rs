@@ -53,8 +53,8 @@ fn find_from(plant: Plant, first: u64) -> Violation {
     for seed in (first..MOST).step_by(AT_ONCE as usize) {
         let found = campaign_with(&fleet, AT_ONCE, seed, &plant).unwrap();
         let is_it = |violation: &&Violation| {
-            let says = plant != Plant::OwnStops || violation.what.contains("the servo restarted");
-            invariants.contains(&violation.invariant) && violation.scenario.contains(fault) && says
+            let is_named = plant != Plant::OwnStops || violation.what.contains("the servo restarted");
+            invariants.contains(&violation.invariant) && violation.scenario.contains(fault) && is_named
         };
         if let Some(violation) = found.violations.iter().find(is_it) {
             return violation.clone();
