@@ -253,11 +253,11 @@ mod tests {
         assert_eq!(lost_lines(&quiet, 0), ["         0", "      0 ns"]);
         let mut lost = Lost { ticks: 1_597, ..quiet };
         (lost.causes.preempted, lost.time_ns.unaccounted) = (494, 18_700_000);
-        let said = [
+        let expected = [
             "     1,597    (preempted 494)",
             "   18.7 ms    (the kernel counted no steal, in steps of 10 ms)",
         ];
-        assert_eq!(lost_lines(&lost, 0), said);
+        assert_eq!(lost_lines(&lost, 0), expected);
         assert!(
             lost_lines(&lost, 10_000_000)[1].ends_with("at most 10 ms of it are steal, 8.7 ms unexplained)")
         );

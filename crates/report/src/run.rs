@@ -18,7 +18,7 @@ pub use page_data::page_data;
 use crate::late::{LateReport, lost_lines, tally};
 use crate::require::{Extent, Required, Requirements, amended};
 use crate::run::page::PartTimes;
-pub(crate) use facts::said;
+pub(crate) use facts::controller_error;
 use facts::{Known, Unlogged, ending, facts, fits_not, trouble, warned};
 use khz_budget::{Inputs, TickPlan};
 use khz_file::RobotConfig;
@@ -453,7 +453,7 @@ fn unlogged(outcome: &Outcome, servos: &[ServoSummary], buses: &[BusSummary]) ->
     Unlogged {
         early_frames: outcome.stats.early_frames,
         duplicates: servos.iter().map(|servo| servo.duplicates).sum(),
-        untold: 0,
+        ambiguous: 0,
         corrupt: buses.iter().map(|bus| bus.damaged).sum(),
         downs: buses.iter().filter(|bus| bus.downs > 0).map(|bus| (bus.name.clone(), bus.downs)).collect(),
         unasked: servos.iter().map(ServoSummary::unasked).sum(),
@@ -502,19 +502,19 @@ fn ended(
         let lost = missing::lost(config, &outcome.machine);
         let (of_robot, of_run) = ((&config.buses[..], &lost[..]), (events, servos));
         end = missing::named(&end, lack.as_deref(), of_run, of_robot, fits_not(config));
-        let down = trouble(events).map(EventSummary::tell);
-        if let Some(told) = down.or(lack).filter(|_| servos.iter().all(|of| of.replied > 0)) {
-            end = missing::sometimes(&end, &told, tally, names);
+        let down = trouble(events).map(EventSummary::text);
+        if let Some(message) = down.or(lack).filter(|_| servos.iter().all(|of| of.replied > 0)) {
+            end = missing::sometimes(&end, &message, tally, names);
         }
     }
     (end, ended_well)
 }
 
 /// A cause in words; with a tick, what the controller reported in that.
-type Tell<'a> = dyn Fn(Cause, Option<u64>) -> String + 'a;
+type CauseText<'a> = dyn Fn(Cause, Option<u64>) -> String + 'a;
 
-fn lack(config: &RobotConfig, told: &Tell<'_>, lack: Option<Cause>) -> Option<String> {
-    lack.map(|cause| on_servo(told(cause, None), servo_and_bus(config, cause)))
+fn lack(config: &RobotConfig, text_of: &CauseText<'_>, lack: Option<Cause>) -> Option<String> {
+    lack.map(|cause| on_servo(text_of(cause, None), servo_and_bus(config, cause)))
 }
 
 /// The names of the servo that a cause is about, and of its bus.
@@ -608,14 +608,14 @@ impl EventSummary {
     }
 
     /// Cause, servo and bus in one line.
-    pub fn tell(&self) -> String {
+    pub fn text(&self) -> String {
         on_servo(self.cause.clone(), self.servo.as_deref().zip(self.bus.as_deref()))
     }
 }
 
 fn event(
     config: &RobotConfig,
-    told: &Tell<'_>,
+    text_of: &CauseText<'_>,
     stats: &RunStats,
     transition: &khz_loop::supervisor::Transition,
 ) -> EventSummary {
@@ -625,7 +625,7 @@ fn event(
         tick: transition.tick,
         from: transition.from.name(),
         to: transition.to.name(),
-        cause: told(transition.cause, Some(transition.tick)),
+        cause: text_of(transition.cause, Some(transition.tick)),
         servo: place.map(|(servo, _)| servo.to_owned()),
         bus: place.map(|(_, bus)| bus.to_owned()),
         trouble: transition.cause.is_trouble(),

@@ -136,17 +136,18 @@ fn apart(recorded: &Decision, replayed: &Decision, named: &Named, tolerance: f64
     };
     let (seen, again) = (&recorded.observation.0, &replayed.observation.0);
     // What comes of the decisions before; everything else is of the recorded states.
-    let is_said = |place: usize| {
+    let is_fed_back = |place: usize| {
         let name = named.seen.get(place).map_or("", |(name, _)| name);
         ["last_action", "target"].iter().any(|term| name.starts_with(term))
     };
-    if let Some((place, bits)) = differ(seen, again, |place| if is_said(place) { tolerance } else { 0.0 }) {
+    if let Some((place, bits)) = differ(seen, again, |place| if is_fed_back(place) { tolerance } else { 0.0 })
+    {
         let (name, element) = named.seen.get(place).cloned().unwrap_or_default();
         return Some(at("observation", name, element, bits[0], bits[1]));
     }
-    let (said, again) = (&recorded.action.0, &replayed.action.0);
-    if let Some((place, bits)) = differ(said, again, |_| tolerance) {
-        let name = named.said.get(place).cloned().unwrap_or_default();
+    let (action, again) = (&recorded.action.0, &replayed.action.0);
+    if let Some((place, bits)) = differ(action, again, |_| tolerance) {
+        let name = named.actions.get(place).cloned().unwrap_or_default();
         return Some(at("action", name, 0, bits[0], bits[1]));
     }
     let (carried, again) = (recorded.carried, replayed.carried);
@@ -189,14 +190,14 @@ mod tests {
     use super::*;
     use khz_run::record::Each;
 
-    fn decision(number: u64, seen: &[f32], said: &[f32]) -> Decision {
-        let (observation, action) = (Each(seen.to_vec()), Each(said.to_vec()));
+    fn decision(number: u64, seen: &[f32], action: &[f32]) -> Decision {
+        let (observation, action) = (Each(seen.to_vec()), Each(action.to_vec()));
         Decision { number, of_tick: number * 20, observation, action, ..Decision::default() }
     }
 
     fn compared(recorded: &[Decision], replayed: &[Decision]) -> Decisions {
         let seen = vec![("joint_pos".to_owned(), 0), ("joint_pos".to_owned(), 1)];
-        let named = Named { sha256: "a".into(), seen, said: vec!["hip".into()], ..Named::default() };
+        let named = Named { sha256: "a".into(), seen, actions: vec!["hip".into()], ..Named::default() };
         compared_by(named, "own 0.1.0", recorded, replayed)
     }
 
@@ -212,11 +213,11 @@ mod tests {
         let same = [decision(1, &[0.5, f32::NAN], &[1.0]), decision(2, &[0.25, 0.5], &[-0.0])];
         let outcome = compared(&same, &same);
         assert_eq!((outcome.recorded, outcome.compared, outcome.first.is_none()), (2, 2, true));
-        for (seen, said, what, name, element) in [
+        for (seen, action, what, name, element) in [
             ([0.25, f32::from_bits(0x3f00_0001)], [-0.0], "observation", "joint_pos", 1),
             ([0.25, 0.5], [0.0], "action", "hip", 0),
         ] {
-            let again = [same[0].clone(), decision(2, &seen, &said)];
+            let again = [same[0].clone(), decision(2, &seen, &action)];
             let first = compared(&same, &again).first.expect("a difference");
             assert_eq!((first.decision, first.tick, first.what), (2, 40, what));
             assert_eq!((first.name.as_str(), first.element), (name, element));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_that_do_not_repeat_bits_are_compared_within_what_is_said() {
+    fn engines_that_do_not_repeat_bits_are_compared_within_what_is_reported() {
         let seen = vec![("joint_pos".to_owned(), 0), ("last_action".to_owned(), 0)];
         let by = |name: &str, cpu: &str| Named {
             seen: seen.clone(),

@@ -2,7 +2,7 @@
 
 use super::decided::Engine;
 use super::{Ended, ReplayError};
-use crate::run::said;
+use crate::run::controller_error;
 use khz_loop::state::{ImuState, MOST_SIGNALS, Signal, Teleop};
 use khz_loop::supervisor::Phase;
 use khz_loop::{Doing, Fault, Mode, PositionCommand, RobotState, ServoCommand, ServoState};
@@ -319,7 +319,7 @@ pub struct Named {
     /// Each number of an observation: its term, and which of the term's it is.
     pub seen: Vec<(String, usize)>,
     /// The joints.
-    pub said: Vec<String>,
+    pub actions: Vec<String>,
     /// Ticks in which the run ended because a decision was late, as none is here.
     pub lost_in: Vec<u64>,
 }
@@ -336,7 +336,7 @@ fn decisions(path: &Path, cpu: String) -> Result<Option<(VecDeque<Decision>, Nam
             Some(Type::Object(fields)) => fields.clone(),
             _ => Vec::new(),
         };
-        named.said = of("action").into_iter().map(|field| field.name).collect();
+        named.actions = of("action").into_iter().map(|field| field.name).collect();
         for term in of("observation") {
             let Type::FixedArray(len, _) = term.ty else { continue };
             named.seen.extend((0..len as usize).map(|element| (term.name.clone(), element)));
@@ -366,7 +366,7 @@ fn ended(path: &Path) -> Result<Option<Ended>, ReplayError> {
     };
     let Some(mut events) = Samples::open_if_there(path, "event", event)? else { return Ok(None) };
     while let Some((_, (tick, cause))) = events.next()? {
-        if let Some(why) = said(&cause) {
+        if let Some(why) = controller_error(&cause) {
             return Ok(Some(Ended { tick, why: why.to_owned() }));
         }
     }

@@ -200,7 +200,7 @@ mod tests {
 
     /// "late_replies is 163 over 4,994 ticks" counted those of start-up and of coming down.
     #[test]
-    fn what_is_required_is_judged_over_the_ticks_that_are_said() {
+    fn what_is_required_is_judged_over_the_ticks_that_are_named() {
         let mut run = run_for(500_000_000);
         (run.outside.counts.late_replies, run.all.late_replies) = (40, 43);
         run.controlled.counts.late_replies = 3;

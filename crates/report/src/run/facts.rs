@@ -39,7 +39,7 @@ pub(super) struct Unlogged {
     /// Further replies to one query: in a log they are among the late replies.
     pub duplicates: u64,
     /// In a log: all late replies, where it does not show which of them are duplicates.
-    pub untold: u64,
+    pub ambiguous: u64,
     /// Frames that the links could not read.
     pub corrupt: u64,
     /// Buses that went down, and how often.
@@ -70,8 +70,8 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
     };
     let worst_bus = |controlled| worst_bus(config?, tally.missed_of(controlled));
     let prediction = config.filter(|_| missed_replies > 0).map(predict);
-    let is_told = unlogged.untold == 0;
-    let late = |replies: u64| if is_told { replies } else { 0 };
+    let is_known = unlogged.ambiguous == 0;
+    let late = |replies: u64| if is_known { replies } else { 0 };
     let facts = Facts {
         target_hz: config.map_or(base.target_hz, |config| config.timing.rate_hz),
         virtual_time: known.virtual_time,
@@ -99,7 +99,7 @@ pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
         usual: usual_of_its_own(tally),
         granted: unlogged.granted.filter(|_| asked_for_more),
         late_replies: late(base.late_replies.saturating_sub(unlogged.duplicates)),
-        late_or_duplicates: unlogged.untold,
+        late_or_duplicates: unlogged.ambiguous,
         duplicates: unlogged.duplicates,
         damaged_frames: unlogged.corrupt,
         downs: unlogged.downs.clone(),
@@ -227,7 +227,7 @@ fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
         return Broken { after_s, what, remedy: Some(usual.remedy()) };
     }
     // Commands that do not come are no fault of the servo's.
-    let named = trouble.filter(|event| said(&event.cause).is_none());
+    let named = trouble.filter(|event| controller_error(&event.cause).is_none());
     let follows = named.filter(|event| OF_A_HOLD_UP.iter().any(|words| event.cause.contains(words)));
     let groups = known.tally.counter.late_groups();
     let near = |event: &EventSummary| held_up(&known.tally.counter, known.pace.period_ns, event.tick);
@@ -249,8 +249,8 @@ fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
     }
     // A remedy for what was missing is better than one for the event it caused.
     let cause = trouble.map_or(end, |event| &event.cause);
-    let remedy = match said(cause) {
-        Some(said) => remedy_of_its_own(said),
+    let remedy = match controller_error(cause) {
+        Some(controller_error) => remedy_of_its_own(controller_error),
         None => missing::remedy(end).or_else(|| remedy(cause)),
     };
     let remedy = starved(config, remedy);
@@ -274,13 +274,13 @@ pub(super) fn warned(events: &[EventSummary], late: &[LateGroup], period_ns: i64
     let first = all.clone().next()?;
     let event = all.find(|event| event.cause.starts_with(RECOVERED)).unwrap_or(first);
     let stall = stall_of(late, period_ns, event.tick).filter(|_| event.cause.starts_with(HELD_UP));
-    let told = stall.map_or_else(|| event.tell(), |ns| format!("{HELD_UP} {}", duration(ns as f64)));
+    let message = stall.map_or_else(|| event.text(), |ns| format!("{HELD_UP} {}", duration(ns as f64)));
     let more = match events.iter().filter(|event| event.trouble && !event.is_change()).count() {
         0 | 1 => String::new(),
         2 => " (and 1 more warning)".to_owned(),
         all => format!(" (and {} more warnings)", all - 1),
     };
-    Some(format!("Warned of: {told}{more}."))
+    Some(format!("Warned of: {message}{more}."))
 }
 
 /// How long a stall was that was warned of in this tick, if it is one of those named beside their causes.
@@ -316,7 +316,7 @@ pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<Stri
     let trouble = changes.clone().find(|event| event.trouble);
     // What brought the robot down, not that it has arrived there.
     let down = trouble.or_else(|| changes.find(|event| event.from == "active" || event.to == "stopped"));
-    let end = down.map_or_else(|| "did not end".to_owned(), EventSummary::tell) + &left_on(events);
+    let end = down.map_or_else(|| "did not end".to_owned(), EventSummary::text) + &left_on(events);
     if trouble.is_some() || controlled > 0 {
         return (end, trouble.is_none());
     }
@@ -382,14 +382,14 @@ const RECOVERED: &str = "recovered after";
 const OF_A_HOLD_UP: [&str; 4] = [WATCHDOG, "(communication lost)", "the servo restarted", "a tick overran"];
 
 /// What a controller said that gave up; older logs have no word of it.
-pub(crate) fn said(cause: &str) -> Option<&str> {
+pub(crate) fn controller_error(cause: &str) -> Option<&str> {
     ["the controller failed: ", "the controller panicked: "]
         .iter()
         .find_map(|words| cause.strip_prefix(words))
 }
 
 /// What to do about a controller that gave up with these words, which say all if there is nothing to do.
-fn remedy_of_its_own(said: &str) -> Option<&'static str> {
+fn remedy_of_its_own(error: &str) -> Option<&'static str> {
     const SAYS: &str = "the log's last `decision` has what it saw: compare that, the scales and the order of joints with the training";
     const IMU: &str = "check the IMU's power and connection";
     const REMEDIES: [(&str, Option<&str>); 9] = [
@@ -406,7 +406,7 @@ fn remedy_of_its_own(said: &str) -> Option<&'static str> {
         ("the robot turns", None),
         ("it sees the IMU", Some(IMU)),
     ];
-    let known = REMEDIES.into_iter().find(|(words, _)| said.starts_with(words));
+    let known = REMEDIES.into_iter().find(|(words, _)| error.starts_with(words));
     known.map_or(Some("correct the controller, or end the cause that it gives"), |(_, remedy)| remedy)
 }
 
@@ -503,26 +503,26 @@ mod tests {
             worst_tick: Some(7),
         };
         let warning = Cause::LoopHeldUp { of: Trigger::Overruns, held_up_ns: 14_300_000 }.to_string();
-        let told = |tick| {
+        let message = |tick| {
             let event = EventSummary { tick, ..event("active", "active", &warning, true) };
             warned(&[event], &[stall], 1_000_000)
         };
-        assert_eq!(told(8).as_deref(), Some("Warned of: the loop was held up for 15.1 ms."));
-        assert_eq!(told(80).as_deref(), Some("Warned of: the loop was held up for 14.3 ms."));
+        assert_eq!(message(8).as_deref(), Some("Warned of: the loop was held up for 15.1 ms."));
+        assert_eq!(message(80).as_deref(), Some("Warned of: the loop was held up for 14.3 ms."));
     }
 
     #[test]
     fn what_brings_a_robot_down_has_a_remedy_that_fits() {
-        let told = |cause: Cause| remedy(&cause.to_string()).unwrap_or_default();
+        let remedy_of = |cause: Cause| remedy(&cause.to_string()).unwrap_or_default();
         // Those that come too late do come, so nothing is wrong with the wiring.
-        assert!(told(Cause::NotSeen { servo: 0, late: true }).contains("khz budget"));
-        assert!(told(Cause::NotSeen { servo: 0, late: false }).contains("khz bus scan"));
+        assert!(remedy_of(Cause::NotSeen { servo: 0, late: true }).contains("khz budget"));
+        assert!(remedy_of(Cause::NotSeen { servo: 0, late: false }).contains("khz bus scan"));
         assert_eq!(
-            told(Cause::LoopHeldUp { of: Trigger::Stale, held_up_ns: 60_000_000 }),
+            remedy_of(Cause::LoopHeldUp { of: Trigger::Stale, held_up_ns: 60_000_000 }),
             "run `khz doctor`"
         );
         let preempted = Cause::ControllerPreempted { count: 51, took_ns: 51_000_000, waited_ns: 50_900_000 };
-        assert!(told(preempted).contains("`loop.cpu`"));
+        assert!(remedy_of(preempted).contains("`loop.cpu`"));
         for (cause, words) in [
             (Cause::HeartbeatLost { age_ns: 1 }, "operator"),
             (Cause::ServoTimedOut { servo: 0 }, "end the cause"),
@@ -559,22 +559,22 @@ mod tests {
             (Cause::VoltageUnknown { servo: 0 }, "firmware"),
             (Cause::TemperatureUnknown { servo: 0 }, "firmware"),
         ] {
-            assert!(told(cause).contains(words), "{cause}: {}", told(cause));
+            assert!(remedy_of(cause).contains(words), "{cause}: {}", remedy_of(cause));
         }
     }
 
     /// An ONNX model prints nothing, and what it says is no word of the supervisor's.
     #[test]
     fn a_controller_that_gave_up_has_a_remedy_for_what_it_said() {
-        let told = |said: &str| {
-            let cause = format!("{}: {said}", Cause::ControllerFailed);
+        let remedy_of = |error: &str| {
+            let cause = format!("{}: {error}", Cause::ControllerFailed);
             let events = [event("active", "damping", &cause, true)];
             let facts = Facts { unexpected_frames: 9, ..Facts::default() };
             let broken = broken(&known(None, &events, &cause), 1_000, &facts);
             assert_eq!(broken.what, cause);
             broken.remedy
         };
-        for (said, words) in [
+        for (error, words) in [
             ("it says NaN for the joint `elbow`", "last `decision`"),
             (
                 "it says more than `action.clip` in 3 decisions in a row (`max_clipped`): 5 for the joint `elbow`",
@@ -597,12 +597,13 @@ mod tests {
             ("no reply during start-up, says the planner", "correct the controller"),
         ] {
             assert!(
-                told(said).is_some_and(|told| told.contains(words) && !told.contains("printed")),
-                "{said}: {:?}",
-                told(said)
+                remedy_of(error)
+                    .is_some_and(|remedy_of| remedy_of.contains(words) && !remedy_of.contains("printed")),
+                "{error}: {:?}",
+                remedy_of(error)
             );
         }
-        assert_eq!(told("the robot is tilted by more than 60°: put it upright"), None);
+        assert_eq!(remedy_of("the robot is tilted by more than 60°: put it upright"), None);
     }
 
     fn known<'a>(config: Option<&'a RobotConfig>, events: &'a [EventSummary], end: &'a str) -> Known<'a> {
@@ -616,9 +617,9 @@ mod tests {
         let held_up = Cause::LoopHeldUp { of: Trigger::Overruns, held_up_ns: 60_000_000 };
         let recovered = Cause::Recovered { servo: 1, moved: -0.0011, held_up_ns: 61_000_000 };
         let events = [held_up, recovered].map(|cause| event("active", "active", &cause.to_string(), true));
-        let said = |events: &[EventSummary]| warned(events, &[], 1_000_000).unwrap();
-        assert!(said(&events).contains("recovered after 61 ms without the loop, moved 1.1 mrad"));
-        assert!(said(&events[..1]).contains("the loop was held up for 60.0 ms"));
+        let warning = |events: &[EventSummary]| warned(events, &[], 1_000_000).unwrap();
+        assert!(warning(&events).contains("recovered after 61 ms without the loop, moved 1.1 mrad"));
+        assert!(warning(&events[..1]).contains("the loop was held up for 60.0 ms"));
     }
 
     #[test]
@@ -648,7 +649,7 @@ mod tests {
             };
             tally.count(&tick, pace);
         }
-        let told = |tick, cause: &str, stopped_ns| {
+        let end = |tick, cause: &str, stopped_ns| {
             let events = [EventSummary { tick, ..event("active", "damping", cause, true) }];
             let stops = Stops { stopped_ns, ..Stops::default() };
             let facts = Facts { stops, late: tally.counter.late_groups(), ..Facts::default() };
@@ -661,16 +662,19 @@ mod tests {
             Cause::Overruns { count: 1 }.to_string(),
             "servo fault 13 (communication lost)".to_owned(),
         ] {
-            let said = told(251, &cause, 0);
-            assert_eq!(said.what, format!("{cause}, after the loop was held up for 100 ms"));
-            assert_eq!(said.remedy, Some(DOCTOR));
-            assert_eq!(told(290, &cause, 0).what, cause);
-            let said = told(251, &cause, 215_000_000);
-            assert!(said.what.ends_with("held up for 100 ms: it was stopped from outside (a signal, a debugger, a frozen control group)"));
-            assert!(said.remedy.is_some_and(|remedy| remedy.starts_with("keep whatever stops")), "{said:?}");
+            let shown = end(251, &cause, 0);
+            assert_eq!(shown.what, format!("{cause}, after the loop was held up for 100 ms"));
+            assert_eq!(shown.remedy, Some(DOCTOR));
+            assert_eq!(end(290, &cause, 0).what, cause);
+            let shown = end(251, &cause, 215_000_000);
+            assert!(shown.what.ends_with("held up for 100 ms: it was stopped from outside (a signal, a debugger, a frozen control group)"));
+            assert!(
+                shown.remedy.is_some_and(|remedy| remedy.starts_with("keep whatever stops")),
+                "{shown:?}"
+            );
         }
         assert_eq!(
-            told(251, "joint at 2.000 rad, limit 1.000 rad", 0).what,
+            end(251, "joint at 2.000 rad, limit 1.000 rad", 0).what,
             "joint at 2.000 rad, limit 1.000 rad"
         );
     }
@@ -688,14 +692,15 @@ mod tests {
         assert_eq!((hot.what.as_str(), hot.remedy), (what, Some(SCAN)));
         let cool = down("434.6 °C (s1 on bus main)", 0, 0);
         assert!(
-            cool.what == "434.6 °C (s1 on bus main)" && cool.remedy.is_some_and(|told| told.contains("cool"))
+            cool.what == "434.6 °C (s1 on bus main)"
+                && cool.remedy.is_some_and(|remedy| remedy.contains("cool"))
         );
         assert_eq!(down("no reply in time for 10 ticks", 5, 5).what, "no reply in time for 10 ticks");
     }
 
     /// With the defaults the bytes come, as the loop sleeps until the kernel has some.
     #[test]
-    fn a_loop_that_spins_beside_a_serial_port_is_told_to_poll() {
+    fn a_loop_that_spins_beside_a_serial_port_is_advised_to_poll() {
         let of = |receive: &str, link: &str, cause: &str| {
             let servo = "[[servo]]\nname = \"knee\"\nbus = \"legs\"\nid = 1\n";
             let file = format!("[loop]\nreceive = \"{receive}\"\n[bus.legs]\n{link}\n{servo}");

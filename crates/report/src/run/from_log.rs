@@ -143,7 +143,7 @@ impl Late {
     }
 
     /// All, where the log does not show which of them are late: some may be, and more than one in ten fits no reply that was missed.
-    fn untold(&self) -> u64 {
+    fn ambiguous(&self) -> u64 {
         let may_be_late = self.fitting > 0;
         if may_be_late && self.others * 10 > self.fitting { self.others + self.fitting } else { 0 }
     }
@@ -385,7 +385,7 @@ impl Replay {
     }
 
     fn finish(mut self) -> FromLog {
-        self.say_what_is_missing();
+        self.report_what_is_missing();
         let (facts, targets) = (self.facts(), self.fared());
         let verdict = judge(&facts);
         let period_ns = self.known_pace().period_ns;
@@ -462,7 +462,7 @@ impl Replay {
         parts.map(|part| PartTimes { name: part.name, time_ns: part.time, predicted_ns: None }).collect()
     }
 
-    fn say_what_is_missing(&mut self) {
+    fn report_what_is_missing(&mut self) {
         if let Some(first @ 1..) = self.first {
             self.missing.push(format!("The first {} are not in these files.", counted(first, "tick")));
         }
@@ -502,7 +502,7 @@ impl Replay {
         let buses: Vec<String> = servos.iter().map(|servo| self.bus(servo)).collect();
         let of_bus: Vec<_> = servos.iter().zip(&buses).map(|(servo, bus)| (&**servo, &**bus)).collect();
         let end = together(end, trouble(&self.events), &self.tally, &of_bus);
-        let end = match trouble(&self.events).map(EventSummary::tell) {
+        let end = match trouble(&self.events).map(EventSummary::text) {
             Some(down) if are_late => late_not_silent(&end, &down),
             Some(down) if all_replied => sometimes(&end, &down, &self.tally, &servos),
             Some(down) if self.tally.all().late_replies == 0 => {
@@ -515,9 +515,9 @@ impl Replay {
         let begins_late = self.first > Some(0);
         let Late { fitting, others, .. } = self.late;
         // What was missed before the beginning of these files may come in them.
-        let (duplicates, untold) = match begins_late && others > 0 {
+        let (duplicates, ambiguous) = match begins_late && others > 0 {
             true => (0, fitting + others),
-            false => (self.late.duplicates(), self.late.untold()),
+            false => (self.late.duplicates(), self.late.ambiguous()),
         };
         let not_here = "not under control in these files";
         let end = match begins_late {
@@ -543,7 +543,7 @@ impl Replay {
             has_gaps: self.tally.counter.unrecorded > 0,
             ..facts(
                 &known,
-                &Unlogged { duplicates, untold, downs, targets: self.fared(), ..Unlogged::default() },
+                &Unlogged { duplicates, ambiguous, downs, targets: self.fared(), ..Unlogged::default() },
             )
         }
     }
@@ -629,7 +629,7 @@ mod tests {
     use khz_page::Level;
 
     /// The page of these ticks, of which some are controlled, and of how it came down.
-    fn said(numbers: std::ops::Range<u64>, controlled: bool) -> FromLog {
+    fn read(numbers: std::ops::Range<u64>, controlled: bool) -> FromLog {
         let mut replay = Replay::new();
         for number in numbers {
             let planned_ns = number as i64 * 1_000_000;
@@ -656,9 +656,9 @@ mod tests {
     /// The first files of a rotated log may be lost, or not given: it "held 1000 Hz", and was good.
     #[test]
     fn a_log_without_its_beginning_says_so_and_is_not_good() {
-        let whole = said(0..1_000, true);
+        let whole = read(0..1_000, true);
         assert!(!whole.missing.iter().any(|missing| missing.contains("The first")), "{:?}", whole.missing);
-        let part = said(3_000..4_000, true);
+        let part = read(3_000..4_000, true);
         assert_eq!(part.missing[0], "The first 3,000 ticks are not in these files.");
         let verdict = part.data.verdict;
         assert!(verdict.level == Level::Warning, "{verdict:?}");
@@ -668,13 +668,13 @@ mod tests {
             verdict.text
         );
         // Nor was it never under control, if only the end is here.
-        let end = said(3_000..4_000, false).data.verdict;
+        let end = read(3_000..4_000, false).data.verdict;
         assert!(
             end.text.starts_with("Not under control in these files; every joint stands still"),
             "{}",
             end.text
         );
         assert_eq!(end.headline, "not under control in these files");
-        assert!(said(0..1_000, false).data.verdict.text.starts_with("Never under control"));
+        assert!(read(0..1_000, false).data.verdict.text.starts_with("Never under control"));
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn named(
     fits_not: bool,
 ) -> String {
     let down = trouble(events);
-    let message = down.map(EventSummary::tell);
+    let message = down.map(EventSummary::text);
     let silent = silent(servos);
     let mut end = end.to_owned();
     // What follows where the bus has no time for every query and reply: the replies of all servos come late, and not one is silent.
@@ -81,7 +81,7 @@ pub(super) fn together(
     }
     let who =
         if silent.len() == servos.len() { format!("all {} servos", servos.len()) } else { by_bus(&silent) };
-    end.replace(&down.tell(), &format!("{} ({who})", down.cause))
+    end.replace(&down.text(), &format!("{} ({who})", down.cause))
 }
 
 /// How a run ended in which so many replies came late that it is not known whether a CubeMars servo was silent.
@@ -222,13 +222,13 @@ mod tests {
     #[test]
     fn a_lost_adapter_is_named_before_the_servo_that_missed_it_first() {
         let event = came_down("no reply in time for 24 ticks", "pan", "main");
-        let (end, config) = (event.tell(), config());
+        let (end, config) = (event.text(), config());
         let of = |lost: [bool; 2]| {
             named(&end, None, (std::slice::from_ref(&event), &[]), (&config.buses, &lost), false)
         };
-        let said = "bus main: /dev/ttyACM0 disconnected; no reply in time for 24 ticks (pan on bus main)";
-        assert_eq!(of([true, false]), said);
-        assert!(remedy(said).unwrap_or_default().starts_with("replug it"));
+        let expected = "bus main: /dev/ttyACM0 disconnected; no reply in time for 24 ticks (pan on bus main)";
+        assert_eq!(of([true, false]), expected);
+        assert!(remedy(expected).unwrap_or_default().starts_with("replug it"));
         // Another bus was lost for a moment, and is not why it came down.
         assert_eq!(of([false, true]), end);
         assert_eq!(remedy(&end), None);
@@ -247,9 +247,9 @@ mod tests {
             missing.iter().for_each(|servo| tally.missed_by(*servo));
         }
         let message = "no reply during start-up (hip on bus a)";
-        let said = sometimes(message, message, &tally, &names);
-        assert_eq!(said, "40 of 80 replies were missed during start-up, most often by knee");
-        assert_eq!(remedy(&said), Some(SCAN));
+        let expected = sometimes(message, message, &tally, &names);
+        assert_eq!(expected, "40 of 80 replies were missed during start-up, most often by knee");
+        assert_eq!(remedy(&expected), Some(SCAN));
         // What else ends a run stays as it is.
         assert_eq!(sometimes(LATE, LATE, &tally, &names), LATE);
     }
@@ -259,18 +259,18 @@ mod tests {
     fn all_that_fall_silent_together_are_named() {
         let servos = [("hip", "left"), ("knee", "left"), ("arm", "right")];
         let event = EventSummary { tick: 29, ..came_down("no reply in time for 10 ticks", "knee", "left") };
-        let said = |silent: &[usize]| {
+        let expected = |silent: &[usize]| {
             let mut tally = Tally::new(100_000);
             for number in 0..40 {
                 tally.count(&Tick { number, controlled: true, ..Tick::UNKNOWN }, Pace::default());
                 silent.iter().filter(|_| number >= 20).for_each(|servo| tally.missed_by(*servo));
             }
-            together(event.tell(), Some(&event), &tally, &servos)
+            together(event.text(), Some(&event), &tally, &servos)
         };
-        assert_eq!(said(&[0, 1, 2]), "no reply in time for 10 ticks (all 3 servos)");
-        assert_eq!(said(&[0, 1]), "no reply in time for 10 ticks (hip, knee on bus left)");
-        assert_eq!(said(&[1]), event.tell());
-        assert_eq!(said(&[0, 2]), event.tell());
+        assert_eq!(expected(&[0, 1, 2]), "no reply in time for 10 ticks (all 3 servos)");
+        assert_eq!(expected(&[0, 1]), "no reply in time for 10 ticks (hip, knee on bus left)");
+        assert_eq!(expected(&[1]), event.text());
+        assert_eq!(expected(&[0, 2]), event.text());
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
             servo("hip", "left", 100, 0),
             servo("ankle", "left", 0, 0),
         ];
-        let (end, config) = (event.tell(), config());
+        let (end, config) = (event.text(), config());
         let of = |servos: &[ServoSummary]| {
             named(&end, None, (std::slice::from_ref(&event), servos), (&config.buses, &[false; 2]), false)
         };

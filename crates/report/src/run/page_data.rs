@@ -105,7 +105,7 @@ pub(super) fn page_event(event: &EventSummary) -> Event {
             (false, _) => Level::Note,
         },
         what: if change { format!("{} → {}", event.from, event.to) } else { format!("still {}", event.to) },
-        detail: event.tell(),
+        detail: event.text(),
     }
 }
 

@@ -221,7 +221,7 @@ fn ending(summary: &RunSummary) -> Vec<String> {
 
 fn happened(word: &str, event: &EventSummary) -> String {
     let tick = grouped(event.tick);
-    format!("{word} at {} (tick {tick}): {}", duration(event.time_s * 1e9), event.tell())
+    format!("{word} at {} (tick {tick}): {}", duration(event.time_s * 1e9), event.text())
 }
 
 fn log(summary: &RunSummary) -> Option<String> {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn of_targets_the_figures_are_told_that_are_not_0() {
+    fn of_targets_the_figures_are_reported_that_are_not_0() {
         assert_eq!(targets(&Fared::default()).count(), 0);
         let fared = Fared { waits: 1, held_over: 80, largest_offset_rad: 0.25, ..Fared::default() };
         let lines: Vec<String> = targets(&fared).collect();
