@@ -190,7 +190,7 @@ impl Sender {
         let usage = khz_rt::Usage::read().since(&before);
         let results =
             Results::new(&self.plan, ledger.tally(), &granted.report, begun_ns, usage.steal_total_ns());
-        self.seen.tell(&self.plan, &mut self.notes);
+        self.seen.add_notes(&self.plan, &mut self.notes);
         Ok(Results { notes: self.notes, ..results })
     }
 
@@ -351,13 +351,13 @@ impl Sender {
 
     /// Takes answers until no more than `rest` are missing, or the time is up.
     fn collect(&mut self, ledger: &mut Ledger, rest: usize, until_ns: i64) -> Result<(), RttError> {
-        while ledger.waiting() > rest && self.hear(ledger, until_ns, true)? {}
+        while ledger.waiting() > rest && self.receive(ledger, until_ns, true)? {}
         Ok(())
     }
 
     /// Takes late answers as long as any may come, or until the time is up.
     fn listen(&mut self, ledger: &mut Ledger, until_ns: i64) -> Result<(), RttError> {
-        while ledger.open_questions() > 0 && self.hear(ledger, until_ns, true)? {}
+        while ledger.open_questions() > 0 && self.receive(ledger, until_ns, true)? {}
         Ok(())
     }
 
@@ -365,7 +365,7 @@ impl Sender {
     fn drain(&mut self, ledger: &mut Ledger) -> Result<(), RttError> {
         let most = 64 + 2 * ledger.waiting().max(self.plan.targets.len());
         for _ in 0..most {
-            if !self.hear(ledger, 0, false)? {
+            if !self.receive(ledger, 0, false)? {
                 break;
             }
         }
@@ -383,7 +383,7 @@ impl Sender {
 
     /// Takes one datagram to the ledger; false if none came in time. `attended`: whatever comes from now on is seen at
     /// once.
-    fn hear(&mut self, ledger: &mut Ledger, until_ns: i64, attended: bool) -> Result<bool, RttError> {
+    fn receive(&mut self, ledger: &mut Ledger, until_ns: i64, attended: bool) -> Result<bool, RttError> {
         let Some(Came { length, from, stamps }) = self.socket.receive(&mut self.answer, until_ns)? else {
             return Ok(false);
         };
@@ -402,8 +402,8 @@ impl Sender {
             return Ok(true);
         }
         let kernel_ns = if attended { None } else { stamps.software_ns.and_then(on_our_clock) };
-        let heard = ledger.receive(&packet, from, Arrival { read_ns, kernel_ns, attended });
-        if let Incoming::Answer { device, round_trip_ns, unstamped, .. } = heard {
+        let incoming = ledger.receive(&packet, from, Arrival { read_ns, kernel_ns, attended });
+        if let Incoming::Answer { device, round_trip_ns, unstamped, .. } = incoming {
             self.seen.answered += 1;
             self.seen.unattended += u64::from(!attended);
             self.seen.unstamped += u64::from(unstamped);
@@ -415,13 +415,13 @@ impl Sender {
                 ledger.splits(parts);
             }
         }
-        self.tell(&packet, from, heard);
+        self.log_answer(&packet, from, incoming);
         Ok(true)
     }
 
     /// Logs an answer.
-    fn tell(&mut self, packet: &Packet, from: SocketAddr, heard: Incoming) {
-        let Incoming::Answer { asked_ns, round_trip_ns, late, .. } = heard else { return };
+    fn log_answer(&mut self, packet: &Packet, from: SocketAddr, incoming: Incoming) {
+        let Incoming::Answer { asked_ns, round_trip_ns, late, .. } = incoming else { return };
         let Some(log) = &mut self.log else { return };
         let sample = RoundTrip {
             run: self.run,

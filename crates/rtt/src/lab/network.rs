@@ -94,7 +94,7 @@ impl Network {
     fn set_up(&self, ports: &Ports) -> Result<(), RttError> {
         for (port, member) in self.members().iter().enumerate() {
             for (qdisc, rule) in ports.rules(&format!("p{port}")) {
-                batch("tc", Some(switch_of(member)), &rule)?.map_err(|said| refused(qdisc, &said))?;
+                batch("tc", Some(switch_of(member)), &rule)?.map_err(|stderr| refused(qdisc, &stderr))?;
             }
         }
         Ok(())
@@ -212,13 +212,13 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_not_one_that_refuses() {
-        let told = |program| batch(program, None, "x\n").map_err(|error| error.to_string());
-        let missing = told("khz-no-such-program").err().unwrap_or_default();
+        let run = |program| batch(program, None, "x\n").map_err(|error| error.to_string());
+        let missing = run("khz-no-such-program").err().unwrap_or_default();
         assert!(
             missing.contains("`khz-no-such-program`") && missing.contains("package iproute2"),
             "{missing}"
         );
-        assert!(told("false").is_ok_and(|done| done.is_err()));
+        assert!(run("false").is_ok_and(|done| done.is_err()));
     }
 
     #[test]

@@ -55,11 +55,11 @@ impl Ports {
 }
 
 /// What to do about a qdisc that `tc` refused with this message.
-pub(super) fn refused(qdisc: &str, said: &str) -> RttError {
+pub(super) fn refused(qdisc: &str, stderr: &str) -> RttError {
     let what = if qdisc == "tbf" { "limits" } else { "delay and loss" };
     let module = format!("sch_{qdisc}");
     RttError::Lab(format!(
-        "the ports' {what} need the kernel's qdisc `{qdisc}`, which it refuses ({said}): `modprobe {module}`, or a kernel \
+        "the ports' {what} need the kernel's qdisc `{qdisc}`, which it refuses ({stderr}): `modprobe {module}`, or a kernel \
          with CONFIG_NET_{}, or do without",
         module.to_uppercase()
     ))

@@ -96,11 +96,11 @@ mod tests {
         assert_eq!(port(&parse(shipped)).ok(), Some(7757));
         let elsewhere = shipped.replace("10.77.255.255", "192.168.1.255");
         for robot in [parse(&elsewhere), RobotConfig::quadruped()] {
-            let said = with_servos(&robot, 1, &Ports::default(), |_| ())
+            let message = with_servos(&robot, 1, &Ports::default(), |_| ())
                 .err()
                 .map(|error| error.to_string())
                 .unwrap_or_default();
-            assert!(said.contains("10.77.255.255:PORT"), "{said}");
+            assert!(message.contains("10.77.255.255:PORT"), "{message}");
         }
     }
 }

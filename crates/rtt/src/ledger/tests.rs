@@ -232,15 +232,15 @@ fn an_answer_nobody_saw_arrive_ends_when_it_came_in_the_kernel() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
     let unattended = |kernel_ns| Arrival { read_ns: 3_005, kernel_ns, attended: false };
-    let heard = ledger.receive(&reply(0), address(1), unattended(Some(2_550)));
+    let incoming = ledger.receive(&reply(0), address(1), unattended(Some(2_550)));
     let expected =
         Incoming::Answer { device: 0, asked_ns: 0, round_trip_ns: 2_550, late: true, unstamped: false };
-    assert_eq!(heard, expected);
+    assert_eq!(incoming, expected);
     // Before it was asked: the clock was set.
-    let heard = ledger.receive(&reply(0), address(2), unattended(Some(5)));
+    let incoming = ledger.receive(&reply(0), address(2), unattended(Some(5)));
     let expected =
         Incoming::Answer { device: 1, asked_ns: 10, round_trip_ns: 2_995, late: true, unstamped: true };
-    assert_eq!(heard, expected);
+    assert_eq!(incoming, expected);
     assert_eq!(ledger.tally().unattended, Unattended { stamped: 1, unstamped: 1 });
 }
 

@@ -29,7 +29,7 @@ impl Seen {
     }
 
     /// Adds what there is to know.
-    pub(super) fn tell(&self, plan: &Plan, notes: &mut Vec<String>) {
+    pub(super) fn add_notes(&self, plan: &Plan, notes: &mut Vec<String>) {
         if plan.stamps && self.answered > 0 && self.split == 0 {
             notes.push(
                 "no round trip could be split: the kernel reported no times of sending or of arrival".into(),

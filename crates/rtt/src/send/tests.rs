@@ -153,10 +153,10 @@ fn looks_at_a_run_and_its_rest_make_the_whole() {
 }
 
 #[test]
-fn that_nothing_was_split_is_told_of_the_whole_run_only() {
-    let told = |results: &Results| results.notes.iter().any(|note| note.contains("could be split"));
+fn that_nothing_was_split_is_reported_for_the_whole_run_only() {
+    let is_noted = |results: &Results| results.notes.iter().any(|note| note.contains("could be split"));
     // As when a run that was complete is to be gone on with.
-    assert!(!told(&against_echoes(1, |plan| (plan.ticks, plan.stamps) = (0, true))));
+    assert!(!is_noted(&against_echoes(1, |plan| (plan.ticks, plan.stamps) = (0, true))));
     let Ok(mut echo) = Echo::bind((Ipv4Addr::LOCALHOST, 0).into(), Receive::Block) else { panic!("no echo") };
     let plan = Plan { stamps: true, rate_hz: None, ..plan(echo.address().into_iter().collect(), 1) };
     let over = AtomicBool::new(false);
@@ -172,7 +172,7 @@ fn that_nothing_was_split_is_told_of_the_whole_run_only() {
         let mut whole = looked.unwrap_or_else(|| panic!("nothing to look at"));
         whole.absorb(&rest);
         let split = whole.split.as_ref().is_some_and(|split| split.out.count() > 0);
-        assert_eq!(told(&rest), whole.counts().answered > 0 && !split);
+        assert_eq!(is_noted(&rest), whole.counts().answered > 0 && !split);
     });
 }
 
