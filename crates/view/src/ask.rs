@@ -63,8 +63,8 @@ impl Asking {
     }
 }
 
-fn reply(said: &ViewMessage) -> Reply {
-    Reply::Text(said.json())
+fn reply(message: &ViewMessage) -> Reply {
+    Reply::Text(message.json())
 }
 
 fn denied(why: Denied) -> Reply {
@@ -76,14 +76,14 @@ impl Speaker for Asking {
         Vec::new()
     }
 
-    fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
+    fn receive_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
         match self.answer(text, hub) {
-            Ok(said) => said.iter().map(reply).collect(),
+            Ok(messages) => messages.iter().map(reply).collect(),
             Err(why) => vec![denied(why)],
         }
     }
 
-    fn hear_binary(&mut self, _: &[u8], _: &Hub) -> Vec<Reply> {
+    fn receive_binary(&mut self, _: &[u8], _: &Hub) -> Vec<Reply> {
         vec![denied("only text is understood".into())]
     }
 

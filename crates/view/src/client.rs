@@ -19,7 +19,7 @@ const BATCH: usize = 256 << 10;
 const MAX_UNSENT: usize = 1 << 20;
 /// How many messages of a client are read before it is its turn to be sent something, and how long it then waits: some
 /// hundred in a second. 64 that flood must leave the CPU to who stops the robot.
-const MAX_HEARD: usize = 64;
+const MAX_RECEIVED: usize = 64;
 const BREATH: Duration = Duration::from_millis(100);
 /// How long a client that got messages is left alone, so that not every message costs a system call.
 const REST: Duration = Duration::from_millis(8);
@@ -37,8 +37,8 @@ pub(crate) trait Speaker {
     fn proves_age_by_pongs(&self) -> bool {
         false
     }
-    fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply>;
-    fn hear_binary(&mut self, bytes: &[u8], hub: &Hub) -> Vec<Reply>;
+    fn receive_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply>;
+    fn receive_binary(&mut self, bytes: &[u8], hub: &Hub) -> Vec<Reply>;
     fn notice(&mut self, notices: Notices, hub: &Hub) -> Vec<Reply>;
     /// A message of a channel, as this client gets it.
     fn message(&mut self, message: &Queued) -> Option<Vec<u8>>;
@@ -49,11 +49,11 @@ impl Speaker for PageClient {
         Vec::new()
     }
 
-    fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
-        self.hear(text, hub)
+    fn receive_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
+        self.receive(text, hub)
     }
 
-    fn hear_binary(&mut self, _: &[u8], _: &Hub) -> Vec<Reply> {
+    fn receive_binary(&mut self, _: &[u8], _: &Hub) -> Vec<Reply> {
         Vec::new()
     }
 
@@ -86,20 +86,21 @@ pub(crate) fn converse(
     let socket = WebSocket::from_partially_read(stream, behind, Role::Server, Some(config));
     let now = Instant::now();
     let proves = speaker.proves_age_by_pongs();
-    let mut line = Line { socket, proves, is_blocked: false, unsent: 0, heard: now, pinged: now, sent: None };
-    line.say(speaker.begin(hub))?;
+    let mut line =
+        Line { socket, proves, is_blocked: false, unsent: 0, received: now, pinged: now, sent: None };
+    line.send_replies(speaker.begin(hub))?;
     let mut messages = Vec::new();
     while !peer.is_over() {
         hub.expire();
         if !line.is_blocked {
             line.send(peer, speaker.as_mut(), hub, &mut messages)?;
         }
-        line.hear(peer, speaker.as_mut(), hub)?;
+        line.receive(peer, speaker.as_mut(), hub)?;
         line.check(hub)?;
         line.wait(peer)?;
     }
     // What it has sent already is read: it may be Stop.
-    line.hear(peer, speaker.as_mut(), hub)?;
+    line.receive(peer, speaker.as_mut(), hub)?;
     line.socket.close(Some(leave()))?;
     line.flush()
 }
@@ -120,7 +121,7 @@ struct Line {
     is_blocked: bool,
     /// Bytes of answers that wait since then.
     unsent: usize,
-    heard: Instant,
+    received: Instant,
     pinged: Instant,
     /// When messages were sent last.
     sent: Option<Instant>,
@@ -129,7 +130,7 @@ struct Line {
 impl Line {
     /// Answers. What a client asks is always read, however slowly it reads answers: it may be Stop. What it asks to see is not
     /// kept without bound; whether it was stopped is a notice, and kept.
-    fn say(&mut self, replies: Vec<Reply>) -> Result<(), Error> {
+    fn send_replies(&mut self, replies: Vec<Reply>) -> Result<(), Error> {
         for reply in replies {
             if self.is_blocked {
                 if self.unsent >= MAX_UNSENT {
@@ -158,7 +159,7 @@ impl Line {
         peer.silence();
         let notices = peer.notices();
         if notices != Notices::default() {
-            self.say(speaker.notice(notices, hub))?;
+            self.send_replies(speaker.notice(notices, hub))?;
         }
         if self.is_blocked || self.rest().is_some() {
             return Ok(());
@@ -178,9 +179,9 @@ impl Line {
         Ok(())
     }
 
-    fn hear(&mut self, peer: &Peer, speaker: &mut dyn Speaker, hub: &Hub) -> Result<(), Error> {
-        for heard in 0.. {
-            if heard == MAX_HEARD {
+    fn receive(&mut self, peer: &Peer, speaker: &mut dyn Speaker, hub: &Hub) -> Result<(), Error> {
+        for received in 0.. {
+            if received == MAX_RECEIVED {
                 // A client that sends so much waits.
                 std::thread::sleep(BREATH);
                 return Ok(());
@@ -189,38 +190,38 @@ impl Line {
                 Err(error) if would_block(&error) => return Ok(()),
                 message => message?,
             };
-            self.heard = Instant::now();
+            self.received = Instant::now();
             let replies = match message {
                 Message::Text(text) => {
                     peer.is_active(hub.now_us());
-                    speaker.hear_text(&text, hub)
+                    speaker.receive_text(&text, hub)
                 }
                 Message::Binary(bytes) => {
                     peer.is_active(hub.now_us());
-                    speaker.hear_binary(&bytes, hub)
+                    speaker.receive_binary(&bytes, hub)
                 }
-                Message::Pong(said) => {
-                    let told_us = (*said).try_into().map(u64::from_le_bytes).unwrap_or(0);
+                Message::Pong(payload) => {
+                    let sent_us = (*payload).try_into().map(u64::from_le_bytes).unwrap_or(0);
                     // What follows in this connection was sent after it. A time to come is none.
-                    if told_us <= hub.now_us() {
-                        peer.knows(told_us);
+                    if sent_us <= hub.now_us() {
+                        peer.knows(sent_us);
                     }
                     Vec::new()
                 }
                 // Pings are answered within, and a close is an error of the next read.
                 _ => Vec::new(),
             };
-            self.say(replies)?;
+            self.send_replies(replies)?;
         }
         Ok(())
     }
 
     /// Asks a silent client whether it is there, and gives up one that is not. The question is the time.
     fn check(&mut self, hub: &Hub) -> Result<(), Error> {
-        if self.heard.elapsed() > GONE {
+        if self.received.elapsed() > GONE {
             return Err(Error::Io(ErrorKind::TimedOut.into()));
         }
-        let is_silent = self.heard.elapsed() > PING && self.pinged.elapsed() > PING;
+        let is_silent = self.received.elapsed() > PING && self.pinged.elapsed() > PING;
         let is_due = self.proves && self.pinged.elapsed() >= PROOF && hub.run().can_be_asked;
         if !self.is_blocked && (is_silent || is_due) {
             self.pinged = Instant::now();

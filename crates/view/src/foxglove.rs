@@ -93,9 +93,9 @@ impl Foxglove {
         gone.into_iter().chain([Self::server_info(hub)]).chain(self.advertise(hub)).collect()
     }
 
-    fn hear(&mut self, said: &str, hub: &Hub) -> Result<Vec<Reply>, Refused> {
+    fn receive(&mut self, text: &str, hub: &Hub) -> Result<Vec<Reply>, Refused> {
         let message: Value =
-            serde_json::from_str(said).map_err(|error| format!("Invalid message: {error}"))?;
+            serde_json::from_str(text).map_err(|error| format!("Invalid message: {error}"))?;
         match message["op"].as_str() {
             Some("subscribe") => return Ok(self.subscribe(&message, hub)),
             Some("unsubscribe") => self.unsubscribe(&message, hub),
@@ -238,11 +238,11 @@ impl Speaker for Foxglove {
         true
     }
 
-    fn hear_text(&mut self, said: &str, hub: &Hub) -> Vec<Reply> {
-        self.hear(said, hub).unwrap_or_else(|why| vec![status(2, &why)])
+    fn receive_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
+        self.receive(text, hub).unwrap_or_else(|why| vec![status(2, &why)])
     }
 
-    fn hear_binary(&mut self, bytes: &[u8], hub: &Hub) -> Vec<Reply> {
+    fn receive_binary(&mut self, bytes: &[u8], hub: &Hub) -> Vec<Reply> {
         self.call(bytes, hub).unwrap_or_else(|why| vec![status(2, &why)])
     }
 

@@ -33,9 +33,9 @@ pub fn receive<'a>(
     for piece in pieces {
         for speaker in &mut speakers {
             if let Ok(text) = std::str::from_utf8(piece) {
-                speaker.hear_text(text, &hub);
+                speaker.receive_text(text, &hub);
             }
-            speaker.hear_binary(piece, &hub);
+            speaker.receive_binary(piece, &hub);
             speaker.notice(peer.notices(), &hub);
         }
     }

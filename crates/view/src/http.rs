@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_upgrade_is_told_why() {
+    fn what_is_no_upgrade_is_refused_with_the_reason() {
         for (from, to) in [
             ("Version: 13", "Version: 8"),
             ("Connection: keep-alive, Upgrade", "Connection: close"),

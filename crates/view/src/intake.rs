@@ -232,7 +232,7 @@ mod tests {
         Type::object([("volts", Type::Float64)])
     }
 
-    fn told(intake: &mut Intake, bytes: &[u8]) -> Vec<News> {
+    fn news(intake: &mut Intake, bytes: &[u8]) -> Vec<News> {
         let mut all = Vec::new();
         intake.take(bytes, |_, news| all.push(news));
         all
@@ -243,19 +243,19 @@ mod tests {
         let mut intake = Intake::default();
         let of = |value: f64| sample(3, 1000, &value.to_le_bytes());
         let first = datagram(7, 0, &[&schema(3, "battery", &volts()), &of(24.0)]);
-        assert_eq!(told(&mut intake, &first), [News::Run, News::Record(0), News::Sample(0)]);
+        assert_eq!(news(&mut intake, &first), [News::Run, News::Record(0), News::Sample(0)]);
         // The only sample of a record comes again every ten seconds; it is no other.
-        assert_eq!(told(&mut intake, &datagram(7, 1, &[&of(24.0)])), []);
-        assert_eq!(told(&mut intake, &datagram(7, 4, &[&of(23.0)])), [News::Sample(0)]);
+        assert_eq!(news(&mut intake, &datagram(7, 1, &[&of(24.0)])), []);
+        assert_eq!(news(&mut intake, &datagram(7, 4, &[&of(23.0)])), [News::Sample(0)]);
         assert_eq!(intake.counts(), Counts { samples: 2, lost: 2, ..Counts::default() });
-        assert_eq!(told(&mut intake, &datagram(7, 5, &[])), [News::End]);
-        assert_eq!(told(&mut intake, &datagram(8, 0, &[&of(1.0)])), [News::Run]);
+        assert_eq!(news(&mut intake, &datagram(7, 5, &[])), [News::End]);
+        assert_eq!(news(&mut intake, &datagram(8, 0, &[&of(1.0)])), [News::Run]);
         assert_eq!(intake.counts(), Counts { unknown: 1, ..Counts::default() });
         assert!(intake.records().is_empty());
     }
 
     #[test]
-    fn who_comes_late_is_told_the_beginning() {
+    fn who_comes_late_receives_the_beginning() {
         let mut intake = Intake::default();
         let of = |value: f64| sample(3, 1000, &value.to_le_bytes());
         intake.take(
@@ -271,7 +271,7 @@ mod tests {
             late.records().iter().map(|known| known.name.as_str()).collect::<Vec<_>>(),
             ["battery", "empty"]
         );
-        assert_eq!(told(&mut late, &datagram(7, 6, &[&of(23.0)])), [News::Sample(0)]);
+        assert_eq!(news(&mut late, &datagram(7, 6, &[&of(23.0)])), [News::Sample(0)]);
         assert_eq!(late.counts().lost, 0);
         assert_eq!(Intake::default().beginning(), Vec::<Vec<u8>>::new());
     }
@@ -281,9 +281,9 @@ mod tests {
         let mut intake = Intake::default();
         assert!(!intake.take(b"KLOG", |_, _| ()));
         let bad = datagram(7, 0, &[&schema(0, "a", &volts()), &sample(0, 1, &[1, 2]), &[9]]);
-        assert_eq!(told(&mut intake, &bad), [News::Run, News::Record(0)]);
+        assert_eq!(news(&mut intake, &bad), [News::Run, News::Record(0)]);
         let again = datagram(7, 1, &[&schema(1, "a", &volts()), &schema(2, "b", &Type::Null)[..4]]);
-        assert_eq!(told(&mut intake, &again), []);
+        assert_eq!(news(&mut intake, &again), []);
         assert_eq!(intake.counts(), Counts { unfit: 1, refused: 3, ..Counts::default() });
         for len in 0..bad.len() {
             intake.take(&bad[..len], |_, _| ());

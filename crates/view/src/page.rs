@@ -6,7 +6,7 @@
 //! u32, `level` u32, `from` f64, buckets u32, signals u32, 1 if it is complete u32, 0 u32), then for each signal the minima
 //! and the maxima of its buckets as f32, all little endian.
 
-mod tell;
+mod messages;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -103,10 +103,10 @@ impl PageClient {
     }
 
     /// Answers what the page asks. It comes from outside: anything may be in it.
-    pub fn hear(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
+    pub fn receive(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
         match serde_json::from_str(text) {
             Ok(question) => self.answer(question, hub).into_iter().collect(),
-            Err(error) => vec![told(&json!({ "tell": "mistake", "text": error.to_string() }))],
+            Err(error) => vec![reply(&json!({ "tell": "mistake", "text": error.to_string() }))],
         }
     }
 
@@ -117,9 +117,9 @@ impl PageClient {
 
     fn answer(&mut self, question: Question, hub: &Hub) -> Option<Reply> {
         match question {
-            Question::Run => Some(told(&tell::run(hub))),
+            Question::Run => Some(reply(&messages::run(hub))),
             Question::News { events, late, changes } => {
-                Some(told(&tell::news(hub, &self.me, [events, late, changes])))
+                Some(reply(&messages::news(hub, &self.me, [events, late, changes])))
             }
             Question::Window { id, level, from, count, signals } => {
                 Some(window(hub, id, Span { level, from: from as i64, count }, &signals))
@@ -129,7 +129,7 @@ impl PageClient {
             Question::Arm { id, now_us } => self.ask(hub, id, &Ask::Arm, Some(now_us)),
             Question::Steer { now_us, teleop } => {
                 let refused = hub.steer(&self.me, &teleop, now_us).err()?;
-                Some(told(&json!({ "tell": "steering", "refused": refused.to_string() })))
+                Some(reply(&json!({ "tell": "steering", "refused": refused.to_string() })))
             }
         }
     }
@@ -151,13 +151,13 @@ impl PageClient {
 }
 
 fn of_robot(id: f64, answer: &Answer) -> Reply {
-    told(&match answer {
+    reply(&match answer {
         Answer::Done(tick) => json!({ "tell": "answer", "id": id, "done": true, "tick": tick }),
         Answer::Denied(why) => json!({ "tell": "answer", "id": id, "refused": why.to_string() }),
     })
 }
 
-fn told(value: &Value) -> Reply {
+fn reply(value: &Value) -> Reply {
     let mut text = String::new();
     // Writing to a text cannot fail.
     _ = write!(text, "{value}");

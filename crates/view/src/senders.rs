@@ -48,7 +48,7 @@ impl Senders {
         if self.only.is_some_and(|only| only != from.ip().to_canonical()) {
             return Err(Ignored::NotNamed);
         }
-        let present = self.present.filter(|(_, heard)| now.duration_since(*heard) < self.silence);
+        let present = self.present.filter(|(_, received)| now.duration_since(*received) < self.silence);
         match (present, Datagram::read(bytes).map(|mut datagram| datagram.next())) {
             (Some((known, _)), _) if known != from => Err(Ignored::Taken(known)),
             (_, Some(Some(Ok(_)))) => {

@@ -278,12 +278,12 @@ mod tests {
     #[test]
     fn lines_are_broken_between_words_and_commands_are_not() {
         let verdict = "Held 500 Hz, but 7 replies were missed; check power, wiring and ids with `khz bus scan ./my robot.toml`.\n";
-        let said = "Held 500 Hz, but 7 replies were missed;\n  check power, wiring and ids with\n  `khz bus scan ./my robot.toml`.\n";
-        assert_eq!(wrapped(verdict, 40), said);
+        let expected = "Held 500 Hz, but 7 replies were missed;\n  check power, wiring and ids with\n  `khz bus scan ./my robot.toml`.\n";
+        assert_eq!(wrapped(verdict, 40), expected);
         assert_eq!(wrapped(verdict, 200), verdict);
         let row = "warning  kernel  with preemption model dynamic, a wake-up waits\nnote\n";
-        let said = "warning  kernel  with preemption model\n                 dynamic, a wake-up\n                 waits\nnote\n";
-        assert_eq!(wrapped(row, 40), said);
+        let expected = "warning  kernel  with preemption model\n                 dynamic, a wake-up\n                 waits\nnote\n";
+        assert_eq!(wrapped(row, 40), expected);
         for whole in [
             "    → sudo sysctl net.core.busy_poll=50 net.core.busy_read=50",
             " 12 | name = \"a b c d e f g h i j k l m n o p q\"",
@@ -294,8 +294,8 @@ mod tests {
         let row =
             |cells: [&str; 4]| format!("  {:<4}{:>7}{:>9}{:>9}\n", cells[0], cells[1], cells[2], cells[3]);
         let table = row(["", "mean", "99.9 %", "max"]) + &row(["wake", "1 ms", "12 µs", "366 ms"]);
-        let said = "        mean  99.9 %\n         max\n  wake  1 ms   12 µs\n      366 ms\n";
-        assert_eq!(wrapped(&table, 24), said);
+        let expected = "        mean  99.9 %\n         max\n  wake  1 ms   12 µs\n      366 ms\n";
+        assert_eq!(wrapped(&table, 24), expected);
         assert_eq!(
             wrapped("  command                      287 µs\n", 20),
             "  command\n              287 µs\n"
@@ -323,9 +323,9 @@ mod tests {
                 assert!(lines.contains(word), "{columns}\n{lines}");
             }
         }
-        let said = "  bus         link\n      servo             position\n  front_left  can_fd\n      front_left_hip    -0.8\n      \
+        let expected = "  bus         link\n      servo             position\n  front_left  can_fd\n      front_left_hip    -0.8\n      \
                     front_left_thigh  1\n";
-        assert_eq!(wrapped(&table, 34), said);
+        assert_eq!(wrapped(&table, 34), expected);
         assert_eq!(wrapped("            word\n", 8), "    word\n");
     }
 
@@ -333,8 +333,8 @@ mod tests {
     fn what_is_beside_a_long_text_goes_below_it() {
         let table = "  twice as many buses                     gains  295 µs  2133 Hz\n  \
                        servos that answer twice as fast (all)  gains   37 µs  1377 Hz\n";
-        let said = "  twice as many buses\n      gains  295 µs  2133 Hz\n  servos that answer twice as\n    fast (all)\n      gains   37 µs  1377 Hz\n";
-        assert_eq!(wrapped(table, 29), said);
+        let expected = "  twice as many buses\n      gains  295 µs  2133 Hz\n  servos that answer twice as\n    fast (all)\n      gains   37 µs  1377 Hz\n";
+        assert_eq!(wrapped(table, 29), expected);
     }
 
     #[test]
@@ -345,9 +345,9 @@ mod tests {
         let table = row("", ["min", "mean", "p99.9", "max"])
             + &row("wake latency", ["75.2 µs", "334 µs", "14.5 ms", "14.5 ms"])
             + &row("period", ["511 µs", "1.21 ms", "15.4 ms", "15.4 ms"]);
-        let said = "                    min     mean\n        p99.9      max\n  wake latency  75.2 µs   334 µs\n      14.5 ms  14.5 ms\n  \
+        let expected = "                    min     mean\n        p99.9      max\n  wake latency  75.2 µs   334 µs\n      14.5 ms  14.5 ms\n  \
                     period         511 µs  1.21 ms\n      15.4 ms  15.4 ms\n";
-        assert_eq!(wrapped(&table, 36), said);
+        assert_eq!(wrapped(&table, 36), expected);
     }
 
     #[test]

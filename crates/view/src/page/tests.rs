@@ -51,15 +51,15 @@ fn json(replies: &[Reply]) -> Value {
 fn a_page_learns_what_the_run_is_and_what_is_new() {
     let hub = hub();
     let mut client = client(&hub);
-    let run = json(&client.hear(r#"{"ask":"run"}"#, &hub));
+    let run = json(&client.receive(r#"{"ask":"run"}"#, &hub));
     assert_eq!((&run["signals"][0]["name"], &run["records"][0]), (&json!("one.x"), &json!("one")));
-    let news = json(&client.hear(r#"{"ask":"news"}"#, &hub));
+    let news = json(&client.receive(r#"{"ask":"news"}"#, &hub));
     assert_eq!(news["extent_us"], json!([0, 999_000]));
     assert_eq!((&news["signature"], &news["is_controllable"]), (&run["signature"], &json!(false)));
     assert_eq!(news["verdict"]["text"], "no record of ticks");
     hub.datagram(&datagram(5000, &[schema(1, "two", &Type::Bool)]));
     let news =
-        json(&client.hear(r#"{"ask":"news","events":0,"late":7,"changes":18446744073709551615}"#, &hub));
+        json(&client.receive(r#"{"ask":"news","events":0,"late":7,"changes":18446744073709551615}"#, &hub));
     assert_ne!(news["signature"], run["signature"], "there is a record more");
     assert_eq!(news["losses"]["datagrams"], 3999);
 }
@@ -68,7 +68,7 @@ fn a_page_learns_what_the_run_is_and_what_is_new() {
 fn a_window_is_what_its_head_says_and_has_the_spike() {
     let hub = hub();
     let question = r#"{"ask":"window","id":7,"level":15,"from":0,"count":40,"signals":[0,99]}"#;
-    let [Reply::Binary(bytes)] = &client(&hub).hear(question, &hub)[..] else { panic!() };
+    let [Reply::Binary(bytes)] = &client(&hub).receive(question, &hub)[..] else { panic!() };
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let f32_at = |at: usize| f32::from_le_bytes(bytes[32 + 4 * at..36 + 4 * at].try_into().unwrap());
     assert_eq!([u32_at(0), u32_at(4), u32_at(16), u32_at(20), u32_at(24)], [7, 15, 40, 2, 1]);
@@ -89,7 +89,7 @@ fn whatever_a_page_asks_is_answered_within_bounds() {
     for question in
         ["", "{}", "[1]", "\"run\"", r#"{"ask":"steer","now_us":99999999999999,"teleop":{}}"#, &many]
     {
-        let replies = client.hear(question, &hub);
+        let replies = client.receive(question, &hub);
         let bytes: usize = replies
             .iter()
             .map(|reply| match reply {
@@ -120,14 +120,14 @@ fn received(robot: &OwnedFd) -> Value {
 fn requests_reach_the_robot_and_answers_the_page_that_asked() {
     let (hub, robot) = with_robot();
     let mut client = client(&hub);
-    assert_eq!(client.hear(r#"{"ask":"set","id":41,"now_us":0,"values":{"kp":0.4}}"#, &hub), []);
+    assert_eq!(client.receive(r#"{"ask":"set","id":41,"now_us":0,"values":{"kp":0.4}}"#, &hub), []);
     let asked = received(&robot);
     assert_eq!((&asked["set"], &asked["by"]), (&json!({ "kp": 0.4 }), &json!("page test")));
     let id = asked["id"].as_u64().unwrap();
     let message = json(&client.answered(id, &Answer::Denied("kp: too much".into())));
     assert_eq!(message, json!({ "tell": "answer", "id": 41.0, "refused": "kp: too much" }));
     assert_eq!(client.answered(id, &Answer::Done(None)), [], "answered before");
-    assert_eq!(client.hear(r#"{"ask":"stop","id":42}"#, &hub), []);
+    assert_eq!(client.receive(r#"{"ask":"stop","id":42}"#, &hub), []);
     let asked = received(&robot);
     assert_eq!(asked["do"], "stop");
     let message = json(&client.answered(asked["id"].as_u64().unwrap(), &Answer::Done(Some(9))));
@@ -139,7 +139,7 @@ fn the_stick_says_how_old_it_is() {
     let (hub, robot) = with_robot();
     let mut client = client(&hub);
     let question = r#"{"ask":"steer","now_us":0,"teleop":{"forward":0.3}}"#;
-    assert_eq!(client.hear(question, &hub), []);
+    assert_eq!(client.receive(question, &hub), []);
     let steered = received(&robot);
     assert_eq!((&steered["teleop"]["forward"], &steered["teleop"]["turn"]), (&json!(0.3), &json!(0.0)));
     assert!(steered["age_ms"].as_f64().unwrap() > 0.0);
@@ -163,14 +163,14 @@ fn who_drives_is_known_after_the_clock_was_set() {
     [0.3f32, 0.0, 0.0].iter().for_each(|value| input.extend_from_slice(&value.to_le_bytes()));
     hub.datagram(&datagram(5002, &[sample(1, set_us(1000), &input)]));
     hub.datagram(&datagram(5003, &[sample(0, set_us(1050), &0f32.to_le_bytes())]));
-    let news = json(&client(&hub).hear(r#"{"ask":"news"}"#, &hub));
+    let news = json(&client(&hub).receive(r#"{"ask":"news"}"#, &hub));
     assert_eq!((&news["steered"]["by"], &news["steered"]["age_ms"]), (&json!("ann"), &json!(50.0)));
 }
 
 #[test]
 fn a_robot_that_only_sends_cannot_be_stopped_from_here() {
     let hub = hub();
-    let message = json(&client(&hub).hear(r#"{"ask":"stop","id":1}"#, &hub));
+    let message = json(&client(&hub).receive(r#"{"ask":"stop","id":1}"#, &hub));
     assert!(message["refused"].as_str().unwrap().contains("only receives"), "{message}");
 }
 

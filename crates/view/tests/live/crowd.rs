@@ -123,7 +123,7 @@ fn garbage_is_answered_or_ends_only_its_own_connection() {
     }
     for op in ["subscribe", "unsubscribe", "getParameters", "setParameters", "subscribeParameterUpdates"] {
         for value in [json!(null), json!(7), json!([7, null, {}, [[]]]), json!({ "a": 1 })] {
-            client.say(
+            client.send(
                 &json!({ "op": op, "subscriptions": value, "subscriptionIds": value, "parameterNames": value,
                 "parameters": value, "id": value }),
             );
@@ -191,7 +191,7 @@ fn whoever_reads_and_whoever_waits_for_a_stop_keep_their_seats() {
     reader.settle();
     bench.robot.servo(1);
     reader.binary();
-    stopper.say(&json!({ "do": "stop" }));
+    stopper.send(&json!({ "do": "stop" }));
     let asked = bench.robot.asked();
     let mut silent = Vec::new();
     for at in 0..150 {

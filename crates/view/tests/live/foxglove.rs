@@ -50,7 +50,7 @@ fn a_late_subscriber_has_the_newest_at_once() {
     let mut client = bench.foxglove();
     client.subscribe(1, "/parameters");
     assert!(String::from_utf8_lossy(&client.binary()).contains("stiffness"));
-    client.say(&json!({ "op": "unsubscribe", "subscriptionIds": [1, 99] }));
+    client.send(&json!({ "op": "unsubscribe", "subscriptionIds": [1, 99] }));
     client.subscribe(2, "/joint_states");
     assert_eq!(client.binary()[1], 2);
 }
@@ -59,13 +59,13 @@ fn a_late_subscriber_has_the_newest_at_once() {
 fn parameters_are_read_set_and_watched() {
     let mut bench = Bench::new();
     let (mut setter, mut watcher) = (bench.foxglove(), bench.foxglove());
-    watcher.say(&json!({ "op": "subscribeParameterUpdates", "parameterNames": ["kp"] }));
+    watcher.send(&json!({ "op": "subscribeParameterUpdates", "parameterNames": ["kp"] }));
     watcher.settle();
-    setter.say(&json!({ "op": "getParameters", "parameterNames": [], "id": "a" }));
+    setter.send(&json!({ "op": "getParameters", "parameterNames": [], "id": "a" }));
     let all = json!([{ "name": "kp", "type": "float64", "value": 0.5 }, { "name": "on", "value": true }]);
     assert_eq!(setter.text(), json!({ "op": "parameterValues", "id": "a", "parameters": all }));
 
-    setter.say(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "b" }));
+    setter.send(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "b" }));
     let asked = bench.robot.asked();
     assert_eq!(
         (&asked["set"], asked["by"].as_str().unwrap().starts_with("foxglove 127.0.0.1:")),
@@ -76,7 +76,7 @@ fn parameters_are_read_set_and_watched() {
     assert_eq!(setter.text(), json!({ "op": "parameterValues", "id": "b", "parameters": new }));
     assert_eq!(watcher.text(), json!({ "op": "parameterValues", "parameters": new }));
 
-    setter.say(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 7 }], "id": "c" }));
+    setter.send(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 7 }], "id": "c" }));
     let asked = bench.robot.asked();
     bench.robot.answer(&json!({ "id": asked["id"], "refused": "kp: 7 is outside 0 to 2" }));
     assert_eq!(setter.text(), json!({ "op": "status", "level": 1, "message": "kp: 7 is outside 0 to 2" }));
@@ -155,7 +155,7 @@ fn a_thousand_subscriptions_are_no_more_than_there_are_channels() {
     let mut client = bench.foxglove();
     let all: Vec<Value> =
         (0..1000).map(|id| json!({ "id": id, "channelId": client.channel("/servo") })).collect();
-    client.say(&json!({ "op": "subscribe", "subscriptions": all }));
+    client.send(&json!({ "op": "subscribe", "subscriptions": all }));
     (0..999).for_each(|_| assert_eq!(client.text()["level"], 2));
     client.settle();
     bench.robot.servo(1);

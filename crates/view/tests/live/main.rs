@@ -227,7 +227,7 @@ impl Client {
         Ok(Self { socket, channels: Vec::new() })
     }
 
-    fn say(&mut self, value: &Value) {
+    fn send(&mut self, value: &Value) {
         self.socket.send(Message::text(value.to_string())).unwrap();
     }
 
@@ -272,12 +272,12 @@ impl Client {
 
     fn subscribe(&mut self, id: u32, topic: &str) {
         let channel = self.channel(topic);
-        self.say(&json!({ "op": "subscribe", "subscriptions": [{ "id": id, "channelId": channel }] }));
+        self.send(&json!({ "op": "subscribe", "subscriptions": [{ "id": id, "channelId": channel }] }));
     }
 
     /// What is answered to a request is answered behind it: after this all before has been done.
     fn settle(&mut self) {
-        self.say(&json!({ "op": "getParameters", "parameterNames": ["none"], "id": "settle" }));
+        self.send(&json!({ "op": "getParameters", "parameterNames": ["none"], "id": "settle" }));
         while self.text()["id"] != "settle" {}
     }
 }

@@ -9,30 +9,30 @@ fn what_moves_the_robot_says_how_old_it_is_and_a_stop_need_not() {
     let (mut page, mut program) = (bench.client("khz.page.v1"), bench.client("khz.ask.v1"));
     let before_us = bench.hub.now_us();
     std::thread::sleep(Duration::from_millis(30));
-    page.say(&json!({ "ask": "arm", "id": 1, "now_us": before_us }));
+    page.send(&json!({ "ask": "arm", "id": 1, "now_us": before_us }));
     assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= 30.0);
-    page.say(&json!({ "ask": "set", "id": 2, "now_us": before_us, "values": { "kp": 1 } }));
+    page.send(&json!({ "ask": "set", "id": 2, "now_us": before_us, "values": { "kp": 1 } }));
     assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= 30.0);
-    program.say(&json!({ "do": "arm", "now_us": before_us }));
+    program.send(&json!({ "do": "arm", "now_us": before_us }));
     assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= 30.0);
-    program.say(&json!({ "set": { "kp": 1 }, "now_us": before_us }));
+    program.send(&json!({ "set": { "kp": 1 }, "now_us": before_us }));
     assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= 30.0);
 
     for request in
         [json!({ "do": "arm" }), json!({ "set": { "kp": 1 } }), json!({ "do": "arm", "now_us": 1u64 << 60 })]
     {
-        program.say(&request);
+        program.send(&request);
         assert!(program.text()["refused"].is_string(), "{request}");
     }
-    page.say(&json!({ "ask": "arm", "id": 3 }));
+    page.send(&json!({ "ask": "arm", "id": 3 }));
     assert_eq!(page.text()["tell"], "mistake");
-    program.say(&json!({ "do": "stop" }));
+    program.send(&json!({ "do": "stop" }));
     assert_eq!(bench.robot.asked()["do"], "stop", "none of them came through");
 }
 
 /// A bridge whose robot had just been started again reported that it had none.
 #[test]
-fn a_run_that_has_told_no_parameters_yet_is_not_one_without_any() {
+fn a_run_that_has_reported_no_parameters_yet_is_not_one_without_any() {
     let server =
         Server::bind(&([127, 0, 0, 1], 0).into(), Access::default(), Arc::new(Hub::default())).unwrap();
     let at = server.at();
@@ -100,10 +100,10 @@ fn programs_stop_and_steer() {
 }
 
 #[test]
-fn the_end_of_the_robot_is_told_to_whoever_waits() {
+fn the_end_of_the_robot_is_reported_to_all_that_wait() {
     let mut bench = Bench::new();
     let mut client = bench.foxglove();
-    client.say(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "a" }));
+    client.send(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "a" }));
     bench.robot.asked();
     bench.end();
     assert_eq!(client.text()["message"], "the run has ended");
@@ -117,7 +117,7 @@ fn the_end_of_the_robot_is_told_to_whoever_waits() {
 fn a_robot_that_does_not_answer_is_no_reason_to_wait() {
     let mut bench = Bench::new();
     let mut client = bench.foxglove();
-    client.say(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "a" }));
+    client.send(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "a" }));
     let asked = bench.robot.asked();
     assert!(client.text()["message"].as_str().unwrap().contains("did not answer"));
     // A later answer is dropped.
@@ -155,8 +155,8 @@ fn a_stop_reaches_a_robot_that_has_read_nothing_for_long() {
     let refused = steering[0].text();
     assert!(refused["refused"].as_str().unwrap().contains("takes no more"), "{refused}");
     let mut program = bench.client("khz.ask.v1");
-    program.say(&json!({ "do": "stop" }));
-    program.say(&json!({ "now": true }));
+    program.send(&json!({ "do": "stop" }));
+    program.send(&json!({ "now": true }));
     let next = program.text();
     assert!(next["now_us"].is_u64(), "the stop was not passed on: {next}");
     while bench.robot.asked()["do"] != "stop" {}
@@ -168,9 +168,9 @@ fn a_client_that_changes_too_much_is_refused_with_the_limit_and_can_still_stop()
     let mut client = bench.client("khz.ask.v1");
     let now_us = bench.hub.now_us();
     for _ in 0..1000 {
-        client.say(&json!({ "set": { "kp": 1 }, "now_us": now_us }));
+        client.send(&json!({ "set": { "kp": 1 }, "now_us": now_us }));
     }
-    client.say(&json!({ "do": "stop" }));
+    client.send(&json!({ "do": "stop" }));
     while bench.robot.asked()["do"] != "stop" {}
     while !client.text().to_string().contains("100 times a second") {}
 }
@@ -180,7 +180,7 @@ fn a_client_that_changes_too_much_is_refused_with_the_limit_and_can_still_stop()
 fn an_answer_does_not_wait_behind_samples() {
     let mut bench = Bench::new();
     let mut client = bench.client("khz.ask.v1");
-    client.say(&json!({ "do": "stop" }));
+    client.send(&json!({ "do": "stop" }));
     let asked = bench.robot.asked();
     let hub = bench.hub.clone();
     // A page searches the history.
