@@ -17,10 +17,10 @@ fn a_robot_has_a_prediction_a_sweep_and_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("budget.html");
     let page = page.to_str().unwrap();
-    let said = budget(&["robots/pan_tilt.toml", "--sweep", "servo.count=1..4", "--report", page]);
-    assert_eq!((said.status.code(), text(&said.stderr)), (Some(0), String::new()));
-    let said = text(&said.stdout);
-    assert!(said.starts_with("pan_tilt: 2 servos") && said.contains("critical path"), "{said}");
+    let output = budget(&["robots/pan_tilt.toml", "--sweep", "servo.count=1..4", "--report", page]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let output = text(&output.stdout);
+    assert!(output.starts_with("pan_tilt: 2 servos") && output.contains("critical path"), "{output}");
     assert!(std::fs::read_to_string(page).unwrap().contains("Over servo.count"));
 
     let json = budget(&["robots/pan_tilt.toml", "--what-if", "servo.count=9", "--json"]);
@@ -55,9 +55,9 @@ fn a_fit_is_shown_and_written_where_it_is_asked_for() {
     let arm = include_str!("../../../robots/arm.toml");
     std::fs::write(&robot, arm).unwrap();
 
-    let said = budget(&[&robot, "--fit", "800", &format!("--write={new}")]);
-    assert_eq!(said.status.code(), Some(0), "{}", text(&said.stderr));
-    assert!(text(&said.stdout).contains("loop.rate_hz") && text(&said.stderr).contains("written"));
+    let output = budget(&[&robot, "--fit", "800", &format!("--write={new}")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("loop.rate_hz") && text(&output.stderr).contains("written"));
     let written = std::fs::read_to_string(&new).unwrap();
     assert!(written.contains("rate_hz = 800") && written.contains("# A 6-joint arm"), "{written}");
     assert_eq!(std::fs::read_to_string(&robot).unwrap(), arm);
@@ -77,11 +77,11 @@ fn a_fit_is_shown_and_written_where_it_is_asked_for() {
 
 #[test]
 fn the_headline_and_the_line_below_agree() {
-    let said = text(
+    let output = text(
         &budget(&["robots/pan_tilt.toml", "--what-if", "servo.count=3", "--what-if", "loop.rate_hz=1400"])
             .stdout,
     );
-    assert!(said.contains("does not fit") && said.contains("too late"), "{said}");
+    assert!(output.contains("does not fit") && output.contains("too late"), "{output}");
     let fits = text(&budget(&["robots/pan_tilt.toml"]).stdout);
     assert!(
         fits.contains(": fits;") && !fits.contains("too late") && fits.contains("main: emulated"),

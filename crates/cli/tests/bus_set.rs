@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_set_is_announced_on_stderr_and_told_on_stdout() {
+fn what_is_set_is_announced_on_stderr_and_reported_on_stdout() {
     for (words, announced, message) in [
         (
             &["set-zero", "arm.toml", "hip", "--yes"][..],
@@ -58,15 +58,15 @@ fn what_is_set_is_announced_on_stderr_and_told_on_stdout() {
     ] {
         let output = khz(words);
         assert_eq!((text(&output.stdout).as_str(), output.status.code()), (message, Some(0)), "{output:?}");
-        let said = text(&output.stderr);
-        assert!(said.contains(announced), "{said}");
+        let err = text(&output.stderr);
+        assert!(err.contains(announced), "{err}");
         let about_power = if words.contains(&"--store") {
             "keeps this and all its other settings"
         } else {
             "Without --store it may forget"
         };
-        assert!(said.contains(about_power), "{said}");
-        assert_eq!(said.contains("That takes 0.02 s"), words[0] == "set-zero", "{said}");
+        assert!(err.contains(about_power), "{err}");
+        assert_eq!(err.contains("That takes 0.02 s"), words[0] == "set-zero", "{err}");
     }
 }
 
@@ -204,14 +204,14 @@ fn every_tool_sets_an_odrive_also_node_0() {
             "hip: endpoint 400 (`axis0.config.motor.torque_constant`) = 0.05",
         ),
     ] {
-        let (told, said, code) = tool(words);
+        let (out, err, code) = tool(words);
         if message.is_empty() {
-            assert!(code == Some(1) && said.contains("on the bus already"), "{words:?}: {said}");
+            assert!(code == Some(1) && err.contains("on the bus already"), "{words:?}: {err}");
             continue;
         }
-        assert!(code == Some(0) && said.contains(announced), "{words:?}: {told} {said}");
-        assert!(!said.contains("NaN"), "{said}");
-        assert!(told.starts_with(message), "{told}");
+        assert!(code == Some(0) && err.contains(announced), "{words:?}: {out} {err}");
+        assert!(!err.contains("NaN"), "{err}");
+        assert!(out.starts_with(message), "{out}");
     }
 }
 
@@ -287,9 +287,9 @@ fn what_an_odrive_cannot_do_by_can_is_refused_with_what_can() {
             "no RMD has any",
         ),
     ] {
-        let (told, said, is) = tool(words);
-        assert_eq!((told.as_str(), is), ("", Some(code)), "{words:?}: {said}");
-        assert!(said.contains(why), "{words:?}: {said}");
+        let (out, err, is) = tool(words);
+        assert_eq!((out.as_str(), is), ("", Some(code)), "{words:?}: {err}");
+        assert!(err.contains(why), "{words:?}: {err}");
     }
 }
 
@@ -314,10 +314,10 @@ fn every_tool_sets_an_rmd() {
             "hip: register 0x4200 (`acceleration_up`) = 6000",
         ),
     ] {
-        let (told, said, code) = tool(words);
-        assert!(code == Some(0) && said.contains(announced), "{words:?}: {told} {said}");
-        assert!(!said.contains("NaN"), "{said}");
-        assert!(told.starts_with(message), "{told}");
+        let (out, err, code) = tool(words);
+        assert!(code == Some(0) && err.contains(announced), "{words:?}: {out} {err}");
+        assert!(!err.contains("NaN"), "{err}");
+        assert!(out.starts_with(message), "{out}");
     }
     for (words, code, why) in [
         (&["set-id", "rmds.toml", "hip", "2", "--yes"][..], 1, "on the bus already"),
@@ -326,9 +326,9 @@ fn every_tool_sets_an_rmd() {
         (&["set", "rmds.toml", "hip", "acceleration_up=7", "--yes"], 2, "100 to 60000"),
         (&["set-zero", "rmds.toml", "hip", "--store", "--yes"], 2, "leave `--store` out"),
     ] {
-        let (told, said, is) = tool(words);
-        assert_eq!((told.as_str(), is), ("", Some(code)), "{words:?}: {said}");
-        assert!(said.contains(why), "{words:?}: {said}");
+        let (out, err, is) = tool(words);
+        assert_eq!((out.as_str(), is), ("", Some(code)), "{words:?}: {err}");
+        assert!(err.contains(why), "{words:?}: {err}");
     }
 }
 
@@ -339,8 +339,8 @@ fn a_scan_tells_odrives_and_rmds_of_a_robot_file() {
         ("old.toml", ["odrive  idle", "0.5", "odrive"]),
         ("rmds.toml", ["rmd     off", "X8", "rmd"]),
     ] {
-        let (told, said, code) = tool(&["scan", robot]);
-        assert_eq!(code, Some(0), "{told} {said}");
-        words.iter().for_each(|word| assert!(told.contains(word), "{told}"));
+        let (out, err, code) = tool(&["scan", robot]);
+        assert_eq!(code, Some(0), "{out} {err}");
+        words.iter().for_each(|word| assert!(out.contains(word), "{out}"));
     }
 }

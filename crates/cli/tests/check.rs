@@ -50,10 +50,10 @@ fn a_heartbeat_from_a_folder_is_refused() {
     std::fs::write(&file, format!("{pan_tilt}\n{heartbeat}\n")).unwrap();
     let refused = check(&[file.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(2));
-    let said = text(&refused.stderr);
+    let err = text(&refused.stderr);
     assert!(
-        said.contains("heartbeat_from") && said.contains("heartbeats cannot be received from a folder"),
-        "{said}"
+        err.contains("heartbeat_from") && err.contains("heartbeats cannot be received from a folder"),
+        "{err}"
     );
 }
 
@@ -72,11 +72,11 @@ fn the_commonest_first_robot_is_warned_of_before_it_misses_a_servo_in_every_tick
     let (_folder, file) = written(&(bus + &servo(1) + &servo(2) + &servo(3)));
     let checked = check(&[&file]);
     assert!(checked.status.success());
-    let said = text(&checked.stderr);
-    assert!(said.contains("does not fit 1000 Hz") && said.contains("loop.bus_deadline_us ="), "{said}");
+    let err = text(&checked.stderr);
+    assert!(err.contains("does not fit 1000 Hz") && err.contains("loop.bus_deadline_us ="), "{err}");
     assert!(
-        said.contains("m1, m2, m3 without `limits.position`, `limits.velocity`, `limits.torque`"),
-        "{said}"
+        err.contains("m1, m2, m3 without `limits.position`, `limits.velocity`, `limits.torque`"),
+        "{err}"
     );
     let json: serde_json::Value = serde_json::from_slice(&check(&[&file, "--json"]).stdout).unwrap();
     assert_eq!(json["budget"]["fits"], false);
@@ -89,10 +89,10 @@ fn shipped_robots_are_checked_without_a_warning() {
     for robot in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots")).unwrap() {
         let path = robot.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "toml") {
-            let said = text(&check(&[path.to_str().unwrap()]).stderr);
+            let err = text(&check(&[path.to_str().unwrap()]).stderr);
             // Not every computer has MuJoCo; tests/mujoco has it.
-            let is_missing = said.contains("MuJoCo is not installed") && said.trim().lines().count() == 1;
-            assert!(said.is_empty() || is_missing, "{}: {said}", path.display());
+            let is_missing = err.contains("MuJoCo is not installed") && err.trim().lines().count() == 1;
+            assert!(err.is_empty() || is_missing, "{}: {err}", path.display());
         }
     }
 }
@@ -166,9 +166,9 @@ fn the_example_of_limits_has_a_torque_only_for_servos_that_take_one() {
     for (family, has_torque) in [("", true), ("family = \"robstride\"\nrobstride.model = \"RS02\"\n", false)]
     {
         let (_folder, file) = written(&format!("{bus}{family}[[servo]]\nname = \"hip\"\nid = 1\n"));
-        let said = text(&check(&[&file]).stderr);
-        assert!(said.contains("for example `limits = { position"), "{said}");
-        assert_eq!(said.contains("torque = 2.0"), has_torque, "{said}");
+        let err = text(&check(&[&file]).stderr);
+        assert!(err.contains("for example `limits = { position"), "{err}");
+        assert_eq!(err.contains("torque = 2.0"), has_torque, "{err}");
     }
 }
 
@@ -177,12 +177,12 @@ fn a_setting_that_gives_a_promise_up_is_warned_of_by_what_it_does() {
     let pan_tilt = include_str!("../../../robots/pan_tilt.toml");
     let given_up = "[supervisor]\noverruns = 100000\nposition_tolerance = 1.0\nstill_velocity = 10\n";
     let (_folder, file) = written(&format!("{pan_tilt}\n{given_up}"));
-    let said = text(&check(&[&file]).stderr);
+    let err = text(&check(&[&file]).stderr);
     for what in [
         "`supervisor.overruns`: a loop that is late in every tick does not bring the robot down within 1.4 s; 0.070 s is promised",
         "`supervisor.position_tolerance`: a joint found at",
         "`supervisor.still_velocity`: outputs are switched off 0.30 s after the robot is to come down, while joints move at 0.5 rad/s",
     ] {
-        assert!(said.contains(what), "{said}");
+        assert!(err.contains(what), "{err}");
     }
 }

@@ -51,17 +51,17 @@ fn robot(folder: &Path, link: &str) -> PathBuf {
 
 /// The refusal of a second program, which says who has the bus and what to do.
 fn is_refused(second: &Output, first: &Process) {
-    let said = stderr(second);
-    assert!(!second.status.success(), "{said}");
+    let refusal = stderr(second);
+    assert!(!second.status.success(), "{refusal}");
     for part in
         ["in use by `khz run", &format!("(process {}, running for ", first.0.id()), "stop that one first"]
     {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(refusal.contains(part), "{part}: {refusal}");
     }
 }
 
 /// Waits for a message of the robot's process, past all others.
-fn hear(notify: &UnixDatagram, wanted: &str) {
+fn wait_for(notify: &UnixDatagram, wanted: &str) {
     let mut message = [0; 256];
     loop {
         let len = notify.recv(&mut message).unwrap_or_else(|error| panic!("{wanted}: {error}"));
@@ -79,7 +79,7 @@ fn one_program_at_a_time(folder: &Path, link: &str, by_hand: &str) {
     let mut first = khz(&["run", robot, "--no-report"]);
     first.env("NOTIFY_SOCKET", folder.join("notify")).stdout(Stdio::null()).stderr(Stdio::null());
     let mut first = Process(first.spawn().unwrap());
-    hear(&notify, "STATUS=idle");
+    wait_for(&notify, "STATUS=idle");
     for second in [&["run", robot, "--no-report"][..], &["bus", "scan", by_hand], &["bus", "scan", robot]] {
         is_refused(&khz(second).output().unwrap(), &first);
     }

@@ -96,8 +96,8 @@ fn what_cannot_be_served_is_explained() {
 #[test]
 fn the_help_says_how_a_client_connects_that_asks_for_serial_settings() {
     let output = khz(&["emulate", "--help"]).output().unwrap();
-    for said in ["TIOCGSERIAL", "--socketcan-iface", "file descriptor"] {
-        assert!(text(&output).contains(said), "{said}: {}", text(&output));
+    for expected in ["TIOCGSERIAL", "--socketcan-iface", "file descriptor"] {
+        assert!(text(&output).contains(expected), "{expected}: {}", text(&output));
     }
 }
 
@@ -118,8 +118,11 @@ fn a_scan_finds_the_bit_rate_of_the_servos() {
         |link: &str| khz(&["bus", "scan", link, "--family", "robstride", "--last", "4"]).output().unwrap();
     let wrong = scan(&link);
     let message = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    let (said, cure) = ("servos 1, 3 reply at 500000 bit/s", format!("`{link},bitrate=500000`"));
-    assert!(wrong.status.code() == Some(1) && message.contains(said) && message.contains(&cure), "{message}");
+    let (expected, cure) = ("servos 1, 3 reply at 500000 bit/s", format!("`{link},bitrate=500000`"));
+    assert!(
+        wrong.status.code() == Some(1) && message.contains(expected) && message.contains(&cure),
+        "{message}"
+    );
     assert!(scan(&format!("{link},bitrate=500000")).status.success());
 }
 
@@ -139,15 +142,15 @@ fn a_fault_that_a_family_does_not_have_is_refused() {
 fn a_lie_that_a_family_does_not_tell_is_refused_with_those_it_tells() {
     let robot = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/so101.toml");
     let output = khz(&["emulate", robot, "--fault", "twice:gripper"]).output().unwrap();
-    let told = text(&output);
+    let out = text(&output);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(
-        told.contains(
+        out.contains(
             "a Feetech has no such fault; it has silent, lying, stuck, asleep, stays_on, frozen, reboot, "
         ),
-        "{told}"
+        "{out}"
     );
-    assert!(!told.contains("unmeasured") && !told.contains("mode_mostly"), "{told}");
+    assert!(!out.contains("unmeasured") && !out.contains("mode_mostly"), "{out}");
 }
 
 /// Their replies went out as CAN-FD's.
@@ -194,8 +197,8 @@ fn a_run_names_a_port_with_the_wrong_link_instead_of_its_silent_servo() {
     std::fs::write(&file, LEG.replace("link = \"emulated\"", &link)).unwrap();
     let output = khz(&["run", &file, "--duration", "1s", "--no-report"]).output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    let said = "the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`";
-    assert!(output.status.code() == Some(2) && message.contains(said), "{message}");
+    let expected = "the adapter answers as slcan, not as an fdcanusb: write `link = \"slcan\"`";
+    assert!(output.status.code() == Some(2) && message.contains(expected), "{message}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn what_is_no_recording_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("one.csv"), "time,goal,position\n0,0,0\n").unwrap();
     fs::write(folder.path().join("b.json"), "{}").unwrap();
-    for (arguments, says) in [
+    for (arguments, expected) in [
         (&["one.csv"][..], "one.csv: it has 1 samples; 20 are the least"),
         (&["b.json"], "b.json: it needs `mass`, a number above 0"),
         (&["none.csv"], "cannot read none.csv"),
@@ -46,13 +46,13 @@ fn what_is_no_recording_is_refused() {
         (&["a.tlog"], "a log needs the robot file for its gains (--robot)"),
     ] {
         let refused = identify(folder.path(), arguments);
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(refused.status.code() == Some(2) && said.contains(says), "{said}");
+        let err = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && err.contains(expected), "{err}");
     }
 }
 
 #[test]
-fn what_was_found_is_told_and_written_and_the_robot_file_keeps_its_comments() {
+fn what_was_found_is_reported_and_written_and_the_robot_file_keeps_its_comments() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("a.csv"), recording()).unwrap();
@@ -63,9 +63,9 @@ fn what_was_found_is_told_and_written_and_the_robot_file_keeps_its_comments() {
         ["a.csv", "--columns", "t,target,angle", "--friction", "m1", "--robot", "r.toml", "--write"];
     let more = ["--inertia", "0.015", "--gravity", "1", "--bam", "b.json", "--mjcf", "m.xml", "-o", "p.html"];
     let done = identify(folder.path(), &[&arguments[..], &more].concat());
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let out = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert!(said.contains("rad  fitted") && said.contains("written into r.toml"), "{said}");
+    assert!(out.contains("rad  fitted") && out.contains("written into r.toml"), "{out}");
     let written = fs::read_to_string(at("r.toml")).unwrap();
     assert!(written.contains("# of the head") && written.contains("armature = "), "{written}");
     let bam: serde_json::Value = serde_json::from_str(&fs::read_to_string(at("b.json")).unwrap()).unwrap();
@@ -87,14 +87,14 @@ fn arm(joint: &str, servo: &str) -> String {
 
 fn khz(folder: &Path, arguments: &[&str]) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_khz")).args(arguments).current_dir(folder).output().unwrap();
-    let [said, wrong] = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    assert!(done.status.success(), "{arguments:?}: {said}{wrong}");
-    said
+    let [out, wrong] = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(done.status.success(), "{arguments:?}: {out}{wrong}");
+    out
 }
 
 /// What it says of a parameter: value and uncertainty; `None` if the data cannot tell it.
-fn told(said: &str, name: &str) -> Option<[f64; 2]> {
-    let line = said.lines().find(|line| line.split(' ').next() == Some(name)).unwrap();
+fn fitted(out: &str, name: &str) -> Option<[f64; 2]> {
+    let line = out.lines().find(|line| line.split(' ').next() == Some(name)).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
     (words[2] == "±").then(|| [words[1], words[3]].map(|word| word.parse().unwrap()))
 }
@@ -121,7 +121,7 @@ fn an_emulated_arm_is_found_as_its_file_has_it_and_written_so_that_it_moves_alik
         fs::write(folder.path().join("found.toml"), stale).unwrap();
         let fit =
             ["identify", &log, "--joint", "tilt", "--robot", "found.toml", "--friction", "m1", "--write"];
-        let said = khz(folder.path(), &fit);
+        let out = khz(folder.path(), &fit);
         for (name, value) in [
             ("inertia", inertia),
             ("viscous", viscous),
@@ -130,9 +130,9 @@ fn an_emulated_arm_is_found_as_its_file_has_it_and_written_so_that_it_moves_alik
             ("goal_speed", goal_speed),
             ("delay_ms", delay_ms),
         ] {
-            let [found, uncertainty] = told(&said, name).unwrap_or_else(|| panic!("{name}: {said}"));
-            assert!((found - value).abs() < 2.5 * uncertainty, "{name} is {value}: {said}");
-            assert!(uncertainty < 0.3 * value, "{name}: {said}");
+            let [found, uncertainty] = fitted(&out, name).unwrap_or_else(|| panic!("{name}: {out}"));
+            assert!((found - value).abs() < 2.5 * uncertainty, "{name} is {value}: {out}");
+            assert!(uncertainty < 0.3 * value, "{name}: {out}");
         }
         let written = fs::read_to_string(folder.path().join("found.toml")).unwrap();
         // How well it is known is written as it is told, in place of what was known before.

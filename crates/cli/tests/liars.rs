@@ -109,8 +109,8 @@ impl Stand {
             }
             ran = self.run(folder.path(), fault);
         }
-        let (said, code) = (stdout(&ran), ran.status.code());
-        assert!(is_it(&ran), "{}{fault}: no \"{expected}\", {code:?}: {said}\n{}", self.servo, stderr(&ran));
+        let (out, code) = (stdout(&ran), ran.status.code());
+        assert!(is_it(&ran), "{}{fault}: no \"{expected}\", {code:?}: {out}\n{}", self.servo, stderr(&ran));
     }
 }
 

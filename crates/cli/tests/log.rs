@@ -76,7 +76,7 @@ fn cat_prints_the_chosen_samples_and_fields() {
 }
 
 #[test]
-fn wrong_words_are_told_with_what_there_is() {
+fn wrong_words_are_reported_with_what_there_is() {
     let bench = bench();
     for (words, message) in [
         (vec!["cat", &bench.log, "-r", "imv"], "no record named \"imv\" in this log; it has imu, note"),
@@ -99,7 +99,7 @@ fn wrong_words_are_told_with_what_there_is() {
 }
 
 #[test]
-fn a_cut_log_is_read_told_of_and_repaired() {
+fn a_cut_log_is_read_reported_and_repaired() {
     let bench = bench();
     let bytes = std::fs::read(&bench.log).unwrap();
     std::fs::write(&bench.log, &bytes[..bytes.len() / 2]).unwrap();

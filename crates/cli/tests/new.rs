@@ -87,7 +87,7 @@ fn a_rust_project_depends_on_the_crate_this_program_was_built_with() {
 fn what_cannot_be_made_says_why() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bad.urdf"), URDF.replace("\"20\"", "\"fast\"")).unwrap();
-    for (words, said) in [
+    for (words, expected) in [
         (&["--template", "leg"][..], "did you mean `leg3`?"),
         (&["--template", "xyzzy"], "the templates are"),
         (&["--urdf", "bad.urdf"], "bad.urdf: line 2: `velocity` is no number: `fast`"),
@@ -98,7 +98,7 @@ fn what_cannot_be_made_says_why() {
     ] {
         let refused = khz(folder.path(), &[&["new"], words].concat());
         assert_eq!(refused.status.code(), Some(2), "{words:?}");
-        assert!(text(&refused.stderr).contains(said), "{}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was made");
 }

@@ -49,8 +49,8 @@ fn what_a_model_carries_is_shown() {
 #[test]
 fn its_section_names_what_is_missing() {
     let printed = khz(&["policy", "toml", MODEL]);
-    let (section, said) = (text(&printed.stdout), text(&printed.stderr));
-    assert!(printed.status.code() == Some(1) && said.contains("the lines with `# not known`"), "{said}");
+    let (section, err) = (text(&printed.stdout), text(&printed.stderr));
+    assert!(printed.status.code() == Some(1) && err.contains("the lines with `# not known`"), "{err}");
     let file = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/arm_policy.toml"))
         .unwrap();
     let hash = section.lines().find(|line| line.starts_with("sha256")).unwrap();
@@ -65,13 +65,13 @@ fn trained(terms: &str) -> (tempfile::TempDir, String, String) {
     std::fs::create_dir(&folder).unwrap();
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/models/arm_policy.onnx");
     std::fs::copy(model, folder.join("waves.onnx")).unwrap();
-    let said = format!(
+    let descriptors = format!(
         "actions:\n- {{joint_names: [a, b, c_joint], scale: 0.4, offset: [0.2, -0.3, 0.1]}}\n\
         articulations: {{robot: {{joint_names: [c_joint, b, a], default_joint_pos: [0.1, -0.3, 0.2], \
         default_joint_stiffness: [1, 2, 3], default_joint_damping: [0.1, 0.2, 0.3]}}}}\n\
         observations:\n  policy:\n{terms}scene: {{dt: 0.02}}\n"
     );
-    std::fs::write(folder.join("IO_descriptors.yaml"), said).unwrap();
+    std::fs::write(folder.join("IO_descriptors.yaml"), descriptors).unwrap();
     let [folder, robot] = [folder.clone(), folder.join("robot.toml")].map(|path| path.display().to_string());
     (outer, folder, robot)
 }
@@ -101,27 +101,27 @@ fn a_robot_is_made_of_a_policy_and_the_file_beside_it() {
 
 /// All of the file is understood; it is not this model's.
 #[test]
-fn what_check_refuses_of_a_new_file_is_said_in_place_of_what_is_next() {
+fn what_check_refuses_of_a_new_file_is_reported_in_place_of_what_is_next() {
     let (_outer, folder, robot) = trained(&TERMS.replace("history_length: 3", "history_length: 2"));
     let made = khz(&["new", "--policy", &folder, &robot]);
-    let (shown, said) = (text(&made.stdout), text(&made.stderr));
-    assert_eq!(made.status.code(), Some(1), "{shown}{said}");
-    assert!(said.contains("has 20 numbers, and the terms have 17"), "{said}");
+    let (shown, err) = (text(&made.stdout), text(&made.stderr));
+    assert_eq!(made.status.code(), Some(1), "{shown}{err}");
+    assert!(err.contains("has 20 numbers, and the terms have 17"), "{err}");
     assert!(shown.contains("written: ") && !shown.contains("next:"), "{shown}");
     assert!(!shown.contains("not understood"), "{shown}");
 }
 
 /// `params` is where unitree_rl_lab has its file, and its model lies elsewhere.
 #[test]
-fn a_folder_without_a_model_and_files_of_one_name_are_told() {
+fn a_folder_without_a_model_and_files_of_one_name_are_reported() {
     let (_outer, folder, robot) = trained(TERMS);
     let params = format!("{folder}/../params");
     std::fs::create_dir(&params).unwrap();
     let twin = format!("{params}/IO_descriptors.yaml");
     std::fs::copy(format!("{folder}/IO_descriptors.yaml"), &twin).unwrap();
     let refused = text(&khz(&["new", "--policy", &params, &robot]).stderr);
-    let says = "no `.onnx` in it, or in a folder of it; there is `IO_descriptors.yaml`: do you mean the folder above?";
-    assert!(refused.contains(says), "{refused}");
+    let expected = "no `.onnx` in it, or in a folder of it; there is `IO_descriptors.yaml`: do you mean the folder above?";
+    assert!(refused.contains(expected), "{refused}");
     let shown = text(&khz(&["new", "--policy", &folder, &robot]).stdout);
     assert!(shown.contains(&twin) && shown.contains(&format!("{folder}/IO_descriptors.yaml")), "{shown}");
 }
@@ -156,13 +156,13 @@ fn the_robot_of_a_urdf_gets_the_imu_that_its_policy_sees() {
 
 #[test]
 fn what_is_no_model_is_refused() {
-    for (file, says) in [
+    for (file, expected) in [
         ("README.md", "README.md: not an ONNX model, or damaged: byte "),
         ("none.onnx", "cannot read none.onnx: "),
     ] {
         let refused = khz(&["policy", "show", file]);
         assert!(matches!(refused.status.code(), Some(1 | 2)) && refused.stdout.is_empty());
-        assert!(text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
     }
 }
 
@@ -172,7 +172,7 @@ fn check_and_run_say_what_does_not_fit_before_anything_moves() {
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/models/arm_policy.onnx");
-    for (from, to, says) in [
+    for (from, to, expected) in [
         (
             "history = 3",
             "history = 2",
@@ -184,8 +184,12 @@ fn check_and_run_say_what_does_not_fit_before_anything_moves() {
         std::fs::write(&path, file.replace("models/arm_policy.onnx", model).replace(from, to)).unwrap();
         let path = path.to_str().unwrap();
         for words in [&["check", path][..], &["run", path, "--virtual", "--duration", "1s"]] {
-            let said = khz(words);
-            assert!(!said.status.success() && text(&said.stderr).contains(says), "{}", text(&said.stderr));
+            let output = khz(words);
+            assert!(
+                !output.status.success() && text(&output.stderr).contains(expected),
+                "{}",
+                text(&output.stderr)
+            );
         }
     }
 }
@@ -227,16 +231,16 @@ fn decisions_are_made_again_bit_by_bit_and_one_flipped_bit_of_the_model_is_found
     bytes[400] ^= 1;
     std::fs::write(&model, bytes).unwrap();
     let other = replay();
-    let said = text(&other.stdout);
-    assert_eq!(other.status.code(), Some(1), "{said}");
-    assert!(said.contains("the model is another one: c109f1371d8ad3"), "{said}");
+    let out = text(&other.stdout);
+    assert_eq!(other.status.code(), Some(1), "{out}");
+    assert!(out.contains("the model is another one: c109f1371d8ad3"), "{out}");
     let end = "\ndifferent: the decisions are not those of the log; every command is within 1e-5 of the recorded one\n";
-    assert!(said.ends_with(end), "{said}");
+    assert!(out.ends_with(end), "{out}");
     assert!(
-        said.contains(", of tick ")
-            && said.contains(" differs: action for the joint `")
-            && said.contains(" is 0x"),
-        "{said}"
+        out.contains(", of tick ")
+            && out.contains(" differs: action for the joint `")
+            && out.contains(" is 0x"),
+        "{out}"
     );
 }
 
@@ -246,8 +250,8 @@ fn a_log_without_a_decision_has_none_that_was_made_again() {
     let (_folder, robot, log) = arm(|text| text);
     let run = khz(&["run", &robot, "--virtual", "--duration", "50ms", "--log", &log]);
     assert!(run.status.success(), "{}", text(&run.stderr));
-    let said = text(&khz(&["replay", &log, "--robot", &robot]).stdout);
-    assert!(said.contains("\nno decision is in the log, and none was made again\n"), "{said}");
+    let out = text(&khz(&["replay", &log, "--robot", &robot]).stdout);
+    assert!(out.contains("\nno decision is in the log, and none was made again\n"), "{out}");
 }
 
 /// Sqrt of what is beyond the first 0.6 s of its clock: no observation of the trial before the start is.
@@ -277,16 +281,16 @@ fn verdict_log_report_and_replay_name_the_same_cause_of_a_policy_that_failed() {
         "{verdict}"
     );
     let report = folder.path().join("again.html").display().to_string();
-    let told = khz(&["log", "report", &log, "-o", &report]);
+    let reported = khz(&["log", "report", &log, "-o", &report]);
     let page = std::fs::read_to_string(&report).unwrap_or_default();
-    assert!(page.contains(cause) && page.contains("last `decision`"), "{}{page}", text(&told.stderr));
+    assert!(page.contains(cause) && page.contains("last `decision`"), "{}{page}", text(&reported.stderr));
     let events = text(&khz(&["log", "cat", "-r", "event", &log]).stdout);
     assert!(events.contains(cause), "{events}");
     let replay = khz(&["replay", &log, "--robot", &robot]);
-    let said = text(&replay.stdout);
+    let out = text(&replay.stdout);
     assert!(
-        replay.status.success() && said.contains("as recorded: it says NaN for the joint `shoulder`\n"),
-        "{said}"
+        replay.status.success() && out.contains("as recorded: it says NaN for the joint `shoulder`\n"),
+        "{out}"
     );
     // Another controller goes on where it gave up.
     let other = text(&khz(&["replay", &log, "--robot", &robot, "--controller", "hold"]).stdout);

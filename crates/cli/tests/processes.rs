@@ -50,7 +50,7 @@ impl Process {
     }
 
     /// What it has written to standard output, once it has ended.
-    fn said(&mut self) -> String {
+    fn output(&mut self) -> String {
         let mut text = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         text
@@ -63,7 +63,7 @@ impl Process {
     /// It ended as it was asked to.
     fn ended_in_order(&mut self, why: &str) {
         let status = self.ended();
-        is_orderly(status, &self.said(), why);
+        is_orderly(status, &self.output(), why);
     }
 }
 
@@ -76,11 +76,11 @@ impl Drop for Process {
 
 /// An end that was asked for. On a busy machine a servo of another process may not report often enough in the last ten ticks that it is
 /// off, and then the run says that.
-fn is_orderly(status: ExitStatus, said: &str, why: &str) {
+fn is_orderly(status: ExitStatus, text: &str, why: &str) {
     // A terminal has lines.
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_unheard = status.code() == Some(1) && said.contains("did not say often enough that it is off");
-    assert!(status.code() == Some(0) || is_unheard, "{why}: {status}: {said}");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_unconfirmed = status.code() == Some(1) && text.contains("did not say often enough that it is off");
+    assert!(status.code() == Some(0) || is_unconfirmed, "{why}: {status}: {text}");
 }
 
 /// Asks again and again until there is an answer.
@@ -149,16 +149,16 @@ impl Stand {
     }
 
     /// Waits for a message of the robot's process, past all others.
-    fn hear(&self, wanted: &str) {
-        let (mut message, mut heard) = ([0; 256], Vec::new());
+    fn wait_for(&self, wanted: &str) {
+        let (mut message, mut waiting) = ([0; 256], Vec::new());
         loop {
             let len = self
                 .notify
                 .recv(&mut message)
-                .unwrap_or_else(|error| panic!("{wanted}: {error}; heard {heard:?}"));
+                .unwrap_or_else(|error| panic!("{wanted}: {error}; heard {waiting:?}"));
             let text = String::from_utf8_lossy(&message[..len]).into_owned();
-            if heard.last() != Some(&text) {
-                heard.push(text);
+            if waiting.last() != Some(&text) {
+                waiting.push(text);
             }
             if message[..len].split(|byte| *byte == b'\n').any(|line| line == wanted.as_bytes()) {
                 return;
@@ -169,17 +169,17 @@ impl Stand {
     /// Waits until the robot holds its servos. The tick that ends in `active` is followed by one that asks the controller
     /// for the first time, and that by one that sends its commands; a process killed before leaves servos that never
     /// left `Stopped`.
-    fn hear_it_hold(&self) {
-        self.hear("STATUS=active");
+    fn wait_until_it_holds(&self) {
+        self.wait_for("STATUS=active");
         // Each time it is fed it has ticked.
-        self.hear("WATCHDOG=1");
-        self.hear("WATCHDOG=1");
+        self.wait_for("WATCHDOG=1");
+        self.wait_for("WATCHDOG=1");
     }
 
     /// Waits for a moment in which the robot holds its servos, and freezes it then. A servo whose replies are late by 24 ms is damped
     /// until they come again; damped by a command, it stays so however long no other comes, and has no watchdog that could expire.
     fn freeze_it_holding(&self, robot: &Process) {
-        self.hear_it_hold();
+        self.wait_until_it_holds();
         loop {
             robot.signal(Signal::STOP);
             robot.frozen();
@@ -191,13 +191,13 @@ impl Stand {
                 return;
             }
             robot.signal(Signal::CONT);
-            self.heard();
-            self.hear("WATCHDOG=1");
+            self.waiting();
+            self.wait_for("WATCHDOG=1");
         }
     }
 
     /// Messages that are waiting.
-    fn heard(&self) -> usize {
+    fn waiting(&self) -> usize {
         self.notify.set_nonblocking(true).unwrap();
         let count = std::iter::from_fn(|| self.notify.recv(&mut [0; 256]).ok()).count();
         self.notify.set_nonblocking(false).unwrap();
@@ -280,7 +280,7 @@ fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
     stand.servos_in(Mode::PositionTimeout);
     robot.signal(Signal::CONT);
     let status = robot.ended();
-    let text = robot.said();
+    let text = robot.output();
     assert_eq!(status.code(), Some(1), "{text}");
     // The servos' replies in the first tick give the first reason. If they come too late on a busy machine, the loop's clock gives the second.
     let why = ["the servo's own watchdog expired", "the loop was held up for"];
@@ -292,18 +292,18 @@ fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
 fn a_robot_frozen_for_less_than_its_watchdogs_goes_on_and_says_so() {
     let stand = Stand::new("");
     let mut robot = stand.run();
-    stand.hear_it_hold();
+    stand.wait_until_it_holds();
     robot.signal(Signal::STOP);
     robot.frozen();
     // 60 ms or, on a busy machine, longer; the servos wait for 3 s.
     thread::sleep(Duration::from_millis(60));
     robot.signal(Signal::CONT);
-    stand.heard();
+    stand.waiting();
     // Enough ticks for a robot that was brought down to be at rest.
-    (0..20).for_each(|_| stand.hear("WATCHDOG=1"));
+    (0..20).for_each(|_| stand.wait_for("WATCHDOG=1"));
     assert_eq!(robot.0.try_wait().unwrap(), None);
     robot.signal(Signal::TERM);
-    let (status, text) = (robot.ended(), robot.said());
+    let (status, text) = (robot.ended(), robot.output());
     is_orderly(status, &text, "thawed");
     assert!(text.contains("the loop was held up for"), "{text}");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
@@ -315,7 +315,7 @@ fn signals_that_ask_for_an_end_get_an_orderly_one() {
         let stand = Stand::new("");
         let mut robot = stand.run();
         // A run that is asked to end before its first controlled tick has failed.
-        stand.hear_it_hold();
+        stand.wait_until_it_holds();
         robot.signal(signal);
         robot.ended_in_order(&format!("{signal:?}"));
         assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
@@ -331,11 +331,11 @@ fn a_file_at_its_size_limit_does_not_end_the_robot() {
     let words =
         ["--fsize=65536", khz, "run", robot.to_str().unwrap(), "--log", log.to_str().unwrap(), "--no-report"];
     let mut robot = Process(stand.program("prlimit", &words).spawn().unwrap());
-    stand.hear_it_hold();
+    stand.wait_until_it_holds();
     while !log.exists() || log.metadata().unwrap().len() < 65_536 {
-        stand.hear("WATCHDOG=1");
+        stand.wait_for("WATCHDOG=1");
     }
-    (0..5).for_each(|_| stand.hear("WATCHDOG=1"));
+    (0..5).for_each(|_| stand.wait_for("WATCHDOG=1"));
     robot.signal(Signal::TERM);
     assert!(robot.ended().code().is_some(), "it ended by itself");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
@@ -367,7 +367,7 @@ fn a_dropped_session_brings_the_robot_down_gently_and_finishes_the_log() {
     command.stdin(same()).stdout(same()).stderr(same());
     let mut robot = Process(command.spawn().unwrap());
     drop((command, programs));
-    stand.hear_it_hold();
+    stand.wait_until_it_holds();
     drop(person);
     let status = robot.ended();
     let events =
@@ -384,11 +384,11 @@ fn a_robot_started_by_nohup_outlives_its_session() {
     let robot = stand.robot();
     let words = [env!("CARGO_BIN_EXE_khz"), "run", robot.to_str().unwrap(), "--no-report"];
     let mut robot = Process(stand.program("nohup", &words).spawn().unwrap());
-    stand.hear_it_hold();
+    stand.wait_until_it_holds();
     robot.signal(Signal::HUP);
-    stand.heard();
+    stand.waiting();
     // Enough ticks for a robot that was asked to come down to be at rest.
-    (0..20).for_each(|_| stand.hear("WATCHDOG=1"));
+    (0..20).for_each(|_| stand.wait_for("WATCHDOG=1"));
     assert_eq!(robot.0.try_wait().unwrap(), None);
     robot.signal(Signal::TERM);
     robot.ended_in_order("nohup");
@@ -407,13 +407,13 @@ fn a_terminal_that_stops_background_output_does_not_stop_a_robot() {
     let mut command = stand.program("setsid", &words);
     command.stdin(same()).stdout(same()).stderr(same());
     let mut shell = Process(command.spawn().unwrap());
-    stand.hear_it_hold();
+    stand.wait_until_it_holds();
     // Now, as what is warned of before the start may wait for a terminal.
     let mut modes = tcgetattr(&programs).unwrap();
     modes.local_modes |= LocalModes::TOSTOP;
     tcsetattr(&programs, OptionalActions::Now, &modes).unwrap();
     // The live line is due by then, more than once.
-    (0..10).for_each(|_| stand.hear("WATCHDOG=1"));
+    (0..10).for_each(|_| stand.wait_for("WATCHDOG=1"));
     let pid: i32 = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
     let status = shell.ended();
@@ -433,11 +433,11 @@ fn a_run_whose_verdict_nobody_reads_gives_its_bus_back_and_ends_when_asked() {
     let words = ["run", file.to_str().unwrap(), "--no-report", "--duration", "1s"];
     let mut command = stand.program(env!("CARGO_BIN_EXE_khz"), &words);
     let mut robot = Process(command.stdout(stdout).spawn().unwrap());
-    stand.hear_it_hold();
+    stand.wait_until_it_holds();
     eventually("another program has the bus", || {
         let other = Command::new(env!("CARGO_BIN_EXE_khz")).args(words).output().unwrap();
-        let said = String::from_utf8_lossy(&other.stderr).into_owned();
-        (!said.contains("in use by")).then_some(())
+        let output = String::from_utf8_lossy(&other.stderr).into_owned();
+        (!output.contains("in use by")).then_some(())
     });
     assert_eq!(robot.0.try_wait().unwrap(), None, "whoever reads it late gets all of it");
     robot.signal(Signal::TERM);
@@ -453,7 +453,7 @@ fn a_terminal_stopped_with_everything_on_it_does_not_keep_a_run_from_ending() {
     let mut command = stand.program(env!("CARGO_BIN_EXE_khz"), &["run", robot.to_str().unwrap()]);
     command.arg("--no-report").stdin(same()).stdout(same()).stderr(same());
     let mut robot = Process(command.spawn().unwrap());
-    stand.hear_it_hold();
+    stand.wait_until_it_holds();
     tcflow(&programs, Action::OOff).unwrap();
     robot.signal(Signal::TERM);
     assert!(robot.ended().code().is_some());
@@ -469,11 +469,11 @@ fn a_stopped_terminal_does_not_keep_a_run_from_ending() {
         stand.program(env!("CARGO_BIN_EXE_khz"), &["run", robot.to_str().unwrap(), "--no-report"]);
     let mut robot = Process(command.stderr(programs.try_clone().unwrap()).spawn().unwrap());
     drop(command);
-    stand.hear_it_hold();
+    stand.wait_until_it_holds();
     // Ctrl-S.
     tcflow(&programs, Action::OOff).unwrap();
     // The live line is due by then.
-    (0..5).for_each(|_| stand.hear("WATCHDOG=1"));
+    (0..5).for_each(|_| stand.wait_for("WATCHDOG=1"));
     robot.signal(Signal::TERM);
     robot.ended_in_order("Ctrl-S");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
@@ -507,7 +507,7 @@ impl Controller for Hanging {
         self.in_a_row = if state.servos.iter().all(is_held) { self.in_a_row + 1 } else { 0 };
         self.after = self.after.saturating_sub(1);
         if self.after == 0 && self.in_a_row >= 3 {
-            tell("HANGS");
+            notify("HANGS");
             loop {
                 thread::park();
             }
@@ -520,7 +520,7 @@ impl Controller for Hanging {
 }
 
 /// Reports to the stand of this process, as its watchdogs do.
-fn tell(message: &str) {
+fn notify(message: &str) {
     let stand = UnixDatagram::unbound().unwrap();
     stand.send_to(message.as_bytes(), std::env::var_os("NOTIFY_SOCKET").unwrap()).unwrap();
 }
@@ -588,12 +588,12 @@ fn full_pipe() -> (Stdio, OwnedFd) {
 fn a_controller_that_panics_with_stderr_blocked_is_damped_and_stopped() {
     for pipelined in [false, true] {
         let stand = Stand::new("");
-        let said = stand.folder.path().join("said");
+        let output = stand.folder.path().join("said");
         let (stderr, _unread) = full_pipe();
         // Without `--nocapture` the test's harness would keep what is printed, and nothing would block.
         let words = ["a_process_whose_controller_panics", "--exact", "--nocapture"];
         let mut command = stand.program(std::env::current_exe().unwrap(), &words);
-        command.env("PANICKING_ROBOT", stand.robot()).env("SAY", &said).stderr(stderr);
+        command.env("PANICKING_ROBOT", stand.robot()).env("SAY", &output).stderr(stderr);
         if pipelined {
             command.env("PIPELINED", "1");
         }
@@ -601,14 +601,14 @@ fn a_controller_that_panics_with_stderr_blocked_is_damped_and_stopped() {
         drop(command);
         assert!(robot.ended().success());
         assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
-        let said = std::fs::read_to_string(&said).unwrap();
-        assert!(said.contains("\"damping\""), "{said}");
+        let output = std::fs::read_to_string(&output).unwrap();
+        assert!(output.contains("\"damping\""), "{output}");
         // In between are the servos that were not reported off.
         assert!(
-            ["the controller panicked", "a bug in the controller"].iter().all(|part| said.contains(part)),
-            "{said}"
+            ["the controller panicked", "a bug in the controller"].iter().all(|part| output.contains(part)),
+            "{output}"
         );
-        assert!(said.contains("processes.rs:"), "{said}");
+        assert!(output.contains("processes.rs:"), "{output}");
     }
 }
 
@@ -620,7 +620,7 @@ fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
     let mut command = stand.program(std::env::current_exe().unwrap(), &words);
     let mut robot = Process(command.env("HANGING_ROBOT", stand.robot()).spawn().unwrap());
     // The test asks the servos only once the robot has stopped reading: before, it would take replies away from it.
-    stand.hear("HANGS");
+    stand.wait_for("HANGS");
     stand.servos_in(Mode::PositionTimeout);
 
     // The process and its feeding thread are there, but no watchdog is fed any more.
@@ -630,11 +630,11 @@ fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
         let _ = pipe.read_to_end(&mut food);
         food.clone()
     };
-    assert!(stand.heard() > 0 || !fed().is_empty());
+    assert!(stand.waiting() > 0 || !fed().is_empty());
     fed();
     thread::sleep(Duration::from_secs(1));
     assert_eq!(robot.0.try_wait().unwrap(), None);
-    assert_eq!((stand.heard(), fed()), (0, Vec::new()));
+    assert_eq!((stand.waiting(), fed()), (0, Vec::new()));
 }
 
 #[test]
@@ -642,7 +642,7 @@ fn the_kernels_watchdog_is_fed_and_called_off_after_an_orderly_end_only() {
     for (signal, good_bye) in [(Signal::TERM, true), (Signal::KILL, false)] {
         let (stand, pipe) = watched_by_the_kernel();
         let mut robot = stand.run();
-        stand.hear_it_hold();
+        stand.wait_until_it_holds();
         robot.signal(signal);
         robot.ended();
         let mut food = Vec::new();
@@ -657,7 +657,7 @@ fn comes_down_without(from: &str, mut beat: impl FnMut(&mut Process)) {
     let stand = Stand::new(&format!("heartbeat_ms = 2000\nheartbeat_from = \"{from}\"\n"));
     let mut robot = stand.run();
     // Without the operator it waits.
-    stand.hear("STATUS=idle");
+    stand.wait_for("STATUS=idle");
     stand.notify.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     eventually("the robot goes on with the operator", || {
         beat(&mut robot);
@@ -666,21 +666,21 @@ fn comes_down_without(from: &str, mut beat: impl FnMut(&mut Process)) {
         message[..len].ends_with(b"STATUS=active").then_some(())
     });
     let status = robot.ended();
-    let text = robot.said();
+    let text = robot.output();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("no operator heartbeat"), "{text}");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
 }
 
 #[test]
-fn an_operator_heard_by_udp_who_falls_silent_brings_the_robot_down() {
+fn an_operator_by_udp_who_falls_silent_brings_the_robot_down() {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let operator = UdpSocket::bind("127.0.0.1:0").unwrap();
     comes_down_without(&format!("udp:{free}"), |_| _ = operator.send_to(b"here", free));
 }
 
 #[test]
-fn an_operator_heard_in_a_named_pipe_who_falls_silent_brings_the_robot_down() {
+fn an_operator_in_a_named_pipe_who_falls_silent_brings_the_robot_down() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("operator");
     mknodat(CWD, &path, FileType::Fifo, 0o600.into(), 0).unwrap();
@@ -693,7 +693,7 @@ fn an_operator_heard_in_a_named_pipe_who_falls_silent_brings_the_robot_down() {
 }
 
 #[test]
-fn an_operator_heard_on_stdin_who_falls_silent_brings_the_robot_down() {
+fn an_operator_on_stdin_who_falls_silent_brings_the_robot_down() {
     comes_down_without("stdin", |robot| {
         robot.0.stdin.as_mut().unwrap().write_all(b"here\n").unwrap();
     });

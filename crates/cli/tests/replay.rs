@@ -29,8 +29,8 @@ fn the_recorded_controller_commands_the_same_again() {
     let (code, outcome) = replay(folder.path(), &[]);
     assert_eq!((code, &outcome["same"]), (Some(0), &Value::Bool(true)), "{outcome}");
     assert!(outcome["ticks"].as_u64().unwrap() > 900 && outcome["incomplete"] == 0);
-    let said = stdout(&khz(folder.path(), &["replay", "run.tlog"]));
-    assert!(said.contains("same: every command is within 1e-5 of the recorded one"), "{said}");
+    let out = stdout(&khz(folder.path(), &["replay", "run.tlog"]));
+    assert!(out.contains("same: every command is within 1e-5 of the recorded one"), "{out}");
 }
 
 /// Both printed `different`: the last digits of what was measured led a follower elsewhere, and no log has what programs sent.
@@ -94,8 +94,8 @@ fn ticks_that_a_damaged_log_lacks_are_reported() {
         outcome["incomplete"].as_u64().unwrap() > 0 && outcome["ticks"].as_u64().unwrap() > 500,
         "{outcome}"
     );
-    let said = stderr(&khz(folder.path(), &["replay", "run.tlog"]));
-    assert!(said.contains("ticks are not in the log, or not all of them"), "{said}");
+    let err = stderr(&khz(folder.path(), &["replay", "run.tlog"]));
+    assert!(err.contains("ticks are not in the log, or not all of them"), "{err}");
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn what_cannot_be_replayed_is_refused_with_the_reason() {
             .status
             .success()
     );
-    let said = refused(&["ticks.tlog"]);
-    assert!(said.contains("has no record `servo`: a replay needs the log of a run"), "{said}");
+    let err = refused(&["ticks.tlog"]);
+    assert!(err.contains("has no record `servo`: a replay needs the log of a run"), "{err}");
     assert!(
         khz(folder.path(), &["log", "extract", "run.tlog", "--from", "0.5", "-o", "late.tlog"])
             .status

@@ -50,7 +50,7 @@ fn what_cannot_be_saved_any_more_is_shown_and_everything_else_kept() {
 }
 
 #[test]
-fn silence_is_said_with_what_to_check_and_durations_have_units() {
+fn silence_is_reported_with_what_to_check_and_durations_have_units() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let output = send(&silent, &["--rate", "100", "--duration", "50ms"]).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();

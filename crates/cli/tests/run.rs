@@ -157,7 +157,7 @@ fn the_report_is_opened_when_the_run_is_over() {
 }
 
 #[test]
-fn a_bus_that_dies_mid_run_is_told_in_summary_and_log() {
+fn a_bus_that_dies_mid_run_is_reported_in_summary_and_log() {
     let folder = tempfile::tempdir().unwrap();
     let dying = format!("{PAN_TILT}\n[bus.main.faults]\nevents = [{{ at_s = 0.7, kind = \"bus_off\" }}]");
     std::fs::write(folder.path().join("robot.toml"), dying).unwrap();
@@ -181,7 +181,7 @@ fn a_bus_that_dies_mid_run_is_told_in_summary_and_log() {
 }
 
 #[test]
-fn a_log_that_could_not_be_written_is_told_in_table_and_figures() {
+fn a_log_that_could_not_be_written_is_reported_in_table_and_figures() {
     let folder = tempfile::tempdir().unwrap();
     // No file may be longer than 100 blocks: a disk that fails in the middle of the log.
     let run = |words: &str| {

@@ -175,8 +175,8 @@ fn systemd_reads_the_words_of_the_unit_as_they_were_given() {
     let unit = folder.path().join("kilohertz-setup/kilohertz.service");
     let verified = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output();
     let Ok(verified) = verified else { return };
-    let said = String::from_utf8_lossy(&verified.stderr);
-    assert!(!said.contains("kilohertz.service"), "{said}");
+    let err = String::from_utf8_lossy(&verified.stderr);
+    assert!(!err.contains("kilohertz.service"), "{err}");
     // And it does report a wrong line.
     let text = std::fs::read_to_string(&unit).unwrap();
     std::fs::write(&unit, text.replace("50%%h", "50%h")).unwrap();

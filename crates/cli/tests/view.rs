@@ -145,7 +145,7 @@ fn a_controller_of_a_program_is_watched_and_tuned() {
 }
 
 #[test]
-fn a_finished_log_is_shown_until_it_is_told_to_end() {
+fn a_finished_log_is_shown_until_the_view_is_ended() {
     let folder = tempfile::tempdir().unwrap();
     let run =
         khz(folder.path(), &["run", "--virtual", "--duration", "1s", "--log", "run.tlog", "--no-report"]);
@@ -157,7 +157,7 @@ fn a_finished_log_is_shown_until_it_is_told_to_end() {
 }
 
 #[test]
-fn what_cannot_be_viewed_is_told_at_once() {
+fn what_cannot_be_viewed_is_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -174,11 +174,11 @@ fn what_cannot_be_viewed_is_told_at_once() {
         (&["view", "--listen", "7400"], "0.0.0.0:7400"),
         (&["run", "--view", "0.0.0.0"], "--view=ADDR"),
     ];
-    for (words, said) in cases {
+    for (words, expected) in cases {
         let message = khz(folder.path(), words);
         let text = String::from_utf8_lossy(&message.stderr);
         assert_eq!(message.status.code(), Some(2), "{words:?}: {text}");
-        assert!(text.contains(said), "{words:?}: {text}");
+        assert!(text.contains(expected), "{words:?}: {text}");
     }
 }
 

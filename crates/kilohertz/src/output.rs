@@ -485,9 +485,9 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_written_is_found_before_the_measurement() {
         let error = check(Path::new("/no/such/folder/a.html"), false).unwrap_err();
-        let said = "cannot write /no/such/folder/a.html: No such file or directory (os error 2)";
+        let expected = "cannot write /no/such/folder/a.html: No such file or directory (os error 2)";
         let why = std::error::Error::source(&error).unwrap();
-        assert_eq!(format!("{error}: {why}"), said);
+        assert_eq!(format!("{error}: {why}"), expected);
     }
 
     #[test]

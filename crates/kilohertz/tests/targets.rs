@@ -51,7 +51,7 @@ impl Observer for Policy {
 }
 
 #[test]
-fn a_log_tells_of_targets_what_the_run_itself_told() {
+fn a_log_reports_of_targets_what_the_run_itself_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("arm.tlog");
     let (send, program) = channel();
@@ -61,7 +61,7 @@ fn a_log_tells_of_targets_what_the_run_itself_told() {
     let both = ["policy", "other"].map(|name| run.targets(Sender::new(name)).expect("it follows targets"));
     send.send(both).expect("it runs");
     let summary = run.finish().expect("it ran").summary;
-    let said = &summary.verdict.text;
+    let text = &summary.verdict.text;
     let replayed = from_log(std::slice::from_ref(&log)).expect("a log");
     let fared = summary.targets.clone().expect("it follows targets");
     assert_eq!(Some(&fared), replayed.targets.as_ref());
@@ -71,7 +71,7 @@ fn a_log_tells_of_targets_what_the_run_itself_told() {
     assert_eq!([fared.waits, fared.silences, fared.refused_by["held"]], [1, 0, 1], "{:?}", fared.refused_by);
     assert_eq!(fared.cadence_ns.p50 / 1_000_000, 33);
     assert!((79..=81).contains(&fared.held_over) && fared.held_over == fared.held_over_in_a_row, "{fared:?}");
-    let [of_run, of_log] = [said.clone(), replayed.data.verdict.text]
+    let [of_run, of_log] = [text.clone(), replayed.data.verdict.text]
         .map(|text| text[text.find("Targets of policy").unwrap_or_else(|| panic!("{text}"))..].to_owned());
     assert_eq!(of_run, of_log);
     for words in ["carried over for", "stood still for want of them 1 time", "1 held", "cut to the limits"] {

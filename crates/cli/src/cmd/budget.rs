@@ -1,7 +1,7 @@
 //! `khz budget`: what a robot's cycle takes, before there is a robot.
 
 use super::robot_file::RobotFile;
-use super::{BAD_INPUT, output, show, show_text, tell_line};
+use super::{BAD_INPUT, output, print_line, show, show_text};
 use anyhow::{Context, Result};
 use khz_budget::{ChangeError, File, Host, Inputs, Prediction, Sweep, TickPlan, apply, published};
 use khz_file::RobotConfig;
@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.measure
         && let Err(error) = measure(args.robot.as_deref())
     {
-        tell_line(format_args!("khz budget --measure: {error}"));
+        print_line(format_args!("khz budget --measure: {error}"));
         return Ok(ExitCode::from(BAD_INPUT));
     }
     if let Some(rate_hz) = args.fit {
@@ -67,20 +67,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => RobotConfig::quadruped(),
         Some(Ok(robot)) => robot,
         Some(Err(error)) => {
-            tell_line(&error);
+            print_line(&error);
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    robot.warnings.iter().for_each(|warning| tell_line(format_args!("{warning}\n")));
+    robot.warnings.iter().for_each(|warning| print_line(format_args!("{warning}\n")));
     match predict(&robot, &args) {
         Ok((prediction, sweep)) => {
             if let Some(advice) = TickPlan::advice_for_loss(&robot, Inputs::of(&robot)) {
-                tell_line(format_args!("warning: {advice}\n"));
+                print_line(format_args!("warning: {advice}\n"));
             }
-            tell(&args, &prediction, sweep.as_ref())
+            show_prediction(&args, &prediction, sweep.as_ref())
         }
         Err(error) => {
-            tell_line(format_args!("khz budget: {error}"));
+            print_line(format_args!("khz budget: {error}"));
             Ok(ExitCode::from(BAD_INPUT))
         }
     }
@@ -92,7 +92,11 @@ fn measure(robot: Option<&Path>) -> Result<(), String> {
     let robot = RobotConfig::parse(&file.text, &file.name).map_err(|error| error.to_string())?;
     let place =
         Host::measure(&robot, &file.text)?.keep().map_err(|error| format!("cannot be kept: {error}"))?;
-    tell_line(format_args!("measured on this computer with `{}`, kept in {}\n", robot.name, place.display()));
+    print_line(format_args!(
+        "measured on this computer with `{}`, kept in {}\n",
+        robot.name,
+        place.display()
+    ));
     Ok(())
 }
 
@@ -104,7 +108,7 @@ fn predict(robot: &RobotConfig, args: &Args) -> Result<(Prediction, Option<Sweep
 }
 
 /// Exit code 1 if the tick does not fit.
-fn tell(args: &Args, prediction: &Prediction, sweep: Option<&Sweep>) -> Result<ExitCode> {
+fn show_prediction(args: &Args, prediction: &Prediction, sweep: Option<&Sweep>) -> Result<ExitCode> {
     if let Some(file) = &args.report {
         let page = prediction.page(sweep);
         output::save(file, args.force, |file| write!(file, "{page}"))?;
@@ -138,7 +142,7 @@ fn fit(args: &Args, rate_hz: f64) -> Result<ExitCode> {
     {
         Ok(fit) => fit,
         Err(error) => {
-            tell_line(&error);
+            print_line(&error);
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
@@ -149,13 +153,16 @@ fn fit(args: &Args, rate_hz: f64) -> Result<ExitCode> {
     }
     if !fit.is_reached() {
         if let Some(file) = target {
-            tell_line(format_args!("nothing was written to {}: {rate_hz} Hz is not reached", file.display()));
+            print_line(format_args!(
+                "nothing was written to {}: {rate_hz} Hz is not reached",
+                file.display()
+            ));
         }
         return Ok(ExitCode::FAILURE);
     }
     if let Some(file) = target {
         let written = output::save(file, force, |out| write!(out, "{}", fit.text))?;
-        tell_line(format_args!("written: {}", written.display()));
+        print_line(format_args!("written: {}", written.display()));
     }
     Ok(ExitCode::SUCCESS)
 }

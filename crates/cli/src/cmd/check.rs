@@ -3,7 +3,7 @@
 pub mod advice;
 
 use super::robot_file::RobotFile;
-use super::{BAD_INPUT, show, show_text, tell_line, text};
+use super::{BAD_INPUT, print_line, show, show_text, text};
 use advice::Checked;
 use anyhow::Result;
 use khz_budget::{File, Host};
@@ -45,13 +45,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
             if args.json {
                 show(&format!("{:#}\n", refusal(&error)))?;
             } else {
-                tell_line(format_args!("{error}\n\n{}", verdict(&error)));
+                print_line(format_args!("{error}\n\n{}", verdict(&error)));
             }
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
     let warnings = checked.warnings();
-    warnings.iter().for_each(|warning| tell_line(format_args!("{warning}\n")));
+    warnings.iter().for_each(|warning| print_line(format_args!("{warning}\n")));
     match (args.json, args.diagram) {
         (true, _) => show(&format!("{:#}\n", summary(&checked, &warnings))),
         (_, true) => show(&checked.robot.diagram()),
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 /// Everything that is wrong with it.
 pub(super) fn checked(robot: Option<&Path>) -> Result<Checked, ConfigError> {
     let source = RobotFile::read(robot)?;
-    let robot = prepared(heard(RobotConfig::parse(&source.text, &source.name)?)?)?;
+    let robot = prepared(with_heartbeats(RobotConfig::parse(&source.text, &source.name)?)?)?;
     let file = File::read(&source.text, &source.name)?.on(Host::kept());
     let prediction = file.predict();
     let cures = if prediction.fits() { Vec::new() } else { file.cures() };
@@ -77,7 +77,7 @@ pub(super) fn checked(robot: Option<&Path>) -> Result<Checked, ConfigError> {
 }
 
 /// The robot, if its heartbeats can be received where its file expects them; reading the file alone does not show that.
-fn heard(robot: RobotConfig) -> Result<RobotConfig, ConfigError> {
+fn with_heartbeats(robot: RobotConfig) -> Result<RobotConfig, ConfigError> {
     match khz_loop::operator::check(&robot.supervisor) {
         Ok(()) => Ok(robot),
         Err(error) => {

@@ -1,6 +1,6 @@
 //! `khz emulate`: the devices of a robot file, for any client.
 
-use super::{BAD_INPUT, show, stop_on_signal, tell_line};
+use super::{BAD_INPUT, print_line, show, stop_on_signal};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_emu::serve::{Endpoint, Server};
 use khz_emu::{InjectedFault, Injection};
@@ -63,7 +63,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => RobotConfig::quadruped(),
         Some(Ok(robot)) => robot,
         Some(Err(error)) => {
-            tell_line(&error);
+            print_line(&error);
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };

@@ -207,8 +207,8 @@ impl Args {
             Model::M4 => Friction::M4,
         };
         counted(100, "percent", |done| {
-            let told = |share: f64| done.store((100.0 * share) as u64, Ordering::Relaxed);
-            identify(recordings, friction, split, self.seed, told)
+            let progress = |share: f64| done.store((100.0 * share) as u64, Ordering::Relaxed);
+            identify(recordings, friction, split, self.seed, progress)
         })
     }
 

@@ -27,7 +27,7 @@ use anyhow::Result;
 pub use kilohertz::{ending_signals, output, stop_on_signal};
 use std::process::ExitCode;
 pub use text::{
-    complain, complaint, note, show, show_judged, show_progress, show_text, tell, tell_line, warn,
+    complain, complaint, note, print, print_line, show, show_judged, show_progress, show_text, warn,
 };
 
 /// Exit code for bad input or usage.

@@ -8,7 +8,7 @@ use super::bus::scan;
 use super::check;
 use super::output;
 use super::policy::{model_in, section};
-use super::{complain, show, tell_line, warn};
+use super::{complain, print_line, show, warn};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_file::config::{ConfigError, FamilyName};
 use khz_file::draft::model::Targets;
@@ -214,7 +214,7 @@ fn drawn_up(args: &Args) -> Result<String> {
         let text = read_urdf(path).with_context(|| format!("cannot read {}", path.display()))?;
         let robot = draft::urdf::of_urdf(&text).with_context(|| path.display().to_string())?;
         if robot.contains("CHECK:") {
-            tell_line(
+            print_line(
                 "some limits of this URDF say nothing of the robot: see the lines with CHECK in the file",
             );
         }
@@ -273,7 +273,7 @@ fn fitting(text: String, name: &str) -> Result<Drafted> {
     };
     let rate_hz = RobotConfig::parse(&accepted, name)?.timing.rate_hz;
     let fit = file.fit(rate_hz)?;
-    tell_line(format_args!("with the defaults the cycle does not fit; {}", fit.text()));
+    print_line(format_args!("with the defaults the cycle does not fit; {}", fit.text()));
     if wrong.is_none() {
         return Ok(Drafted { text: fit.text, wrong });
     }

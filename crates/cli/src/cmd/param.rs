@@ -119,11 +119,11 @@ fn set(connection: &mut Connection, values: &[(String, Value)]) -> Result<ExitCo
         Ok(Some(tick)) => show(&format!("taken by tick {tick}\n"))?,
         Ok(None) => show("taken\n")?,
         Err(AskError::Refused(why)) => {
-            super::tell_line(format_args!("refused: {why}"));
+            super::print_line(format_args!("refused: {why}"));
             return Ok(ExitCode::from(1));
         }
         Err(AskError::Unanswered(why)) => {
-            super::tell_line(format_args!("{why}; whether the value was taken is not known: read it"));
+            super::print_line(format_args!("{why}; whether the value was taken is not known: read it"));
             return Ok(ExitCode::from(1));
         }
         Err(error) => return Err(error.into()),

@@ -93,7 +93,7 @@ pub(super) fn section(path: &Path, called: &str, servos: Option<&[String]>) -> R
             Err(anyhow!("too large"))
         };
         files
-            .push((told_as(file, &beside), text.with_context(|| format!("cannot read {}", file.display()))?));
+            .push((name_of(file, &beside), text.with_context(|| format!("cannot read {}", file.display()))?));
     }
     let count = |ports: &[Port]| ports.first().map_or(0, |port| port.shape.iter().product());
     let (numbers, joints) = (count(model.inputs()), count(model.outputs()));
@@ -103,7 +103,7 @@ pub(super) fn section(path: &Path, called: &str, servos: Option<&[String]>) -> R
 }
 
 /// The name of a file; with its path if another of them has the same.
-fn told_as(file: &Path, all: &[PathBuf]) -> String {
+fn name_of(file: &Path, all: &[PathBuf]) -> String {
     let is_one = all.iter().filter(|other| other.file_name() == file.file_name()).count() == 1;
     let name = file.file_name().filter(|_| is_one).unwrap_or(file.as_os_str());
     name.to_string_lossy().into_owned()

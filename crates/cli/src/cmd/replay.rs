@@ -96,40 +96,41 @@ fn json(text: String) -> String {
 
 fn controller_text(replay: &ControllerReplay) -> String {
     let ControllerReplay { robot, controller, ticks, tolerance, .. } = replay;
-    let mut said = format!("controller {controller} on the recorded states of {robot}, {ticks} ticks\n\n");
+    let mut text = format!("controller {controller} on the recorded states of {robot}, {ticks} ticks\n\n");
     let mut rows =
         vec![["joint", "ticks that differ", "first difference", "largest difference"].map(str::to_owned)];
     for Joint { name, outcome: Differences { ticks, first, largest } } in &replay.joints {
         let name = text::name(name).into_owned();
-        let [first, largest] = [first, largest].map(|apart| apart.as_ref().map_or_else(String::new, told));
+        let [first, largest] =
+            [first, largest].map(|apart| apart.as_ref().map_or_else(String::new, difference));
         rows.push([name, ticks.to_string(), first, largest]);
     }
-    said.push_str(&text::aligned(&rows));
+    text.push_str(&text::aligned(&rows));
     if let Some(gave_up) = &replay.gave_up {
         let same = if gave_up.as_recorded { ", as recorded" } else { "" };
-        said.push_str(&format!("\nthe controller gave up in tick {}{same}: {}\n", gave_up.tick, gave_up.why));
+        text.push_str(&format!("\nthe controller gave up in tick {}{same}: {}\n", gave_up.tick, gave_up.why));
     }
-    let is_told = |why: &str| replay.gave_up.as_ref().is_some_and(|gave_up| gave_up.why == why);
-    if let Some(Ended { tick, why }) = replay.ended.as_ref().filter(|ended| !is_told(&ended.why)) {
-        said.push_str(&format!("\nthe recorded controller gave up in tick {tick}: {why}\n"));
+    let is_reported = |why: &str| replay.gave_up.as_ref().is_some_and(|gave_up| gave_up.why == why);
+    if let Some(Ended { tick, why }) = replay.ended.as_ref().filter(|ended| !is_reported(&ended.why)) {
+        text.push_str(&format!("\nthe recorded controller gave up in tick {tick}: {why}\n"));
     }
-    said.extend(replay.decisions.iter().map(decisions));
+    text.extend(replay.decisions.iter().map(decisions));
     let commands_differ = replay.joints.iter().any(|joint| joint.outcome.ticks > 0);
     let decides_otherwise = replay.decisions.as_ref().is_some_and(|decisions| decisions.first.is_some());
     let beginning =
         if decides_otherwise { "different: the decisions are not those of the log; " } else { "same: " };
-    said.push_str(&match replay.same || !commands_differ && replay.gave_up.is_none() {
+    text.push_str(&match replay.same || !commands_differ && replay.gave_up.is_none() {
         true => format!("\n{beginning}every command is within {tolerance:e} of the recorded one\n"),
         false => format!("\ndifferent: not every command is within {tolerance:e} of the recorded one\n"),
     });
-    said
+    text
 }
 
 fn decisions(decisions: &Decisions) -> String {
     let Decisions { recorded, compared, first, models, .. } = decisions;
     let models =
         models.iter().map(|[ran, now]| format!("\nthe model is another one: {ran} ran, this is {now}\n"));
-    let said = match first {
+    let outcome = match first {
         None if *compared == 0 => "\nno decision is in the log, and none was made again\n".to_owned(),
         None if compared < recorded => {
             format!("\n{compared} of {recorded} decisions made again, {}\n", how_near(decisions))
@@ -155,7 +156,7 @@ fn decisions(decisions: &Decisions) -> String {
         }
     };
     models
-        .chain([said])
+        .chain([outcome])
         .chain(decisions.engines.as_ref().map(|both| engines(both, decisions.tolerance)))
         .collect()
 }
@@ -189,7 +190,7 @@ fn engines([then, now]: &[Engine; 2], tolerance: Option<f64>) -> String {
     }
 }
 
-fn told(apart: &Apart) -> String {
+fn difference(apart: &Apart) -> String {
     let Apart { place, what, recorded, replayed } = apart;
     let value =
         |value: f64| if *what == "kind" { kind(value).to_owned() } else { (value as f32).to_string() };
@@ -211,7 +212,7 @@ fn at(place: &AtTick) -> String {
 
 fn body_text(replay: &BodyReplay) -> String {
     let BodyReplay { robot, ticks, .. } = replay;
-    let mut said = format!(
+    let mut text = format!(
         "simulated {robot} under the recorded commands, {ticks} ticks; differences from the recorded joints\n\n"
     );
     let heads = [
@@ -249,6 +250,6 @@ fn body_text(replay: &BodyReplay) -> String {
             torque_most,
         ]);
     }
-    said.push_str(&text::aligned(&rows));
-    said
+    text.push_str(&text::aligned(&rows));
+    text
 }

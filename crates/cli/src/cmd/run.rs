@@ -1,7 +1,7 @@
 //! `khz run`: the main job.
 
 use super::check::advice::missing_limits;
-use super::{BAD_INPUT, complain, complaint, note, output, show, show_judged, tell_line, view, warn};
+use super::{BAD_INPUT, complain, complaint, note, output, print_line, show, show_judged, view, warn};
 use anyhow::{Context, Result, bail};
 use khz_file::RobotConfig;
 use khz_file::config::ControllerKind;
@@ -99,7 +99,7 @@ pub struct Args {
     #[arg(long)]
     open: bool,
     #[command(flatten)]
-    whom: view::Whom,
+    allowed: view::Allowed,
     /// Refuse to run with less than what the robot file asks of the kernel.
     #[arg(long)]
     strict: bool,
@@ -127,9 +127,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    robot.warnings().iter().for_each(tell_line);
+    robot.warnings().iter().for_each(print_line);
     if !robot.config().is_emulated() {
-        missing_limits(robot.config()).iter().for_each(tell_line);
+        missing_limits(robot.config()).iter().for_each(print_line);
     }
     let robot = robot.with(overrides(&args));
     check_outputs(&args, robot.config())?;
@@ -159,13 +159,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         finished.summary.require(requirements, duration_ns);
     }
     let written = [write_report(&args, &mut finished), save_parameters(&args, &finished)];
-    let said = said(&finished, written);
+    let lines = lines(&finished, written);
     // Another program may have the robot now, however long it takes until the verdict is read.
     let summary = finished.into_summary();
     let is_well = summary.is_well() && (summary.report.is_some() || args.report.is_none());
-    until_told(&stop, move || {
-        said.iter().for_each(tell_line);
-        tell(&args, &summary);
+    until_printed(&stop, move || {
+        lines.iter().for_each(print_line);
+        print_summary(&args, &summary);
         if let Some(report) = summary.report.as_ref().filter(|_| args.opens_report()) {
             view::open_page(&report.to_string_lossy());
         }
@@ -175,24 +175,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// Lines printed before the verdict.
-fn said(finished: &Finished, written: [Result<Option<String>>; 2]) -> Vec<String> {
-    let mut said = finished.unsent().to_vec();
+fn lines(finished: &Finished, written: [Result<Option<String>>; 2]) -> Vec<String> {
+    let mut lines = finished.unsent().to_vec();
     if let Some(panic) = finished.panic() {
-        said.push(complaint(&anyhow::anyhow!("the controller panicked: {panic}")));
+        lines.push(complaint(&anyhow::anyhow!("the controller panicked: {panic}")));
     }
-    said.extend(
+    lines.extend(
         written.into_iter().filter_map(|it| it.map_err(|error| complaint(&error)).unwrap_or_else(Some)),
     );
-    said
+    lines
 }
 
 /// Prints how the run went. A stopped terminal (Ctrl-S), or a pipe without a reader, delays the end of the process: by two seconds
 /// once a signal asks it to end, otherwise without limit.
-fn until_told(stop: &AtomicBool, tell: impl FnOnce() + Send + 'static) -> Result<()> {
+fn until_printed(stop: &AtomicBool, print: impl FnOnce() + Send + 'static) -> Result<()> {
     let (done, message) = std::sync::mpsc::channel::<()>();
     std::thread::Builder::new().name("khz-tell".into()).spawn(move || {
         let _done = done;
-        tell();
+        print();
     })?;
     let mut patience = UNREAD;
     while patience > Duration::ZERO && message.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
@@ -237,13 +237,13 @@ fn overrides(args: &Args) -> Overrides {
 /// The robot, with where it is to be seen.
 fn viewed(robot: Robot, args: &Args) -> Result<Robot> {
     let Some(at) = args.view else {
-        return if args.whom.is_default() {
+        return if args.allowed.is_default() {
             Ok(robot)
         } else {
             bail!("--token, --token-file and --allow-origin are for --view")
         };
     };
-    let (token, origins) = (args.whom.token()?, args.whom.allow_origin.clone());
+    let (token, origins) = (args.allowed.token()?, args.allowed.allow_origin.clone());
     let itself = std::env::current_exe().context("cannot find the program of this process")?;
     Ok(robot.view(viewer::Options { at, open: args.open, token, origins, program: Some(itself) }))
 }
@@ -300,7 +300,7 @@ fn save_parameters(args: &Args, finished: &Finished) -> Result<Option<String>> {
 }
 
 /// Prints the summary. If that fails, the exit code stays that of the run.
-fn tell(args: &Args, summary: &RunSummary) {
+fn print_summary(args: &Args, summary: &RunSummary) {
     let message = match (args.json, args.verbose) {
         (true, _) => serde_json::to_string(summary).map_err(Into::into).and_then(|json| show(&(json + "\n"))),
         (_, true) => show_judged(summary.verdict.level, &summary.table(args.budget)),

@@ -61,7 +61,7 @@ fn laid_out(text: &str, terminal: impl AsFd) -> String {
 }
 
 /// Writes to stderr, as far as it can be written, in lines as wide as the terminal.
-pub fn tell(text: &str) {
+pub fn print(text: &str) {
     let mut out = io::stderr().lock();
     let text = laid_out(text, &out);
     // A closed stderr cannot be reported.
@@ -81,25 +81,25 @@ fn write(out: &mut impl anstream::stream::RawStream, text: &str) -> io::Result<(
 }
 
 /// Writes a line to stderr, as far as it can be written.
-pub fn tell_line(text: impl std::fmt::Display) {
-    tell(&format!("{text}\n"));
+pub fn print_line(text: impl std::fmt::Display) {
+    print(&format!("{text}\n"));
 }
 
 /// Reports an error and its causes on stderr.
 pub fn complain(error: &anyhow::Error) {
-    tell_line(complaint(error));
+    print_line(complaint(error));
 }
 
 /// An error and its causes, as they are reported.
 pub fn complaint(error: &anyhow::Error) -> String {
-    let text = told_once(error);
+    let text = joined(error);
     // The problems of a robot file are labelled as errors and warnings already.
-    let is_said = ["error: ", "warning: "].iter().any(|prefix| text.starts_with(prefix));
-    format!("{}{text}", if is_said { "" } else { "error: " })
+    let is_labelled = ["error: ", "warning: "].iter().any(|prefix| text.starts_with(prefix));
+    format!("{}{text}", if is_labelled { "" } else { "error: " })
 }
 
 /// An error and its causes, without those that are in its own text: some libraries put them there, and others do not.
-fn told_once(error: &anyhow::Error) -> String {
+fn joined(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -113,15 +113,15 @@ fn told_once(error: &anyhow::Error) -> String {
 
 /// Reports on stderr what went wrong and ended nothing.
 pub fn warn(text: impl std::fmt::Display) {
-    tell_line(format_args!("warning: {text}"));
+    print_line(format_args!("warning: {text}"));
 }
 
 /// Prints a note on stderr.
 pub fn note(text: impl std::fmt::Display) {
-    tell_line(format_args!("note: {text}"));
+    print_line(format_args!("note: {text}"));
 }
 
-/// Writes our own text, which moves the cursor, to stderr: lines that show progress. As [`tell`] in all else.
+/// Writes our own text, which moves the cursor, to stderr: lines that show progress. As [`print`] in all else.
 pub fn show_progress(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
@@ -131,14 +131,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_reported_once() {
         let cause = || io::Error::other("disk full");
         // Some errors have their cause in their own text, and others do not.
         let error = anyhow::Error::new(khz_tlog::Error::Io { offset: 7, source: cause() }).context("a.tlog");
-        assert_eq!(told_once(&error), "a.tlog: byte 7: disk full");
-        assert_eq!(
-            told_once(&anyhow::Error::new(cause()).context("cannot write")),
-            "cannot write: disk full"
-        );
+        assert_eq!(joined(&error), "a.tlog: byte 7: disk full");
+        assert_eq!(joined(&anyhow::Error::new(cause()).context("cannot write")), "cannot write: disk full");
     }
 }

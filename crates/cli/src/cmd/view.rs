@@ -1,6 +1,6 @@
 //! `khz view`: the live view, of a robot elsewhere or of a finished log; and the process that `khz run --view` starts.
 
-use super::{stop_on_signal, tell_line, warn};
+use super::{print_line, stop_on_signal, warn};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_robot::viewer;
 use khz_rt::Setup;
@@ -60,12 +60,12 @@ struct At {
     #[arg(long)]
     open: bool,
     #[command(flatten)]
-    whom: Whom,
+    allowed: Allowed,
 }
 
 /// Who may connect.
 #[derive(clap::Args)]
-pub struct Whom {
+pub struct Allowed {
     #[command(flatten)]
     secret: Secret,
     /// Let pages of this origin connect, too, such as http://localhost:8080; repeatable
@@ -164,7 +164,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 /// Takes in what robots send, on a thread.
 fn receive(listen: SocketAddr, from: Option<IpAddr>, hub: Arc<Hub>) -> Result<()> {
     let socket = UdpSocket::bind(listen).with_context(|| format!("cannot listen at {listen}"))?;
-    tell_line(format_args!("listening at {}", socket.local_addr()?));
+    print_line(format_args!("listening at {}", socket.local_addr()?));
     std::thread::spawn(move || {
         let report = |sender, why| warn(format_args!("datagrams of {sender} are ignored: {why}"));
         if let Err(error) = feed::udp(&socket, from, &hub, report) {
@@ -205,7 +205,7 @@ fn origin(text: &str) -> Result<String, String> {
     }
 }
 
-impl Whom {
+impl Allowed {
     /// None was given on the command line, neither a token nor an origin.
     pub fn is_default(&self) -> bool {
         self.secret.is_default() && self.allow_origin.is_empty()
@@ -222,19 +222,19 @@ impl Whom {
 
 impl At {
     fn serve(&self, hub: &Arc<Hub>) -> Result<(Serving, String)> {
-        let token = match self.whom.token()? {
+        let token = match self.allowed.token()? {
             None if self.at.ip().is_loopback() => None,
             None => Some(Access::random_token()?),
             given => given,
         };
         let report = |why: &str| warn(format_args!("the live view refused a connection: {why}"));
-        let access = Access::default().with_origins(self.whom.allow_origin.clone()).with_report(report);
+        let access = Access::default().with_origins(self.allowed.allow_origin.clone()).with_report(report);
         let access = token.into_iter().fold(access, Access::with_token);
         let server = Server::bind(&self.at, access, hub.clone())
             .with_context(|| format!("cannot serve at {}", self.at))?;
         let at = server.at();
         if self.at.port() == 0 && at.port() != PORT {
-            tell_line(format_args!(
+            print_line(format_args!(
                 "port {PORT} is taken, perhaps by another view: `khz param` needs `--at {at}` for this one"
             ));
         }

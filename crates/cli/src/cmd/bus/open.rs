@@ -92,11 +92,11 @@ pub fn info(args: &Args) -> Result<ExitCode> {
 }
 
 fn about(desk: &mut Desk) -> Vec<String> {
-    let tell = |link: &mut Box<dyn khz_link::Link>| {
+    let about_link = |link: &mut Box<dyn khz_link::Link>| {
         let kind = link.capabilities().kind;
         link.about().unwrap_or_else(|error| vec![format!("{kind}: cannot be asked about itself: {error}")])
     };
-    desk.links().iter_mut().flat_map(tell).collect()
+    desk.links().iter_mut().flat_map(about_link).collect()
 }
 
 fn describe(desk: &Desk) -> Vec<serde_json::Value> {

@@ -134,13 +134,13 @@ fn described(found: &Found) -> serde_json::Value {
     })
 }
 
-/// Scans every bus; of one without a reply `tell` gets what came of other bit rates.
-pub fn everywhere(desk: &mut Desk, scan: &Scan, mut tell: impl FnMut(String)) -> Result<Vec<Found>> {
+/// Scans every bus; of one without a reply `print` gets what came of other bit rates.
+pub fn everywhere(desk: &mut Desk, scan: &Scan, mut print: impl FnMut(String)) -> Result<Vec<Found>> {
     let mut found = Vec::new();
     for bus in 0..desk.buses() {
         let here = desk.scan(bus, scan)?;
         if here.is_empty() {
-            at_other_rates(desk, bus, scan)?.into_iter().for_each(&mut tell);
+            at_other_rates(desk, bus, scan)?.into_iter().for_each(&mut print);
         }
         found.extend(here);
     }
@@ -237,11 +237,11 @@ mod tests {
 
     /// Owners of Feetech servos took them to be dead.
     #[test]
-    fn where_nobody_answers_on_a_serial_line_it_is_said_who_was_asked_and_how_to_ask_others() {
-        let said = unanswered(&["rs485:/dev/ttyUSB0"]);
+    fn where_nobody_answers_on_a_serial_line_it_is_reported_who_was_asked_and_how_to_ask_others() {
+        let text = unanswered(&["rs485:/dev/ttyUSB0"]);
         let other = "rs485:/dev/ttyUSB0,baud=1000000,protocol=feetech";
-        assert!(said.contains("Only moteus were asked, at 3000000 bit/s; write "), "{said}");
-        assert!(said.contains(other) && said.contains("protocol=dynamixel"), "{said}");
+        assert!(text.contains("Only moteus were asked, at 3000000 bit/s; write "), "{text}");
+        assert!(text.contains(other) && text.contains("protocol=dynamixel"), "{text}");
         for links in [[other], ["socketcan:can0"], ["robot.toml"]] {
             assert!(unanswered(&links).ends_with("bit rates?"), "{links:?}");
         }

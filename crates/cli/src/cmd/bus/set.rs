@@ -1,7 +1,7 @@
 //! `khz bus set-zero`, `set-id`, `set-watchdog` and `set`: a servo's settings, changed by hand.
 
 use super::open::desk;
-use crate::cmd::{complain, note, show, tell, tell_line};
+use crate::cmd::{complain, note, print, print_line, show};
 use crate::duration::parse_seconds;
 use anyhow::{Context, Result, bail};
 use khz_file::config::FamilyName;
@@ -167,14 +167,14 @@ fn run(target: &Target, searches: bool, setting: impl FnOnce(&Seat) -> Result<Se
         Ok(before) => before,
         Err(error) => return refused(error),
     };
-    tell(&announcement(&desk, &servo, setting, target.store, &before));
+    print(&announcement(&desk, &servo, setting, target.store, &before));
     if !target.yes && !is_wanted()? {
-        tell_line("nothing was changed");
+        print_line("nothing was changed");
         return Ok(ExitCode::FAILURE);
     }
     match desk.set(&servo, setting, target.store, timeout_ns) {
         Ok(after) => {
-            let text = if target.json { described } else { told };
+            let text = if target.json { described } else { changed };
             show(&text(&servo, setting, target.store, &after))?;
             Ok(ExitCode::SUCCESS)
         }
@@ -256,13 +256,13 @@ fn is_wanted() -> Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("there is no terminal to ask on: give --yes to do it");
     }
-    tell("Do it? [y/N] ");
+    print("Do it? [y/N] ");
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn told(servo: &Seat, setting: Setting, store: bool, after: &Answer) -> String {
+fn changed(servo: &Seat, setting: Setting, store: bool, after: &Answer) -> String {
     let what = match setting {
         Setting::Zero => format!("joint position {:.3} rad", rounded(after.position)),
         Setting::Id(_) => format!("id {}", after.id),

@@ -30,7 +30,7 @@ impl Checked {
         warnings.extend(self.not_drawn().map(|why| format!("warning: {why}")));
         let given_up = khz_drill::promises::broken(&self.robot);
         let is_new = |broken: &Broken| !warnings.iter().any(|warning| names(warning, &broken.keys));
-        let given_up: Vec<_> = given_up.into_iter().filter(is_new).map(|broken| told(&broken)).collect();
+        let given_up: Vec<_> = given_up.into_iter().filter(is_new).map(|broken| warning(&broken)).collect();
         warnings.extend(given_up);
         warnings
     }
@@ -51,7 +51,7 @@ impl Checked {
     /// The simulator in a line.
     pub fn body(&self) -> String {
         match &self.simulation {
-            Some(Ok(simulation)) => format!("  body: {}\n", simulation.told),
+            Some(Ok(simulation)) => format!("  body: {}\n", simulation.text),
             Some(Err(_)) => "  body: cannot be simulated here\n".to_owned(),
             None => String::new(),
         }
@@ -103,7 +103,7 @@ fn names(warning: &str, keys: &[String]) -> bool {
     keys.iter().any(|key| warning.contains(&short(key)) || warning.contains(key))
 }
 
-fn told(Broken { keys, what }: &Broken) -> String {
+fn warning(Broken { keys, what }: &Broken) -> String {
     let keys = keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" and ");
     format!(
         "warning: {keys}: {what}\n  tried in virtual time; leave the key out for its default, or know why this robot needs it (docs/safety.md)"
@@ -134,7 +134,7 @@ pub fn missing_limits(robot: &RobotConfig) -> Vec<String> {
         let lacks = lacks(servo);
         (!lacks.is_empty()).then(|| ((lacks, servo.in_file().facts().limits_torque), servo.name.as_str()))
     });
-    let told = |((keys, limits_torque), servos): ((Vec<&str>, bool), Vec<&str>)| {
+    let warning = |((keys, limits_torque), servos): ((Vec<&str>, bool), Vec<&str>)| {
         let [torque, unit] = if limits_torque { [", torque = 2.0", ", N·m"] } else { [""; 2] };
         format!(
             "warning: {} without {}: the supervisor limits only what the file limits\n  for example `limits = {{ position = \
@@ -143,7 +143,7 @@ pub fn missing_limits(robot: &RobotConfig) -> Vec<String> {
             keys.join(", "),
         )
     };
-    grouped(lacking).into_iter().map(told).collect()
+    grouped(lacking).into_iter().map(warning).collect()
 }
 
 /// What is the same of several servos once, with all their names, in the order in which it came first.
@@ -161,7 +161,7 @@ fn grouped<'a, T: PartialEq>(found: impl Iterator<Item = (T, &'a str)>) -> Vec<(
 /// A warning for all servos whose gains do not suit their joints in the same way.
 fn unfit_gains(robot: &RobotConfig) -> Vec<String> {
     let found = khz_drill::gains::unfit(robot).into_iter().map(|(servo, unfit)| {
-        let told = match unfit {
+        let problem = match unfit {
             Unfit::Jumps { fastest, tolerated } => format!(
                 "gains too high for the inertia of the joint at {} Hz: it jumps from target to target, at up to {fastest:.1} rad/s, and \
                  more than {tolerated:.1} rad/s brings the robot down\n  lower `kp`, raise `kd`, or raise `loop.rate_hz`",
@@ -172,12 +172,12 @@ fn unfit_gains(robot: &RobotConfig) -> Vec<String> {
                  `kd`, lower `limits.velocity`, or widen `limits.position`"
             ),
         };
-        (told, servo.name.as_str())
+        (problem, servo.name.as_str())
     });
-    let told = |(told, servos): (String, Vec<&str>)| {
-        format!("warning: {}: {told}; tried on the emulated joint", some(&servos))
+    let warning = |(problem, servos): (String, Vec<&str>)| {
+        format!("warning: {}: {problem}; tried on the emulated joint", some(&servos))
     };
-    grouped(found).into_iter().map(told).collect()
+    grouped(found).into_iter().map(warning).collect()
 }
 
 /// The names, or the first few of many.

@@ -56,7 +56,7 @@ fn one(dataset: &Dataset, path: &Path, robot: Option<&str>) -> Result<bool> {
     let added = dataset.add(&log, &called, robot, |at| progress.at(at));
     drop(progress);
     let added = added.map_err(|error| anyhow::Error::new(error).context(path.display().to_string()))?;
-    show(&format!("{}: {}\n", path.display(), told(&added)))?;
+    show(&format!("{}: {}\n", path.display(), added_text(&added)))?;
     if let Some(robot) = robot.filter(|robot| !added.robots.iter().any(|named| named == robot)) {
         let why = match added.change {
             Change::Unchanged | Change::Older => {
@@ -90,7 +90,7 @@ fn one(dataset: &Dataset, path: &Path, robot: Option<&str>) -> Result<bool> {
     Ok(is_whole && added.left_out.is_empty())
 }
 
-fn told(added: &Added) -> String {
+fn added_text(added: &Added) -> String {
     let robots: Vec<_> = added.robots.iter().map(|robot| name(robot)).collect();
     let robots = if robots.is_empty() { "no robot".to_owned() } else { robots.join(", ") };
     let day = added.day.as_deref().unwrap_or("no day");

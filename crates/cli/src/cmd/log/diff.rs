@@ -284,7 +284,7 @@ impl Pair<'_> {
                 if of_after.next() != Some(&true) {
                     return Ok(false);
                 }
-                tell_apart(one, two, (&paths, tolerance), |path, distance| {
+                compare_fields(one, two, (&paths, tolerance), |path, distance| {
                     let first_us = before.time_us.map(|time| time.saturating_sub(zero));
                     let fresh = || Difference { first: number, first_us, ..Difference::default() };
                     let difference = fields.entry(path.to_owned()).or_insert_with(fresh);
@@ -311,7 +311,7 @@ fn next_time(scan: &mut Scan<'_, File>, zero: i64) -> Result<Option<Option<i64>>
 }
 
 /// Calls `differs` with each field that differs and by how much: infinity where they are not numbers.
-fn tell_apart(
+fn compare_fields(
     one: Value<'_>,
     two: Value<'_>,
     (paths, tolerance): (&BTreeSet<String>, f64),

@@ -128,7 +128,7 @@ fn mcap(log: &mut Reader<File>, from: &PathBuf, args: &Args, selection: &Selecti
     let damage = scan(log, selection, |at| progress.at(at), |item| out.write(item).map(|()| true))?;
     let beyond: Vec<_> = out.beyond_float64().map(|record| name(record).into_owned()).collect();
     out.finish()?.keep()?;
-    tell(&path)?;
+    show_path(&path)?;
     if !beyond.is_empty() {
         warn(format_args!(
             "64-bit integers in {} are beyond what float64 holds exactly; {}",
@@ -196,7 +196,7 @@ fn tables(
         if selection.records.is_empty() || selection.records.iter().any(|name| name == record.name()) {
             let name = names.unique(&harmless(record.name()));
             let path = folder.join(format!("{name}.{extension}"));
-            tell_if_cut(record.name(), &path);
+            note_if_cut(record.name(), &path);
             spare(&path, &[from])?;
             let table = begin(Output::new(&path, args.force)?, record.ty(), &args.fields)?;
             open.insert(record.position(), (path, table));
@@ -217,7 +217,7 @@ fn tables(
     drop(progress);
     for (path, table) in open.into_values() {
         table.finish()?;
-        tell(&path)?;
+        show_path(&path)?;
     }
     Ok(damage)
 }
@@ -295,7 +295,7 @@ fn harmless(name: &str) -> String {
 }
 
 /// Which table has the samples of a record whose name is too long for a file.
-fn tell_if_cut(record: &str, path: &Path) {
+fn note_if_cut(record: &str, path: &Path) {
     if record.len() > MAX_NAME {
         let (begin, table) = (shortened(record), path.display());
         note(format_args!(
@@ -305,6 +305,6 @@ fn tell_if_cut(record: &str, path: &Path) {
     }
 }
 
-fn tell(path: &Path) -> Result<()> {
+fn show_path(path: &Path) -> Result<()> {
     show(&format!("{}\n", path.display()))
 }

@@ -1,7 +1,7 @@
 //! `khz log record`: a log of what other processes and machines send.
 
 use super::shared::create;
-use crate::cmd::{stop_on_signal, tell, warn};
+use crate::cmd::{print, stop_on_signal, warn};
 use anyhow::{Context, Result};
 use khz_robot::recorder::{Disk, Files, Intake, IntakeCounts, Watched};
 use khz_rt::clock::realtime_ns;
@@ -98,7 +98,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut intake = Intake::new(create(&args.output, args.force)?, args.limit << 20)?;
     let stop = stop_on_signal()?;
-    tell(&format!("listening at {}\n", socket.local_addr()?));
+    print(&format!("listening at {}\n", socket.local_addr()?));
     let batch = Mutex::new(Batch::default());
     let written = || format!("writing {}", args.output.display());
     let (mut dropped, why) = std::thread::scope(|scope| {

@@ -44,17 +44,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     drop(progress);
     // An empty log is whole, and one that only lacks its index has all its samples.
     let code = ExitCode::from(u8::from(report.damages > 0));
-    let told: Vec<String> = report.errors.iter().map(ToString::to_string).collect();
+    let errors: Vec<String> = report.errors.iter().map(ToString::to_string).collect();
     if args.json {
         let text = json!({
             "samples": report.samples, "damages": report.damages, "skipped_bytes": report.skipped_bytes,
-            "was_finished": report.was_finished, "told": told, "output": args.output,
+            "was_finished": report.was_finished, "told": errors, "output": args.output,
         });
         show(&format!("{text}\n"))?;
         return Ok(code);
     }
     let end = if report.was_finished { "was finished" } else { "had no index" };
-    let mut text: String = told.iter().take(SHOWN).map(|damage| format!("{damage}\n")).collect();
+    let mut text: String = errors.iter().take(SHOWN).map(|damage| format!("{damage}\n")).collect();
     if let Some(more @ 1..) = report.damages.checked_sub(SHOWN as u64) {
         text += &format!("and {more} more damaged places\n");
     }

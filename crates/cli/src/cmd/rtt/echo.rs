@@ -1,7 +1,7 @@
 //! `khz rtt echo`: the device.
 
 use super::PORT;
-use crate::cmd::{show, stop_on_signal, tell_line};
+use crate::cmd::{print_line, show, stop_on_signal};
 use anyhow::Result;
 use khz_rtt::{Echo, Receive};
 use serde_json::json;
@@ -55,7 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         show(&format!("{}\n", json!(counts)))?;
     } else {
-        tell_line(format_args!(
+        print_line(format_args!(
             "{} requests answered; {} unexpected, {} damaged, {} replies and {} unsent answers counted",
             counts.answered, counts.foreign, counts.damaged, counts.replies, counts.unsent
         ));

@@ -1,7 +1,7 @@
 //! `khz rtt lab`: the study's experiments inside one machine.
 
 use super::send;
-use crate::cmd::{output, show, stop_on_signal, tell_line};
+use crate::cmd::{output, print_line, show, stop_on_signal};
 use anyhow::{Context, Result};
 use khz_file::RobotConfig;
 use khz_rtt::{Lab, LabResults, Ports, Receive, with_servos};
@@ -92,11 +92,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         stamps: args.stamps,
     };
     let stop = stop_on_signal()?;
-    let results = lab.run(&stop, |name| tell_line(format_args!("{name} …")))?;
+    let results = lab.run(&stop, |name| print_line(format_args!("{name} …")))?;
     let page = results.page();
     let report = output::save(&report, args.force, |file| write!(file, "{page}"))?;
     show(&if args.json { format!("{:#}\n", summary(&results)) } else { table(&results) })?;
-    tell_line(format_args!("report: {}", report.display()));
+    print_line(format_args!("report: {}", report.display()));
     let whole = results.runs.iter().all(|run| run.problems().is_empty());
     Ok(ExitCode::from(u8::from(!whole)))
 }

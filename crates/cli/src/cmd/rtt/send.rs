@@ -3,7 +3,7 @@
 use super::PORT;
 use super::require::figures;
 use crate::cmd::progress::left;
-use crate::cmd::{BAD_INPUT, complain, note, output, show, show_progress, stop_on_signal, tell_line, warn};
+use crate::cmd::{BAD_INPUT, complain, note, output, print_line, show, show_progress, stop_on_signal, warn};
 use anyhow::{Context, Result, bail};
 use khz_page::{Distribution, duration};
 use khz_report::require::{Required, Requirements, amended, lines};
@@ -158,7 +158,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let logged = log.finish().context("the log is not whole");
         keep(logged.map(|Logged { written, dropped }| {
             if args.log.is_some() {
-                tell_line(format_args!("{written} round trips logged, {dropped} dropped"));
+                print_line(format_args!("{written} round trips logged, {dropped} dropped"));
             }
         }));
     }
@@ -388,7 +388,7 @@ fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool, mut whole: Whole<'_>)
             scope.spawn(|| {
                 let started = Instant::now();
                 while !done.load(Ordering::Relaxed) {
-                    tell(&live, plan, started.elapsed());
+                    show_live(&live, plan, started.elapsed());
                 }
                 show_progress("\r\x1b[K");
             });
@@ -411,7 +411,7 @@ fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool, mut whole: Whole<'_>)
     whole.results.context("nothing was measured")
 }
 
-fn tell(live: &Live, plan: &Plan, elapsed: Duration) {
+fn show_live(live: &Live, plan: &Plan, elapsed: Duration) {
     std::thread::sleep(Duration::from_millis(250));
     let (ticks, missed) = (live.ticks.load(Ordering::Relaxed), live.missed.load(Ordering::Relaxed));
     let left = left((ticks + missed) as f64 / plan.ticks.max(1) as f64, elapsed);
