@@ -172,8 +172,8 @@ pub fn question(
             Err(_) => return Err(Unanswered::Nobody),
         };
         return reply.into_result().map_err(|error| {
-            let said: Option<Value> = serde_json::from_slice(&error.payload().to_bytes()).ok();
-            match said.and_then(|said| Answer::read(&said)) {
+            let refusal: Option<Value> = serde_json::from_slice(&error.payload().to_bytes()).ok();
+            match refusal.and_then(|refusal| Answer::read(&refusal)) {
                 Some(Answer::Denied(Denied::Refused(why))) => Unanswered::Refused(why),
                 Some(Answer::Denied(Denied::Unreachable(why))) => Unanswered::Unreachable(why),
                 _ => Unanswered::Late,

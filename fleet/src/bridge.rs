@@ -89,7 +89,7 @@ impl Status {
     pub fn update(&mut self, robot: &Robot) {
         self.state = robot.presence();
         self.up = self.state == Presence::Up;
-        self.silent_s = robot.heard.map(|heard| heard.elapsed().as_secs_f64());
+        self.silent_s = robot.last_received.map(|last_received| last_received.elapsed().as_secs_f64());
         self.cause.clone_from(&robot.cause);
         self.run = robot.intake.session();
         self.health = robot.watch.health();
@@ -153,7 +153,7 @@ pub struct Robot {
     pub recent: Recent,
     /// Messages put on the network in runs before.
     sent: u64,
-    heard: Option<Instant>,
+    last_received: Option<Instant>,
     is_over: bool,
     /// The name in the robot file of the first run, once it is known, and whether that of the present run is known to be the
     /// same.
@@ -170,12 +170,12 @@ impl Robot {
 
     /// Where it stands.
     pub fn presence(&self) -> Presence {
-        match self.heard {
+        match self.last_received {
             None => Presence::Waiting,
             Some(_) if self.is_over => Presence::Ended,
             // Another run, which may be another robot's: its name comes with its first datagrams, or within 10 s.
             Some(_) if self.own.is_some() && !self.is_known => Presence::Waiting,
-            Some(heard) if heard.elapsed() < SILENCE => Presence::Up,
+            Some(last_received) if last_received.elapsed() < SILENCE => Presence::Up,
             Some(_) => Presence::Silent,
         }
     }
@@ -287,7 +287,7 @@ pub fn run(settings: Settings, session: Session, stop: &AtomicBool) -> Result<()
         status: Mutex::new(None),
     });
     let mut bridge = Bridge::new(shared.clone(), claims)?;
-    bridge.tell();
+    bridge.put_status();
     crate::serve::start(&shared)?;
     eprint_line(&format!("the bridge of {} is on the network", shared.name));
     bridge.run(&datagrams, stop)
@@ -309,7 +309,7 @@ fn name(
         robot.intake.take(&datagram, |_, _| ());
         if let Some(name) = text(&robot.intake, "robot", "name") {
             (robot.own, robot.is_known) = (Some(name.clone()), true);
-            robot.heard = Some(Instant::now());
+            robot.last_received = Some(Instant::now());
             return RobotName::new(&name).map(Some).map_err(|why| anyhow!(why));
         }
     }
@@ -344,7 +344,7 @@ struct Bridge {
     status: Publication,
     /// Everything as it comes, for programs that show the robot's page: only while one does.
     stream: Publication,
-    told: Instant,
+    last_status: Instant,
     host: String,
     /// Whether the records that the settings name were compared with the robot's.
     is_checked: bool,
@@ -359,7 +359,7 @@ impl Bridge {
         let stream = Publication::new(&shared.session, shared.name.key("@stream"), &identity, None)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let rare = Rare::start().context("cannot start a thread")?;
-        let told = Instant::now();
+        let last_status = Instant::now();
         Ok(Self {
             shared,
             claims,
@@ -368,7 +368,7 @@ impl Bridge {
             up: None,
             status,
             stream,
-            told,
+            last_status,
             host,
             is_checked: false,
         })
@@ -446,7 +446,7 @@ impl Bridge {
             });
             robot.intake = intake;
             if is_sound {
-                robot.heard = Some(Instant::now());
+                robot.last_received = Some(Instant::now());
             }
         }
         result?;
@@ -481,10 +481,10 @@ impl Bridge {
             if let Some(outlets) = &mut self.outlets {
                 outlets.hide();
             }
-            self.tell();
+            self.put_status();
         }
-        if self.told.elapsed() >= STATUS {
-            self.tell();
+        if self.last_status.elapsed() >= STATUS {
+            self.put_status();
         }
         Ok(())
     }
@@ -502,9 +502,9 @@ impl Bridge {
         }
     }
 
-    fn tell(&mut self) {
+    fn put_status(&mut self) {
         self.check_records();
-        self.told = Instant::now();
+        self.last_status = Instant::now();
         let status = self.make_status();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         if let Ok(bytes) = serde_json::to_vec(&status) {

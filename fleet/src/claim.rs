@@ -25,7 +25,7 @@ pub struct Claim {
     own: String,
     others: Ids,
     /// The bridges that publish the status of a robot of this name: a token without a bridge claims nothing. `None`: they are not known.
-    heard: Option<Ids>,
+    seen: Option<Ids>,
     /// Of whom it was reported that they are ignored.
     ignored: Mutex<BTreeSet<String>>,
     _token: LivelinessToken,
@@ -85,13 +85,13 @@ impl Claim {
         stop: &AtomicBool,
     ) -> Result<Option<Self>> {
         let since = Instant::now();
-        let (heard, statuses) = status.map(|status| listen(session, status)).transpose()?.unzip();
+        let (seen, statuses) = status.map(|status| listen(session, status)).transpose()?.unzip();
         while let Some(other) = present(session, key)? {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             if since.elapsed() > PATIENCE {
-                if heard.as_ref().is_some_and(|heard| !lock(heard).contains(&other)) {
+                if seen.as_ref().is_some_and(|seen| !lock(seen).contains(&other)) {
                     break;
                 }
                 bail!("{taken} (Zenoh id {other})");
@@ -122,7 +122,7 @@ impl Claim {
             taken,
             own,
             others,
-            heard,
+            seen,
             ignored,
             _token: token,
             _watch: watch,
@@ -138,7 +138,7 @@ impl Claim {
     pub fn check(&self) -> Result<()> {
         let others = lock(&self.others);
         for other in others.range::<String, _>(..&self.own) {
-            if self.heard.as_ref().is_none_or(|heard| lock(heard).contains(other)) {
+            if self.seen.as_ref().is_none_or(|seen| lock(seen).contains(other)) {
                 bail!("{} (Zenoh id {other})", self.taken);
             }
             let mut ignored = lock(&self.ignored);
@@ -154,22 +154,22 @@ impl Claim {
 
 /// Notes who publishes at `status`.
 fn listen(session: &Session, status: &str) -> Result<(Ids, Subscriber<()>)> {
-    let heard = Ids::default();
-    let noted = heard.clone();
+    let seen = Ids::default();
+    let noted = seen.clone();
     let callback = move |sample: Sample| {
         if sample.payload().len() > MAX_STATUS {
             return;
         }
-        let said: Option<Status> = serde_json::from_slice(&sample.payload().to_bytes()).ok();
+        let status: Option<Status> = serde_json::from_slice(&sample.payload().to_bytes()).ok();
         let mut noted = lock(&noted);
-        if let Some(said) = said
+        if let Some(status) = status
             && noted.len() < MAX_IDS
         {
-            noted.insert(said.bridge);
+            noted.insert(status.bridge);
         }
     };
     let subscriber = session.declare_subscriber(status.to_owned()).callback(callback).wait();
-    Ok((heard, subscriber.map_err(|error| anyhow!("cannot watch {status}: {error}"))?))
+    Ok((seen, subscriber.map_err(|error| anyhow!("cannot watch {status}: {error}"))?))
 }
 
 fn id(key: &str) -> &str {

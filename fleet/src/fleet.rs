@@ -483,18 +483,18 @@ mod tests {
 
     #[test]
     fn who_is_not_seen_may_be_kept_from_sight() {
-        let said = |there: &[&str]| {
+        let message = |there: &[&str]| {
             not_seen(
                 &RobotName::new("leg").unwrap(),
                 &there.iter().map(|name| RobotName::new(name).unwrap()).collect(),
             )
         };
-        assert!(said(&[]).starts_with(
+        assert!(message(&[]).starts_with(
             "no robot `leg` can be seen on the network, nor any other; or the router's access control"
         ));
-        assert!(said(&["arm"]).contains("there is arm;"));
+        assert!(message(&["arm"]).contains("there is arm;"));
         assert!(
-            said(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"])
+            message(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"])
                 .contains("there are a, b, c, d, e, f, g, h and 2 more;")
         );
     }

@@ -45,7 +45,7 @@ impl Seat {
     /// Whether this operator may steer now.
     fn take(&mut self, by: &str, now: Instant) -> bool {
         let is_free =
-            self.0.as_ref().is_none_or(|(who, heard)| who == by || now.duration_since(*heard) > LET_GO);
+            self.0.as_ref().is_none_or(|(who, received)| who == by || now.duration_since(*received) > LET_GO);
         if is_free {
             self.0 = Some((by.to_owned(), now));
         }
@@ -117,7 +117,8 @@ pub fn drive(shared: &Shared) -> Result<()> {
             due = Instant::now() + if now.is_ok() { CLOCK } else { AGAIN };
             known = now.ok();
             if let Some(Clock { now_us, run, .. }) = known {
-                let by = seat.0.as_ref().filter(|(_, heard)| heard.elapsed() <= LET_GO).map(|(by, _)| by);
+                let by =
+                    seat.0.as_ref().filter(|(_, received)| received.elapsed() <= LET_GO).map(|(by, _)| by);
                 clock
                     .put(json!({ "now_us": now_us, "run": run, "by": by }).to_string())
                     .wait()

@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        for (text, said) in [
+        for (text, expected) in [
             ("nmae = 'x'", "nmae"),
             ("name = 'a b'", "a b"),
             ("listen = '7400'", "listen"),
@@ -173,7 +173,7 @@ mod tests {
             ("logs = '/nowhere/at/all'", "/nowhere/at/all"),
         ] {
             let error = read(text).unwrap_err();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

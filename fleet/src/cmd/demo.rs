@@ -58,9 +58,9 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     let at = if endpoint == ROUTER { String::new() } else { format!(" --router {endpoint}") };
     eprint_line(&format!("router at {endpoint}: try `khz-fleet{at} ls`, top, stop leg3, logs arm"));
     eprint_line(&format!("logs in {}; they go with this demo", folder.path().display()));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     view.wait(&stop, || {
-        programs.report(&mut told);
+        programs.report(&mut reported);
         programs.is_any_left()
     });
     eprint_line("ending the robots and their bridges; Ctrl-C again ends them at once");
@@ -149,11 +149,11 @@ impl Programs {
         command.get_current_dir().into_iter().for_each(|folder| _ = follower.current_dir(folder));
         let mut command = follower;
         // The output of a program is of interest only when it ends by itself.
-        let said = std::fs::File::create(self.folder.join(format!("{what}.txt")))
+        let stderr = std::fs::File::create(self.folder.join(format!("{what}.txt")))
             .context("cannot keep what programs say")?;
         // A group of its own: Ctrl-C is for the demo, which brings the robots down before their bridges.
         command.process_group(0);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn();
         match child {
             Ok(child) => self.all.push((what.to_owned(), child)),
             Err(error) => {
@@ -164,18 +164,18 @@ impl Programs {
     }
 
     /// Reports once each program that has ended.
-    fn report(&mut self, told: &mut Vec<String>) {
+    fn report(&mut self, reported: &mut Vec<String>) {
         for (what, child) in &mut self.all {
             if let Ok(Some(status)) = child.try_wait()
-                && !told.contains(what)
+                && !reported.contains(what)
             {
-                let said =
+                let output =
                     std::fs::read_to_string(self.folder.join(format!("{what}.txt"))).unwrap_or_default();
                 eprint_line(&format!(
                     "{what} has ended: {status}: {}",
-                    said.lines().last().unwrap_or("it said nothing")
+                    output.lines().last().unwrap_or("it said nothing")
                 ));
-                told.push(what.clone());
+                reported.push(what.clone());
             }
         }
     }

@@ -29,7 +29,7 @@ const MAX_SILENT: usize = 64;
 /// How long a robot is asked that was here and is not.
 const AWAY: Duration = Duration::from_secs(1);
 /// A robot counts as at rest only if no other report comes for this long.
-const SAID_AGAIN: Duration = Duration::from_millis(500);
+const REPORTED_AGAIN: Duration = Duration::from_millis(500);
 /// How many programs that answer for one robot are distinguished.
 const MAX_ANSWERING: usize = 8;
 
@@ -215,7 +215,7 @@ impl Asking<'_> {
         let outcome =
             Outcome { robot, tick: None, taken: None, rest: Err(String::new()), took: Duration::ZERO };
         let mut stopping =
-            Stopping { asking: self, begun, outcome, said: Said::default(), unreachable: None };
+            Stopping { asking: self, begun, outcome, reported: Reported::default(), unreachable: None };
         stopping.outcome.rest = stopping.ask_until();
         stopping.outcome.took = begun.elapsed();
         stopping.outcome
@@ -231,7 +231,7 @@ struct Stopping<'a> {
     asking: &'a Asking<'a>,
     begun: Instant,
     outcome: Outcome,
-    said: Said,
+    reported: Reported,
     /// Why its bridge does not reach it.
     unreachable: Option<String>,
 }
@@ -243,12 +243,12 @@ impl Stopping<'_> {
             self.ask_all(&news).map_err(|error| error.to_string())?;
             let again = Instant::now() + AGAIN;
             while let Ok(news) = came.recv_timeout(again.saturating_duration_since(Instant::now())) {
-                let was_known = !self.said.runs.is_empty();
+                let was_known = !self.reported.runs.is_empty();
                 if let Some(rest) = self.take(news)? {
                     return Ok(rest);
                 }
                 // The run is known: now the stop.
-                if !was_known && !self.said.runs.is_empty() {
+                if !was_known && !self.reported.runs.is_empty() {
                     break;
                 }
             }
@@ -257,7 +257,7 @@ impl Stopping<'_> {
             }
             // It may come back, but the others' outcome does not wait for that for long.
             if self.begun.elapsed() >= AWAY
-                && self.said.runs.is_empty()
+                && self.reported.runs.is_empty()
                 && self.asking.is_given_up(&self.outcome.robot)
             {
                 return Err("it was here within the last 24 h, and cannot be seen now".into());
@@ -272,8 +272,8 @@ impl Stopping<'_> {
         let left = patience.saturating_sub(self.begun.elapsed()).max(AGAIN);
         ask(session, &robot.key("summary"), left, news)?;
         // When several answer, it is not known whose answer to a stop it was.
-        if self.outcome.tick.is_none() || self.said.alarm.is_some() {
-            let runs: BTreeSet<u64> = self.said.runs.values().copied().collect();
+        if self.outcome.tick.is_none() || self.reported.alarm.is_some() {
+            let runs: BTreeSet<u64> = self.reported.runs.values().copied().collect();
             runs.into_iter()
                 .try_for_each(|run| ask(session, &selector(&robot.key("stop"), Some(run), by), left, news))?;
         }
@@ -289,7 +289,7 @@ impl Stopping<'_> {
                     self.unreachable = Some("it has received nothing from the robot".into());
                     return Ok(None);
                 }
-                return self.said.note(&status, Instant::now());
+                return self.reported.note(&status, Instant::now());
             }
             News::Stop(Ok(tick)) if self.outcome.tick.is_none() => {
                 (self.outcome.tick, self.outcome.taken) = (Some(tick), Some(self.begun.elapsed()));
@@ -297,7 +297,9 @@ impl Stopping<'_> {
             // It may have come to rest by itself meanwhile: its next status reports that. Otherwise it is refused, unless another program
             // answered.
             News::Stop(Err(Denied::Refused(why)))
-                if self.outcome.tick.is_none() && self.said.alarm.is_none() && !why.contains("at rest") =>
+                if self.outcome.tick.is_none()
+                    && self.reported.alarm.is_none()
+                    && !why.contains("at rest") =>
             {
                 return Err(format!("refused: {why}"));
             }
@@ -312,8 +314,8 @@ impl Stopping<'_> {
 
     fn why_not(&self) -> String {
         let robot = &self.outcome.robot;
-        match (self.outcome.tick, &self.said.phase) {
-            _ if let Some(alarm) = &self.said.alarm => alarm.clone(),
+        match (self.outcome.tick, &self.reported.phase) {
+            _ if let Some(alarm) = &self.reported.alarm => alarm.clone(),
             (None, _) if let Some(why) = &self.unreachable => format!("its bridge does not reach it: {why}"),
             (Some(_), phase) => {
                 format!("not at rest yet: it is in phase {}", phase.as_deref().unwrap_or_default())
@@ -332,7 +334,7 @@ impl Stopping<'_> {
 
 /// The reports of the programs that answer for a robot. On a network without access control that can be any program.
 #[derive(Debug, Default)]
-struct Said {
+struct Reported {
     /// The run that each of them named first.
     runs: BTreeMap<String, u64>,
     phase: Option<String>,
@@ -342,7 +344,7 @@ struct Said {
     alarm: Option<String>,
 }
 
-impl Said {
+impl Reported {
     /// Notes a status. Returns how the robot is at rest, once that was reported again after a while and nothing else came in between.
     fn note(&mut self, status: &Status, now: Instant) -> Result<Option<String>, String> {
         let Some(run) = status.run else { return Ok(None) };
@@ -363,7 +365,7 @@ impl Said {
             return Ok(None);
         }
         let since = *self.rest_since.get_or_insert(now);
-        Ok(rest.filter(|_| self.alarm.is_none() && now.duration_since(since) >= SAID_AGAIN))
+        Ok(rest.filter(|_| self.alarm.is_none() && now.duration_since(since) >= REPORTED_AGAIN))
     }
 
     fn raise(&mut self, what: String) {
@@ -403,11 +405,11 @@ fn ask(session: &Session, key: &str, patience: Duration, news: &Sender<News>) ->
             Err(_) => return,
         };
         let Ok(answer) = serde_json::from_slice::<Value>(&bytes) else { return };
-        let said = match done(&answer) {
+        let answered = match done(&answer) {
             Some(answer) => Some(News::Stop(answer)),
             None => serde_json::from_value(answer).ok().map(|status| News::Status(Box::new(status))),
         };
-        said.into_iter().for_each(|said| _ = news.send(said));
+        answered.into_iter().for_each(|answered| _ = news.send(answered));
     };
     // All queryables, and all their answers: one that declares itself `complete` would otherwise be asked instead of the bridge.
     let get = session.get(key).target(QueryTarget::All).consolidation(ConsolidationMode::None);
@@ -458,23 +460,23 @@ mod tests {
         Status { bridge: bridge.into(), run: Some(run), health, ..Status::default() }
     }
 
-    /// Takes statuses that are a little more than half of [`SAID_AGAIN`] apart.
-    fn said(all: &[(&str, u64, &str)]) -> (Said, Vec<Result<Option<String>, String>>) {
-        let (mut said, begun) = (Said::default(), Instant::now());
+    /// Takes statuses that are a little more than half of [`REPORTED_AGAIN`] apart.
+    fn reported(all: &[(&str, u64, &str)]) -> (Reported, Vec<Result<Option<String>, String>>) {
+        let (mut reported, begun) = (Reported::default(), Instant::now());
         let note = |(n, &(bridge, run, phase)): (usize, &(&str, u64, &str))| {
-            said.note(&status(bridge, run, phase), begun + SAID_AGAIN * 6 * n as u32 / 10)
+            reported.note(&status(bridge, run, phase), begun + REPORTED_AGAIN * 6 * n as u32 / 10)
         };
         let results = all.iter().enumerate().map(note).collect();
-        (said, results)
+        (reported, results)
     }
 
     #[test]
     fn a_robot_is_at_rest_when_nobody_says_otherwise_for_a_while() {
         let (_, results) =
-            said(&[("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped"), ("a", 7, "stopped")]);
+            reported(&[("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped"), ("a", 7, "stopped")]);
         assert_eq!(results[..3], [Ok(None), Ok(None), Ok(None)]);
         assert_eq!(results[3], Ok(Some("at rest".into())));
-        let (_, results) = said(&[("a", 7, "active"), ("a", 8, "active")]);
+        let (_, results) = reported(&[("a", 7, "active"), ("a", 8, "active")]);
         assert!(results[1].as_ref().is_err_and(|why| why.contains("another one has begun")));
     }
 
@@ -506,11 +508,11 @@ mod tests {
             [("a", 7, "stopped"), ("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped")],
             [("x", 9, "active"), ("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped")],
         ] {
-            let (said, results) = said(&all);
+            let (reported, results) = reported(&all);
             assert!(results.iter().all(|result| *result == Ok(None)), "{results:?}");
-            assert!(said.alarm.is_some_and(|alarm| alarm.starts_with("ALARM")), "{all:?}");
+            assert!(reported.alarm.is_some_and(|alarm| alarm.starts_with("ALARM")), "{all:?}");
         }
-        let (said, _) = said(&[("x", 9, "active"), ("a", 7, "active")]);
-        assert_eq!(said.runs.into_values().collect::<Vec<_>>(), [7, 9], "each of them is asked to stop");
+        let (reported, _) = reported(&[("x", 9, "active"), ("a", 7, "active")]);
+        assert_eq!(reported.runs.into_values().collect::<Vec<_>>(), [7, 9], "each of them is asked to stop");
     }
 }
