@@ -170,10 +170,10 @@ class Robot:
             for _ in range(min(200, due - self.tick)):
                 with self.lock:
                     self.send(*self.one_tick())
-            self.hear()
+            self.receive()
             time.sleep(0.004)
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         while select.select([self.socket], [], [], 0)[0]:
             data = self.socket.recv(65536)
             if not data:

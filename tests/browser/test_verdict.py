@@ -122,7 +122,7 @@ def test_the_first_screen_is_the_sentence_once_five_figures_and_a_plot(visit: Vi
 def test_the_robot_is_drawn_at_the_time_that_is_pointed_at(visit: Visit, run: dict[str, object], tmp_path: pathlib.Path) -> None:
     page = visit(tmp_path / "run.html")
     robot = page.locator("figure.robot")
-    canvas, said = robot.locator("canvas"), robot.locator(".at")
+    canvas, time = robot.locator("canvas"), robot.locator(".at")
     assert canvas.evaluate(COLOURED_PIXELS) > 1000
     known = set()
     for share in [0.05, 0.9]:
@@ -131,7 +131,7 @@ def test_the_robot_is_drawn_at_the_time_that_is_pointed_at(visit: Visit, run: di
         box = knee.bounding_box()
         assert box is not None
         page.mouse.move(box["x"] + 46 + (box["width"] - 58) * share, box["y"] + 60)
-        known.add((said.inner_text(), canvas.evaluate("(canvas) => canvas.toDataURL()")))
+        known.add((time.inner_text(), canvas.evaluate("(canvas) => canvas.toDataURL()")))
     assert len({text for text, _ in known}) == len({drawn for _, drawn in known}) == 2
     before = canvas.evaluate("(canvas) => canvas.toDataURL()")
     canvas.focus()

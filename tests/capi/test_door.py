@@ -23,15 +23,15 @@ def program(compile: Compile, name: str, compiler: str, *flags: str) -> pathlib.
 @pytest.mark.parametrize("kind", ["plain", "valgrind", "sanitizers"])
 def test_wrong_use_is_refused(kind: str, compile: Compile, tmp_path: pathlib.Path) -> None:
     built = program(compile, "wrong_use.c", "gcc", *(SANITIZED if kind == "sanitizers" else []))
-    told = run([*(VALGRIND if kind == "valgrind" else []), built], tmp_path)
-    assert told.stdout == "refused\n" and told.stderr == ""
+    done = run([*(VALGRIND if kind == "valgrind" else []), built], tmp_path)
+    assert done.stdout == "refused\n" and done.stderr == ""
 
 
 @pytest.mark.parametrize("kind", ["plain", "valgrind", "sanitizers"])
 def test_cpp_sees_and_commands_a_robot(kind: str, compile: Compile, khz: str, tmp_path: pathlib.Path) -> None:
     built = program(compile, "checks.cpp", "g++", *(SANITIZED if kind == "sanitizers" else []))
-    told = run([*(VALGRIND if kind == "valgrind" else []), built, "mine.tlog"], tmp_path)
-    assert told.stdout == "checked\n" and told.stderr == ""
+    done = run([*(VALGRIND if kind == "valgrind" else []), built, "mine.tlog"], tmp_path)
+    assert done.stdout == "checked\n" and done.stderr == ""
     table = run([khz, "log", "cat", "mine.tlog", "--record", "mine", "--csv"], tmp_path).stdout
     rows = [line.split(",") for line in table.splitlines()[1:]]
     assert len(rows) > 300 and all(float(row[-1]) == 2.0 * float(row[-2]) for row in rows)
@@ -41,8 +41,8 @@ def test_cpp_sees_and_commands_a_robot(kind: str, compile: Compile, khz: str, tm
 def test_a_run_that_its_controller_destroys_comes_down(kind: str, compile: Compile, tmp_path: pathlib.Path) -> None:
     """What it leaves behind is never freed: that is documented, and no leak to look for."""
     built = program(compile, "checks.cpp", "g++", *(SANITIZED if kind == "sanitizers" else []))
-    told = run([built, "destroyed-within"], tmp_path, env={"ASAN_OPTIONS": "detect_leaks=0"})
-    assert told.stdout == "checked\n" and told.stderr == ""
+    done = run([built, "destroyed-within"], tmp_path, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert done.stdout == "checked\n" and done.stderr == ""
 
 
 def test_a_missing_check_would_be_noticed(compile: Compile, tmp_path: pathlib.Path) -> None:

@@ -30,26 +30,26 @@ def test_the_ten_line_controller_runs(compiler: str, standard: str, compile: Com
     source = EXAMPLES / ("ten_lines.c" if standard == "c11" else "ten_lines.cpp")
     program = compile(source, compiler, standard)
     (tmp_path / "robots").symlink_to(ROOT / "robots")
-    told = run([program, "robots/pan_tilt.toml", "virtual"], tmp_path)
-    assert re.search(r"^pan_tilt: [\d,]+ ticks, finished", told.stdout, re.M), told.stdout
+    done = run([program, "robots/pan_tilt.toml", "virtual"], tmp_path)
+    assert re.search(r"^pan_tilt: [\d,]+ ticks, finished", done.stdout, re.M), done.stdout
     assert list(tmp_path.glob("*.tlog")) and list(tmp_path.glob("*.html"))
 
 
 def test_a_robot_file_that_is_not_there_is_an_error(compile: Compile, tmp_path: pathlib.Path) -> None:
     for source, compiler, standard in [("ten_lines.c", "gcc", "c11"), ("ten_lines.cpp", "g++", "c++17")]:
         program = compile(EXAMPLES / source, compiler, standard)
-        told = subprocess.run([program, "nowhere.toml"], cwd=tmp_path, capture_output=True, text=True)
-        assert told.returncode == 1 and told.stdout == "" and told.stderr.startswith("nowhere.toml: ")
+        done = subprocess.run([program, "nowhere.toml"], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 1 and done.stdout == "" and done.stderr.startswith("nowhere.toml: ")
 
 
 def test_one_servo_by_hand(compile: Compile, tmp_path: pathlib.Path) -> None:
-    told = run([compile(EXAMPLES / "one_servo.c", "clang", "c11")], tmp_path)
-    assert told.stdout == "id 1 answers\nat 0.3 rad, 24 V, fault: none\n"
+    done = run([compile(EXAMPLES / "one_servo.c", "clang", "c11")], tmp_path)
+    assert done.stdout == "id 1 answers\nat 0.3 rad, 24 V, fault: none\n"
 
 
 def test_a_parameter_changes_while_it_runs(compile: Compile, khz: str, tmp_path: pathlib.Path) -> None:
-    told = run([compile(EXAMPLES / "parameter.cpp", "g++", "c++17")], tmp_path)
-    assert told.stdout == "width 0.2 rad\n24 V\n"
+    done = run([compile(EXAMPLES / "parameter.cpp", "g++", "c++17")], tmp_path)
+    assert done.stdout == "width 0.2 rad\n24 V\n"
     table = run([khz, "log", "cat", "parameter.tlog", "--record", "wanted", "--csv"], tmp_path).stdout
     assert table.startswith("time,position\n") and table.count("\n") > 100
 
@@ -76,8 +76,8 @@ def test_a_cmake_project_finds_the_package(prefix: pathlib.Path, tmp_path: pathl
 
 def test_another_version_is_not_found(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(x NONE)\nfind_package(kilohertz 99.0)\n")
-    told = run(["cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={prefix}"], tmp_path)
-    assert "99.0" in told.stderr and not (tmp_path / "b/kilohertz_DIR").exists()
+    done = run(["cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={prefix}"], tmp_path)
+    assert "99.0" in done.stderr and not (tmp_path / "b/kilohertz_DIR").exists()
 
 
 def test_a_library_for_another_machine_is_not_found(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -86,15 +86,15 @@ def test_a_library_for_another_machine_is_not_found(prefix: pathlib.Path, tmp_pa
 
     def configured(*words: str) -> str:
         command = ["cmake", "-S", tmp_path, "-B", tmp_path / "b", "--fresh", f"-DCMAKE_PREFIX_PATH={prefix}", *words]
-        told = run(command, tmp_path).stderr
+        stderr = run(command, tmp_path).stderr
         found = "kilohertz_DIR:PATH=/" in (tmp_path / "b/CMakeCache.txt").read_text()
-        assert found == (not told)
-        return told
+        assert found == (not stderr)
+        return stderr
 
     here, other = sorted(["x86_64", "aarch64"], key=lambda machine: machine != platform.machine())
     assert not configured()
-    told = configured("-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={other}")
-    assert f"({here}, not {other})" in told
+    output = configured("-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={other}")
+    assert f"({here}, not {other})" in output
     assert "(64 bit)" in configured("-DCMAKE_SIZEOF_VOID_P=4")
 
 

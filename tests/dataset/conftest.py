@@ -17,7 +17,7 @@ class Month:
 
     folder: pathlib.Path
     logs: list[month.Log]
-    said: str
+    output: str
 
 
 @pytest.fixture(scope="session")

@@ -109,8 +109,8 @@ def test_exports_at_the_same_time_do_not_disturb_each_other(march: Month, khz: s
         for order in orders
     ]
     for process in all_of_them:
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 0, said
+        _, output = process.communicate(timeout=60)
+        assert process.returncode == 0, output
     assert rows(folder) == of_month(march, SOME) and is_clean(folder)
 
 

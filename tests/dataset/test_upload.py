@@ -106,8 +106,8 @@ def upload(store: Store, tmp_path: pathlib.Path) -> Upload:
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str, int]:
     """The return code, its output, and how many files it copied."""
-    said = process.communicate(timeout=120)[1]
-    return process.returncode, said, len(re.findall(r": Copied \(", said))
+    output = process.communicate(timeout=120)[1]
+    return process.returncode, output, len(re.findall(r": Copied \(", output))
 
 
 def service(logs: pathlib.Path) -> str:
@@ -152,17 +152,17 @@ def test_logs_arrive_once_though_uploader_and_server_die(march: Month, store: St
     assert 1 < len(store.names()) < len(ours)
 
     store.stop()
-    code, said, none = ended(upload(service(logs), *QUICK))
-    assert code != 0 and none == 0, said
+    code, output, none = ended(upload(service(logs), *QUICK))
+    assert code != 0 and none == 0, output
 
     # The disk of the store has no room for the largest log.
     store.start(limit=sorted(path.stat().st_size for path in chosen)[-2])
-    code, said, some = ended(upload(service(logs), *QUICK))
-    assert code != 0, said
+    code, output, some = ended(upload(service(logs), *QUICK))
+    assert code != 0, output
     store.stop()
     store.start()
-    code, said, rest = ended(upload(service(logs), *QUICK))
-    assert code == 0, said
+    code, output, rest = ended(upload(service(logs), *QUICK))
+    assert code == 0, output
     assert store.names() == ours
     assert all(same(logs / path.name, arrived / path.name) for path in chosen)
     assert ended(upload(service(logs), *QUICK))[::2] == (0, 0)
@@ -173,8 +173,8 @@ def test_logs_arrive_once_though_uploader_and_server_die(march: Month, store: St
     grown = logs / chosen[0].name
     grown.write_bytes(grown.read_bytes() + b"more")
     old(logs)
-    code, said, again = ended(upload(service(logs), *QUICK))
-    assert (code, again) == (0, 2), said
+    code, output, again = ended(upload(service(logs), *QUICK))
+    assert (code, again) == (0, 2), output
     assert same(grown, arrived / grown.name) and (arrived / "writing.tlog").exists()
 
 
@@ -206,8 +206,8 @@ def test_a_dataset_in_a_bucket_is_whole_at_any_time(
     growing.write_bytes(whole)
     assert export(tmp_path, "growing.tlog").returncode == 0
     for command in commands:
-        code, said, _ = ended(upload(command))
-        assert code == 0, said
+        code, output, _ = ended(upload(command))
+        assert code == 0, output
     # A former state of a log is in the bucket no longer, or its rows would be there twice.
     assert arrived() == there()
     assert rows(store.folder / "bucket/logs") == rows(tmp_path / "logs") > before

@@ -51,8 +51,8 @@ def test_it_runs_and_reports(khz: "list[str | pathlib.Path]", tmp_path: pathlib.
     assert "servo" in run(*khz, "log", "info", "run.tlog", cwd=tmp_path)
     for words in (["-o", "run.mcap"], ["-o", "tables.parquet"], ["--format", "csv", "-r", "servo", "-o", "tables"]):
         run(*khz, "log", "export", "run.tlog", *words, cwd=tmp_path)
-    said = json.loads(run(*khz, "drill", "campaign", "--scenarios", "5", "--json", cwd=tmp_path))
-    assert said["broken"] == {}
+    output = json.loads(run(*khz, "drill", "campaign", "--scenarios", "5", "--json", cwd=tmp_path))
+    assert output["broken"] == {}
 
 
 def samples(khz: "list[str | pathlib.Path]", log: str, folder: pathlib.Path) -> "list[object]":
@@ -66,7 +66,7 @@ def samples(khz: "list[str | pathlib.Path]", log: str, folder: pathlib.Path) -> 
 def test_a_virtual_run_is_the_same_on_both_machines(
     robot: str, qemu: str, tarballs: "dict[str, pathlib.Path]", tmp_path: pathlib.Path
 ) -> None:
-    told, logged = [], []
+    summaries, logged = [], []
     for machine, runner in (("x86_64", []), ("aarch64", [qemu])):
         khz = [*runner, tarballs[machine] / "bin/khz"]
         file = tarballs[machine] / f"share/doc/khz/robots/{robot}.toml"
@@ -74,10 +74,10 @@ def test_a_virtual_run_is_the_same_on_both_machines(
         words = ["run", "--virtual", "--duration", "1s", "--no-report", "--json", "--log", f"{machine}.tlog", file]
         done = subprocess.run([str(word) for word in [*khz, *words]], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        told.append({key: value for key, value in json.loads(done.stdout).items() if key not in OF_THE_MACHINE})
+        summaries.append({key: value for key, value in json.loads(done.stdout).items() if key not in OF_THE_MACHINE})
         # Read by this machine's own program: each reads what the other wrote.
         logged.append(samples([tarballs["x86_64"] / "bin/khz"], f"{machine}.tlog", tmp_path))
-    assert told[0] == told[1]
+    assert summaries[0] == summaries[1]
     assert len(logged[0]) > 500 and logged[0] == logged[1]
 
 
@@ -92,8 +92,8 @@ def test_a_policy_decides_the_same_on_both_machines_to_the_last_bit(
     for machine, other in (("x86_64", "aarch64"), ("aarch64", "x86_64")):
         log = f"{machine}.tlog"
         run(*khz[machine], "run", "--virtual", "--duration", "2s", "--no-report", "--log", log, files[machine], cwd=tmp_path)
-        said = run(*khz[other], "replay", log, "--robot", files[other], cwd=tmp_path)
-        assert "decisions made again, equal to the last bit" in said, said
+        output = run(*khz[other], "replay", log, "--robot", files[other], cwd=tmp_path)
+        assert "decisions made again, equal to the last bit" in output, output
 
 
 def test_packages_name_their_machine(qemu: str, made: Find) -> None:

@@ -22,8 +22,8 @@ def test_a_project_of_ones_own_runs_a_quadruped(made: Find, tmp_path: pathlib.Pa
     for program in ("squat", "squat_static"):
         work = tmp_path / f"run of {program}"
         work.mkdir()
-        said = run(build / program, cwd=work, env=ENVIRONMENT)
-        assert "quadruped: 2" in said, said
+        output = run(build / program, cwd=work, env=ENVIRONMENT)
+        assert "quadruped: 2" in output, output
         assert "<html" in (work / "squat.html").read_text() and (work / "squat.tlog").is_file()
         columns = run(prefix / "bin/khz", "log", "cat", "squat.tlog", "--record", "swing", "--csv", cwd=work).splitlines()
         assert columns[0] == "time,target,behind" and len(columns) > 1000

@@ -92,12 +92,12 @@ def test_from_installation_to_purge(made: Find, debian: pathlib.Path) -> None:
 
 
 def test_lintian_has_no_complaint(made: Find) -> None:
-    said = run("lintian", "--allow-root", "--fail-on", "error,warning", "--show-overrides", made(DEB))
+    output = run("lintian", "--allow-root", "--fail-on", "error,warning", "--show-overrides", made(DEB))
     # Each override has its reason.
     overrides = (ROOT / "packaging/deb/lintian-overrides").read_text().splitlines()
     for line, above in zip(overrides[1:], overrides, strict=False):
         assert line.startswith("#") or above.startswith("#"), f"no reason: {line}"
-    assert "E:" not in said and "W:" not in said, said
+    assert "E:" not in output and "W:" not in output, output
 
 
 @pytest.mark.skipif("KHZ_SLOW" not in os.environ, reason="CI makes no source package: set KHZ_SLOW=1")

@@ -33,8 +33,8 @@ def test_it_needs_nothing(root: None, unpacked: pathlib.Path, tmp_path: pathlib.
     robot = (unpacked / "share/doc/khz/robots/pan_tilt.toml").read_text()
     # How the loop keeps its rate on a busy machine is no affair of this test.
     (tmp_path / "pan_tilt.toml").write_text(lenient(robot))
-    said = run("/khz", "run", "--duration", "1s", "/pan_tilt.toml", preexec_fn=within(tmp_path), env={})
-    assert "pan_tilt" in said and (tmp_path / "pan_tilt.html").is_file() and (tmp_path / "pan_tilt.tlog").is_file()
+    output = run("/khz", "run", "--duration", "1s", "/pan_tilt.toml", preexec_fn=within(tmp_path), env={})
+    assert "pan_tilt" in output and (tmp_path / "pan_tilt.html").is_file() and (tmp_path / "pan_tilt.tlog").is_file()
 
 
 def test_every_robot_is_accepted(unpacked: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -55,8 +55,8 @@ def test_an_old_python_is_refused_with_the_reason(made: Find, tmp_path: pathlib.
     requires = html.escape(metadata(made(WHEEL))["Requires-Python"])
     links = [f'<a href="{file.as_uri()}" data-requires-python="{requires}">{file.name}</a>' for file in (made(WHEEL), made(SDIST))]
     (tmp_path / "index.html").write_text("<html><body>" + "\n".join(links))
-    said = refusal("--find-links", tmp_path / "index.html", "kilohertz")
-    assert "require a different python version" in said and "0.1.0 Requires-Python >=3.11" in said
+    refused = refusal("--find-links", tmp_path / "index.html", "kilohertz")
+    assert "require a different python version" in refused and "0.1.0 Requires-Python >=3.11" in refused
     # As files.
     assert "not a supported wheel on this platform" in refusal(made(WHEEL))
     assert "kilohertz requires Python 3.11 or newer; this is 3.8" in refusal("--no-build-isolation", made(SDIST))

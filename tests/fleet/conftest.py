@@ -75,7 +75,7 @@ class World:
         """`khz-fleet` on this world's network."""
         return [self.fleet, "--router", self.endpoint, *(["--open"] if self.is_open else [])]
 
-    def said(self, name: str) -> str:
+    def output(self, name: str) -> str:
         return (self.folder / f"{name}.out").read_text()
 
     def router(self, *more: str) -> subprocess.Popen[str]:
@@ -186,7 +186,7 @@ class Robot:
         return f"khz/{self.name}/{rest}"
 
 
-class Heard:
+class Samples:
     """Everything that comes at a key expression."""
 
     def __init__(self, session: zenoh.Session, key: str) -> None:

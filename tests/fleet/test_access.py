@@ -10,7 +10,7 @@ import time
 
 import pytest
 import zenoh
-from conftest import PATIENCE, ROOT, Heard, Tokens, World, in_time, wait_for
+from conftest import PATIENCE, ROOT, Samples, Tokens, World, in_time, wait_for
 from robots import free_port
 
 EXAMPLES = ROOT / "fleet/examples"
@@ -79,8 +79,8 @@ def test_three_roles(world: World) -> None:
     # No one else can pretend to be a robot, neither a viewer or an operator nor another robot: no tokens, no answers, no samples.
     viewer, asker = session_of(world, folder, "viewer"), session_of(world, folder, "operator")
     known = Tokens(viewer, "khz/*/@up", "khz/*/@bridge/*", "khz/@ros/**", "@ros2_lv/**")
-    samples, topics = Heard(viewer, "khz/leg/*"), Heard(viewer, "0/leg/**")
-    own = Heard(viewer, "khz/arm/*")
+    samples, topics = Samples(viewer, "khz/leg/*"), Samples(viewer, "0/leg/**")
+    own = Samples(viewer, "khz/arm/*")
     wait_for(lambda: {"khz/leg/@up"} <= known.now and any("joint_states" in token for token in known.now), "the robot's tokens")
     samples.wait(20, "the robot's samples")
     honest = known.now
@@ -111,7 +111,7 @@ def test_three_roles(world: World) -> None:
             replies = wait_for(lambda key=key: list(asker.get(key, timeout=PATIENCE)), f"an answer to {key}")  # type: ignore[misc]
             assert len(replies) == 1 and (replies[0].ok or b"another one" in bytes(replies[0].err.payload)), who
         assert not answered, who
-        assert not [str(one.key_expr) for heard in (samples, topics) for one in heard.all() if bytes(one.payload) == b"fake"], who
+        assert not [str(one.key_expr) for received in (samples, topics) for one in received.all() if bytes(one.payload) == b"fake"], who
     # What a robot reports of itself passes; without that all of this would prove little.
     assert [bytes(one.payload) for one in own.all()] == [b"own"], "of arm alone"
     # A robot stops no other one.

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import zenoh
-from conftest import PATIENCE, Heard, Repeated, World, ask, in_time, wait_for
+from conftest import PATIENCE, Samples, Repeated, World, ask, in_time, wait_for
 from robots import free_port
 
 
@@ -75,7 +75,7 @@ def test_parameters_are_read_and_set(world: World) -> None:
 
     fine, answer = ask(judge, robot.key("param/kp_scale"), 0.75)
     assert not fine and "now_us" in json.loads(answer)["refused"], "how old it is must be said"
-    clock = Heard(judge, robot.key("@clock"))
+    clock = Samples(judge, robot.key("@clock"))
 
     def since(key: str) -> str:
         clock.clear()
@@ -175,8 +175,8 @@ def test_what_pretends_to_be_a_robot_has_no_hold_on_the_terminal(world: World) -
     for words in (["param", "evil"], ["param", "evil", "x"], ["param", "evil", "--json"], ["ls"]):
         done = world.run(*words, code=None)
         assert done.returncode in (0, 1, 2) and "panicked" not in done.stderr
-        said = done.stdout + done.stderr
-        assert said and not any(sign in said for sign in "\x1b\x9b\r\u202e") and "\nkhz-fleet: all" not in said
+        output = done.stdout + done.stderr
+        assert output and not any(sign in output for sign in "\x1b\x9b\r\u202e") and "\nkhz-fleet: all" not in output
         if "--json" in words:
             assert json.loads(done.stdout) == answers["param"]
     # It has the clock that a new value needs.
@@ -263,8 +263,8 @@ def test_an_operator_elsewhere_steers_and_late_inputs_count_for_nothing(world: W
     world.router()
     judge = world.judge()
     robot = world.robot("walker", "quadruped_walk", rate=200)
-    clock = Heard(judge, robot.key("@clock"))
-    taken = Heard(judge, robot.key("teleop"))
+    clock = Samples(judge, robot.key("@clock"))
+    taken = Samples(judge, robot.key("teleop"))
 
     def now() -> int:
         clock.wait(1, "the clock")
@@ -337,7 +337,7 @@ def test_a_run_that_ends_while_it_is_asked_to_stop_is_stopped(world: World) -> N
     assert stop.poll() is None, "it asks again"
     robot.process.send_signal(signal.SIGINT)
     assert stop.wait(PATIENCE) == 0
-    assert "leg: at rest" in world.said("stop")
+    assert "leg: at rest" in world.output("stop")
 
 
 def test_a_run_that_has_just_begun_is_not_said_to_be_at_rest(world: World) -> None:
@@ -405,5 +405,5 @@ def test_another_robot_at_the_same_addresses(world: World) -> None:
     (robot.logs / "run.tlog").unlink()
     robot.process = robot.run()
     assert robot.bridge.wait(PATIENCE) == 2
-    assert "the robot `other` sends to" in world.said("bridge-leg")
+    assert "the robot `other` sends to" in world.output("bridge-leg")
     assert robot.process.poll() is None

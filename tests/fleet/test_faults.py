@@ -13,37 +13,37 @@ import time
 from typing import Any
 
 import zenoh
-from conftest import PATIENCE, Heard, Robot, Tokens, World, ask, in_time, number, wait_for
+from conftest import PATIENCE, Samples, Robot, Tokens, World, ask, in_time, number, wait_for
 
 
-def status(heard: Heard) -> dict[str, object]:
-    sample = heard.wait(1, "a status")[-1]
+def status(statuses: Samples) -> dict[str, object]:
+    sample = statuses.wait(1, "a status")[-1]
     answer: dict[str, object] = json.loads(bytes(sample.payload))
     return answer
 
 
-def ticks(heard: Heard) -> int:
-    return int(status(heard)["health"]["run"]["ticks"])  # type: ignore[index]
+def ticks(statuses: Samples) -> int:
+    return int(status(statuses)["health"]["run"]["ticks"])  # type: ignore[index]
 
 
-def runs_on(robot: Robot, heard: Heard) -> None:
+def runs_on(robot: Robot, statuses: Samples) -> None:
     """The robot's loop still ticks, and as it should."""
-    before = ticks(heard)
-    wait_for(lambda: ticks(heard) > before + 50, "the loop goes on")
+    before = ticks(statuses)
+    wait_for(lambda: ticks(statuses) > before + 50, "the loop goes on")
     # A run that has just begun is under control soon.
-    wait_for(lambda: status(heard)["health"]["phase"] == "active", "it is under control")  # type: ignore[index]
+    wait_for(lambda: status(statuses)["health"]["phase"] == "active", "it is under control")  # type: ignore[index]
     assert robot.process.poll() is None
 
 
-def one_robot(world: World, name: str, **more: Any) -> tuple[zenoh.Session, Robot, Tokens, Heard]:
+def one_robot(world: World, name: str, **more: Any) -> tuple[zenoh.Session, Robot, Tokens, Samples]:
     """A router and a robot that is up; its tokens and statuses, and a client that sees them."""
     world.router()
     judge = world.judge()
     robot = world.robot(name, **more)
     tokens = Tokens(judge, robot.key("@up"), robot.key("@bridge/*"))
-    heard = Heard(judge, robot.key("@status"))
+    statuses = Samples(judge, robot.key("@status"))
     wait_for(lambda: robot.key("@up") in tokens.now, "it is up")
-    return judge, robot, tokens, heard
+    return judge, robot, tokens, statuses
 
 
 def test_a_router_that_dies_and_comes_back(world: World) -> None:
@@ -51,8 +51,8 @@ def test_a_router_that_dies_and_comes_back(world: World) -> None:
     robots = [world.robot("one"), world.robot("two")]
     judge = world.judge(connect={"endpoints": [world.endpoint], "timeout_ms": -1, "exit_on_failure": False})
     tokens = Tokens(judge, "khz/*/@up")
-    statuses = {robot.name: Heard(judge, robot.key("@status")) for robot in robots}
-    samples = Heard(judge, "khz/one/servo")
+    statuses = {robot.name: Samples(judge, robot.key("@status")) for robot in robots}
+    samples = Samples(judge, "khz/one/servo")
     wait_for(lambda: tokens.now == {"khz/one/@up", "khz/two/@up"}, "both are up")
     last = number(samples.wait(20, "samples")[-1])
 
@@ -62,9 +62,9 @@ def test_a_router_that_dies_and_comes_back(world: World) -> None:
     wait_for(lambda: "no router answers" in world.run("ls", code=2).stderr, "ls says so")
     time.sleep(1.0)
     samples.clear()
-    before = {name: int(status(heard)["sent"]) for name, heard in statuses.items()}  # type: ignore[call-overload]
-    for heard in statuses.values():
-        heard.clear()
+    before = {name: int(status(status_samples)["sent"]) for name, status_samples in statuses.items()}  # type: ignore[call-overload]
+    for status_samples in statuses.values():
+        status_samples.clear()
     world.router()
     wait_for(lambda: tokens.now == {"khz/one/@up", "khz/two/@up"}, "both are up again")
     for robot in robots:
@@ -73,21 +73,21 @@ def test_a_router_that_dies_and_comes_back(world: World) -> None:
     after = samples.wait(20, "samples again")
     numbers = [number(sample) for sample in after]
     assert numbers == sorted(set(numbers)) and numbers[0] > last + 1
-    assert all(int(status(heard)["sent"]) > before[name] for name, heard in statuses.items())  # type: ignore[call-overload]
+    assert all(int(status(status_samples)["sent"]) > before[name] for name, status_samples in statuses.items())  # type: ignore[call-overload]
 
 
 def test_a_bridge_that_dies(world: World) -> None:
-    judge, robot, tokens, heard = one_robot(world, "leg")
-    ticks_before = ticks(heard)
+    judge, robot, tokens, statuses = one_robot(world, "leg")
+    ticks_before = ticks(statuses)
     robot.bridge.kill()
     robot.bridge.wait()
     wait_for(lambda: not tokens.now, "bridge and robot are gone from the network")
     assert robot.process.poll() is None
-    heard.clear()
+    statuses.clear()
     robot.bridge = robot.start_bridge()
     wait_for(lambda: "khz/leg/@up" in tokens.now, "it is up again")
-    runs_on(robot, heard)
-    assert ticks(heard) != ticks_before
+    runs_on(robot, statuses)
+    assert ticks(statuses) != ticks_before
     fine, answer = ask(judge, robot.key("newest/robot"))
     assert fine or b"no sample" in answer or b"no record" in answer
 
@@ -95,7 +95,7 @@ def test_a_bridge_that_dies(world: World) -> None:
 def test_a_robot_that_dies_freezes_and_comes_back(world: World) -> None:
     judge, robot, tokens, _ = one_robot(world, "leg")
     up = robot.key("@up")
-    samples = Heard(judge, robot.key("servo"))
+    samples = Samples(judge, robot.key("servo"))
     samples.wait(20, "samples")
     robot.process.send_signal(signal.SIGSTOP)
     wait_for(lambda: up not in tokens.now, "a frozen one is not up")
@@ -126,9 +126,9 @@ def dropped(port: int) -> int:
 
 
 def test_a_bridge_that_freezes(world: World) -> None:
-    judge, robot, tokens, heard = one_robot(world, "quad", template="quadruped", rate=500)
-    runs_on(robot, heard)
-    before = status(heard)
+    judge, robot, tokens, statuses = one_robot(world, "quad", template="quadruped", rate=500)
+    runs_on(robot, statuses)
+    before = status(statuses)
 
     robot.bridge.send_signal(signal.SIGSTOP)
     wait_for(lambda: not tokens.now, "bridge and robot are gone from the network")
@@ -137,12 +137,12 @@ def test_a_bridge_that_freezes(world: World) -> None:
     done = world.run("stop", "quad", "--timeout", "1", code=1)
     assert "quad: NOT STOPPED: no robot `quad` can be seen" in done.stdout
     wait_for(lambda: dropped(robot.stream) > 0, "there is no room for what the frozen bridge does not take")
-    heard.clear()
+    statuses.clear()
     robot.bridge.send_signal(signal.SIGCONT)
     wait_for(lambda: "khz/quad/@up" in tokens.now, "it is up again")
-    runs_on(robot, heard)
-    wait_for(lambda: status(heard)["received"]["lost"] > before["received"]["lost"], "what was lost is counted")  # type: ignore[index]
-    assert status(heard)["run"] == before["run"]
+    runs_on(robot, statuses)
+    wait_for(lambda: status(statuses)["received"]["lost"] > before["received"]["lost"], "what was lost is counted")  # type: ignore[index]
+    assert status(statuses)["run"] == before["run"]
 
     # What was asked of a run while its bridge was frozen reaches no other run. Frozen for less than a lease, the bridge finds
     # the questions when it goes on.
@@ -156,10 +156,10 @@ def test_a_bridge_that_freezes(world: World) -> None:
     wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", robot.view)) != 0, "the view of the killed run has ended")
     robot.process = robot.run()
     wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", robot.view)) == 0, "the view of the next run")
-    heard.clear()
+    statuses.clear()
     robot.bridge.send_signal(signal.SIGCONT)
-    wait_for(lambda: "khz/quad/@up" in tokens.now and status(heard)["run"] != run, "the next run is up")
-    runs_on(robot, heard)
+    wait_for(lambda: "khz/quad/@up" in tokens.now and status(statuses)["run"] != run, "the next run is up")
+    runs_on(robot, statuses)
     assert not [reply for replies in late for reply in replies if reply.ok is not None]
     fine, answer = in_time(lambda: ask(judge, robot.key("param/kp_scale")), lambda answer: answer[1])
     assert fine and json.loads(answer)["value"] == 1.0
@@ -173,28 +173,28 @@ def test_a_bridge_that_freezes(world: World) -> None:
 
 
 def test_two_robots_of_one_name(world: World) -> None:
-    _, first, tokens, heard = one_robot(world, "leg")
+    _, first, tokens, statuses = one_robot(world, "leg")
     (bridge,) = (token for token in tokens.now if "@bridge" in token)
     second = world.robot("leg")
     assert second.bridge.wait(PATIENCE) == 2
-    said = world.said("bridge-leg")
-    assert "another bridge has the name leg" in said and "--name" in said
+    output = world.output("bridge-leg")
+    assert "another bridge has the name leg" in output and "--name" in output
     # One that is busy is not up for a moment.
     wait_for(lambda: tokens.now == {"khz/leg/@up", bridge}, "the first keeps its name")
-    runs_on(first, heard)
+    runs_on(first, statuses)
     assert second.process.poll() is None, "the second runs on, but not on this network"
 
 
 def test_two_robots_of_one_ros_name(world: World) -> None:
-    judge, first, tokens, heard = one_robot(world, "left-arm")
+    judge, first, tokens, statuses = one_robot(world, "left-arm")
     graph = Tokens(judge, "@ros2_lv/**")
     second = world.robot("left_arm")
     assert second.bridge.wait(PATIENCE) == 2
-    said = world.said("bridge-left_arm")
-    assert "has the same name in ROS 2 as left_arm: left_arm" in said and "--domain" in said
+    output = world.output("bridge-left_arm")
+    assert "has the same name in ROS 2 as left_arm: left_arm" in output and "--domain" in output
     assert len({token.split("/")[2] for token in graph.now if "left_arm" in token}) == 1, "one node has the name"
     assert world.ls(" up ").count("left") == 1, "the second is not on this network"
-    runs_on(first, heard)
+    runs_on(first, statuses)
     # In another domain, or without topics for ROS 2, nothing is in the way.
     settings = world.folder / "bridge.toml"
     settings.write_text("[ros]\nenabled = false\n")
@@ -224,8 +224,8 @@ def memory_kib(pid: int) -> int:
 
 
 def test_a_reader_that_never_reads(world: World) -> None:
-    judge, robot, _, heard = one_robot(world, "quad", template="quadruped")
-    router, samples = world.processes[0], Heard(judge, robot.key("servo"))
+    judge, robot, _, statuses = one_robot(world, "quad", template="quadruped")
+    router, samples = world.processes[0], Samples(judge, robot.key("servo"))
     samples.wait(10, "samples")
     ready = world.folder / "ready"
     reader = multiprocessing.get_context("spawn").Process(target=frozen_reader, args=(world.endpoint, ready))
@@ -238,7 +238,7 @@ def test_a_reader_that_never_reads(world: World) -> None:
         numbers = [number(sample) for sample in samples.all()]
         missing = numbers[-1] - numbers[0] + 1 - len(numbers)
         assert missing >= 0 and len(set(numbers)) == len(numbers)
-        runs_on(robot, heard)
+        runs_on(robot, statuses)
         for pid, kib in before.items():
             assert memory_kib(pid) < kib + 64 * 1024, "what the reader does not take is not kept"
     finally:
@@ -261,9 +261,9 @@ def test_everything_lost_is_counted(world: World) -> None:
         world.fleet, "--router", world.endpoint, "bridge", "--name", "made-up", "--listen", f"127.0.0.1:{to[1]}",
         name="bridge",
     )  # fmt: skip
-    heard = Heard(judge, "khz/made-up/@status")
-    samples = Heard(judge, "khz/made-up/battery")
-    heard.wait(1, "the bridge is there")
+    statuses = Samples(judge, "khz/made-up/@status")
+    samples = Samples(judge, "khz/made-up/battery")
+    statuses.wait(1, "the bridge is there")
 
     def datagram(at: int, *messages: bytes) -> bytes:
         return b"KLOG\x01" + struct.pack("<QQ", 7, at) + b"".join(messages)
@@ -284,7 +284,7 @@ def test_everything_lost_is_counted(world: World) -> None:
     other.sendto(b"nonsense", to)
     other.sendto(datagram(12, sample(3, 1.0, 0)), to)
     counted = {"samples": 5, "lost": 5, "behind": 0, "refused": 3, "others": 2}
-    wait_for(lambda: status(heard)["received"] == counted, f"the counts {counted}")
+    wait_for(lambda: status(statuses)["received"] == counted, f"the counts {counted}")
     assert len(samples.wait(5, "five samples")) == 5
     for one in (port, other):
         one.close()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import zenoh
-from conftest import Heard, Robot, World, wait_for
+from conftest import Samples, Robot, World, wait_for
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -15,10 +15,10 @@ def one_robot(world: World) -> tuple[zenoh.Session, Robot, dict[str, Any]]:
     world.router()
     judge = world.judge()
     robot = world.robot("leg")
-    heard = Heard(judge, robot.key("@status"))
+    statuses = Samples(judge, robot.key("@status"))
 
     def active() -> dict[str, Any] | None:
-        newest = heard.all()[-1:]
+        newest = statuses.all()[-1:]
         status: dict[str, Any] = json.loads(bytes(newest[0].payload)) if newest else {}
         return status if status.get("health", {}).get("phase") == "active" else None
 
@@ -81,16 +81,16 @@ def test_a_token_without_a_bridge_ends_no_bridge(world: World) -> None:
     judge, robot, status = one_robot(world)
     # Less than every other: the bridge that has it would stay.
     token = judge.liveliness().declare_token(robot.key("@bridge/0"))
-    heard = Heard(judge, robot.key("@status"))
-    wait_for(lambda: "is ignored" in world.said("bridge-leg"), "it is reported")
-    heard.clear()
-    heard.wait(3, "the bridge goes on")
+    statuses = Samples(judge, robot.key("@status"))
+    wait_for(lambda: "is ignored" in world.output("bridge-leg"), "it is reported")
+    statuses.clear()
+    statuses.wait(3, "the bridge goes on")
     # A bridge that is started meanwhile does not wait for it for ever either.
     robot.bridge.kill()
     robot.bridge.wait()
-    heard.clear()
+    statuses.clear()
     robot.bridge = robot.start_bridge()
-    last = heard.wait(1, "the next bridge is there")[-1]
+    last = statuses.wait(1, "the next bridge is there")[-1]
     assert json.loads(bytes(last.payload))["bridge"] != status["bridge"]
     token.undeclare()
 

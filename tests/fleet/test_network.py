@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import PATIENCE, Heard, Robot, Tokens, World, number, wait_for
+from conftest import PATIENCE, Samples, Robot, Tokens, World, number, wait_for
 from test_faults import memory_kib, runs_on, ticks
 from wire import Wire
 
@@ -36,10 +36,10 @@ def far(wire: Wire, world: World) -> Iterator[Robot]:
 def test_a_network_cut_for_ten_seconds(wire: Wire, world: World, far: Robot) -> None:
     judge = world.judge()
     tokens = Tokens(judge, "khz/far/@up")
-    heard, samples = Heard(judge, far.key("@status")), Heard(judge, far.key("servo"))
+    statuses, samples = Samples(judge, far.key("@status")), Samples(judge, far.key("servo"))
     wait_for(lambda: tokens.now, "it is up")
     last = number(samples.wait(20, "samples")[-1])
-    ticks_before = ticks(heard)
+    ticks_before = ticks(statuses)
 
     wire.be(cut=True)
     began = time.monotonic()
@@ -47,14 +47,14 @@ def test_a_network_cut_for_ten_seconds(wire: Wire, world: World, far: Robot) -> 
     stop = world.run("stop", "far", code=None)
     assert stop.returncode != 0 and "far" in stop.stdout + stop.stderr, "nobody says that it stopped"
     time.sleep(max(0.0, began + 10.0 - time.monotonic()))
-    heard.clear()
+    statuses.clear()
     samples.clear()
     wire.be()
     wait_for(lambda: tokens.now, "up again")
-    runs_on(far, heard)
+    runs_on(far, statuses)
     # It has not stood still meanwhile, nor did it stop on an order whose answer was lost. Of 200 ticks a second a busy computer
     # may skip most.
-    assert ticks(heard) > ticks_before + 100
+    assert ticks(statuses) > ticks_before + 100
     after = [number(sample) for sample in samples.wait(20, "samples again")]
     assert after == sorted(set(after)) and after[0] > last + 1, "the numbers tell what was lost"
 
@@ -62,7 +62,7 @@ def test_a_network_cut_for_ten_seconds(wire: Wire, world: World, far: Robot) -> 
 def test_a_slow_network(wire: Wire, world: World, far: Robot) -> None:
     judge = world.judge()
     tokens = Tokens(judge, "khz/far/@up")
-    heard, samples = Heard(judge, far.key("@status")), Heard(judge, far.key("servo"))
+    statuses, samples = Samples(judge, far.key("@status")), Samples(judge, far.key("servo"))
     samples.wait(20, "samples")
     before = memory_kib(far.bridge.pid)
     wire.be(bytes_per_s=16e3, delay_s=0.1)
@@ -71,8 +71,8 @@ def test_a_slow_network(wire: Wire, world: World, far: Robot) -> None:
     got = [number(sample) for sample in samples.wait(10, "samples, however slowly")]
     assert got == sorted(set(got))
     assert tokens.now, "slow is not gone"
-    heard.clear()
-    runs_on(far, heard)
+    statuses.clear()
+    runs_on(far, statuses)
     assert memory_kib(far.bridge.pid) < before + 64 * 1024, "what does not get through is not kept"
     assert "at rest" in world.run("stop", "--timeout", "100", "far").stdout
     wait_for(lambda: far.process.poll() is not None, "it has stopped")
@@ -84,25 +84,25 @@ def test_who_is_far_away_is_told_who_is_there(wire: Wire, world: World, far: Rob
     wait_for(lambda: tokens.now, "its bridge is there")
     wire.be(delay_s=0.55)
 
-    def said() -> str:
+    def output() -> str:
         words = [*wire.within, *world.program(), "logs", "nobody"]
         return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE).stderr
 
     # A robot that is still slower reports so, and is asked again.
-    told = wait_for(lambda: (text := said()) and "try again" not in text and "no router answers" not in text and text, "who is there")
-    assert "no robot `nobody` can be seen on the network, there is far" in told
+    refusal = wait_for(lambda: (text := output()) and "try again" not in text and "no router answers" not in text and text, "who is there")
+    assert "no robot `nobody` can be seen on the network, there is far" in refusal
 
 
 def test_a_lossy_network(wire: Wire, world: World, far: Robot) -> None:
     judge = world.judge()
-    heard, samples = Heard(judge, far.key("@status")), Heard(judge, far.key("servo"))
+    statuses, samples = Samples(judge, far.key("@status")), Samples(judge, far.key("servo"))
     samples.wait(20, "samples")
     wire.be(loss=0.1, delay_s=0.02)
     samples.clear()
     got = [number(sample) for sample in samples.wait(100, "samples in spite of it")]
     assert got == sorted(set(got))
-    heard.clear()
-    runs_on(far, heard)
+    statuses.clear()
+    runs_on(far, statuses)
     assert "at rest" in world.run("stop", "--timeout", "100", "far").stdout
     wait_for(lambda: far.process.poll() is not None, "it has stopped")
 
@@ -112,8 +112,8 @@ def test_clocks_an_hour_apart(world: World) -> None:
     world.router()
     robot = world.robot("leg")
     judge = world.judge()
-    heard = Heard(judge, robot.key("@status"))
-    heard.wait(1, "it is up")
+    statuses = Samples(judge, robot.key("@status"))
+    statuses.wait(1, "it is up")
 
     def runs(**env: str) -> float | None:
         """How old its status is, once it is up and under control."""
@@ -126,7 +126,7 @@ def test_clocks_an_hour_apart(world: World) -> None:
         faked = {"LD_PRELOAD": faketime(), "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         (age_s,) = wait_for(lambda: (age_s := runs(**faked)) is not None and (age_s,), f"it runs, seen {offset} s away")  # type: ignore[misc] # noqa: B023
         assert 0.0 <= age_s < 60.0
-    runs_on(robot, heard)
+    runs_on(robot, statuses)
 
 
 def faketime() -> str:
@@ -144,13 +144,13 @@ def test_twenty_robots(world: World) -> None:
     judge = world.judge()
     tokens = Tokens(judge, "khz/*/@up")
     wait_for(lambda: len(tokens.now) == 20, "all are up", patience=120)
-    heard = {robot.name: Heard(judge, robot.key("@status")) for robot in robots}
-    samples = {robot.name: Heard(judge, robot.key("servo")) for robot in robots}
+    statuses = {robot.name: Samples(judge, robot.key("@status")) for robot in robots}
+    samples = {robot.name: Samples(judge, robot.key("servo")) for robot in robots}
 
     def silent() -> dict[str, str]:
         """Of whom there are too few samples yet, and whether they have ended."""
         few = [robot for robot in robots if len(samples[robot.name].samples) < 20]
-        ended = {robot.name: world.said(f"robot-{robot.name}") for robot in few if robot.process.poll() is not None}
+        ended = {robot.name: world.output(f"robot-{robot.name}") for robot in few if robot.process.poll() is not None}
         assert not ended, ended
         return {robot.name: f"{len(samples[robot.name].samples)} samples" for robot in few}
 
@@ -158,12 +158,12 @@ def test_twenty_robots(world: World) -> None:
     for name, of in samples.items():
         got = [number(sample) for sample in of.all()]
         assert got == sorted(set(got)), f"{name}: nothing comes twice or late: what is lost is a gap in the numbers: {got}"
-    before = {name: ticks(of) for name, of in heard.items()}
-    wait_for(lambda: all(ticks(of) > before[name] + 20 for name, of in heard.items()), "all loops go on", 120)
+    before = {name: ticks(of) for name, of in statuses.items()}
+    wait_for(lambda: all(ticks(of) > before[name] + 20 for name, of in statuses.items()), "all loops go on", 120)
     assert all(robot.process.poll() is None for robot in robots)
     # This program is the slowest reader of all.
     for of in samples.values():
         of.subscriber.undeclare()
-    said = world.run("stop", "--timeout", "100", *heard).stdout
-    assert said.count("at rest") == 20, said
+    output = world.run("stop", "--timeout", "100", *statuses).stdout
+    assert output.count("at rest") == 20, output
     wait_for(lambda: all(robot.process.poll() is not None for robot in robots), "all have stopped")

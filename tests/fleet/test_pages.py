@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 import zenoh
-from conftest import PATIENCE, Heard, World, ask, in_time, wait_for
+from conftest import PATIENCE, Samples, World, ask, in_time, wait_for
 from playwright.sync_api import Browser, expect
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
@@ -59,7 +59,7 @@ def test_every_robot_has_its_page_behind_one_port(world: World) -> None:
     world.router()
     robots = [world.robot("one"), world.robot("two")]
     view = world.start(world.fleet, "--router", world.endpoint, "view", "--at", "127.0.0.1:0", name="view")
-    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.said("view"), re.M), "the link")
+    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.output("view"), re.M), "the link")
     wait_for(lambda: get(link)[1].count("<td>up") == 2, "both robots in the list")
     status, page = get(link + "?robot=one")
     assert status == 200 and "khz.page.v1" in page
@@ -100,7 +100,7 @@ def test_of_seventeen_robots_the_one_that_nobody_looks_at_gives_way(world: World
     world.router()
     tokens = [world.judge().liveliness().declare_token(f"khz/r{n}/@bridge/{n:x}") for n in range(17)]
     view = world.start(world.fleet, "--router", world.endpoint, "view", "--at", "127.0.0.1:0", name="view")
-    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.said("view"), re.M), "the link")
+    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.output("view"), re.M), "the link")
     wait_for(lambda: get(link)[1].count("?robot=r") == 17, "all robots in the list")
     port = int(link.rsplit(":", 1)[1].rstrip("/"))
     looking = {n: Asking(port, f"/?robot=r{n}") for n in range(16) if n != 5}
@@ -125,9 +125,9 @@ def test_a_robot_is_driven_and_stopped_from_a_browser(world: World, browser: Bro
     world.router()
     walker, other = world.robot("walker", "quadruped_walk"), world.robot("other", "quadruped_walk")
     judge = world.judge()
-    driven, beside = Heard(judge, walker.key("teleop")), Heard(judge, other.key("teleop"))
+    driven, beside = Samples(judge, walker.key("teleop")), Samples(judge, other.key("teleop"))
     view = world.start(world.fleet, "--router", world.endpoint, "view", "--at", "127.0.0.1:0", name="view")
-    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.said("view"), re.M), "the link")
+    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.output("view"), re.M), "the link")
     wait_for(lambda: get(link)[1].count("<td>up") == 2, "both robots in the list")
     page = browser.new_page()
     complaints: list[str] = []
@@ -173,7 +173,7 @@ def test_beyond_this_computer_pages_need_a_token_and_routers_a_configuration(wor
     world.start(
         world.fleet, "--router", world.endpoint, "view", "--at", "0.0.0.0:0", "--token", "s3cret-s3cret", name="view"
     )
-    (port,) = wait_for(lambda: re.findall(r":(\d+)/\?token=s3cret-s3cret$", world.said("view"), re.M), "the link")
+    (port,) = wait_for(lambda: re.findall(r":(\d+)/\?token=s3cret-s3cret$", world.output("view"), re.M), "the link")
     assert get(f"http://127.0.0.1:{port}/")[0] == 403
     assert get(f"http://127.0.0.1:{port}/?token=s3cret-s3cret")[0] == 200
     for words in (["router"], ["bridge", "--name", "leg"], ["ls"]):
@@ -190,13 +190,13 @@ def children(pid: int) -> list[int]:
 
 def test_the_demo(world: World) -> None:
     demo = world.start(world.fleet, "--router", world.endpoint, "demo", name="demo")
-    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.said("demo"), re.M), "the link")
-    wait_for(lambda: get(link)[1].count("<td>up") == 5, f"five robots in the list:\n{world.said('demo')}")
+    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.output("demo"), re.M), "the link")
+    wait_for(lambda: get(link)[1].count("<td>up") == 5, f"five robots in the list:\n{world.output('demo')}")
     wait_for(lambda: world.run("ls", code=None).stdout.count(" up ") == 5, "five robots are listed")
     started = children(demo.pid)
     assert len(started) == 10
     world.run("stop", "--timeout", "60", "arm")
-    wait_for(lambda: "robot arm has ended" in world.said("demo"), "the demo says so")
+    wait_for(lambda: "robot arm has ended" in world.output("demo"), "the demo says so")
     demo.send_signal(signal.SIGINT)
     assert demo.wait(PATIENCE) == 0
     assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in started)

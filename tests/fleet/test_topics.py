@@ -5,7 +5,7 @@ import struct
 import sys
 
 import zenoh
-from conftest import ROOT, Heard, Robot, Tokens, World, ask, number, wait_for
+from conftest import ROOT, Samples, Robot, Tokens, World, ask, number, wait_for
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 ROS = get_typestore(Stores.ROS2_JAZZY)
@@ -22,9 +22,9 @@ def test_ros_sees_joint_states_imu_and_diagnostics(world: World) -> None:
     world.router()
     judge = world.judge()
     tokens = Tokens(judge, "@ros2_lv/0/**")
-    joints = Heard(judge, "0/*/joint_states/**")
-    imu = Heard(judge, "0/*/imu/**")
-    diagnostics = Heard(judge, "0/diagnostics/**")
+    joints = Samples(judge, "0/*/joint_states/**")
+    imu = Samples(judge, "0/*/imu/**")
+    diagnostics = Samples(judge, "0/diagnostics/**")
     robot = world.robot("quad-1", "quadruped")
     samples = joints.wait(50, "joint states")
 
@@ -45,9 +45,9 @@ def test_ros_sees_joint_states_imu_and_diagnostics(world: World) -> None:
     assert abs(struct.unpack_from("<q", attachments[0], 8)[0] - (stamp.sec * 10**9 + stamp.nanosec)) < 1000
     assert in_order(samples)
 
-    for heard, kind in ((imu, "sensor_msgs/msg/Imu"), (diagnostics, "diagnostic_msgs/msg/DiagnosticArray")):
+    for received, kind in ((imu, "sensor_msgs/msg/Imu"), (diagnostics, "diagnostic_msgs/msg/DiagnosticArray")):
         # The first diagnostics come with the first tick, before anything is known of the servos.
-        sample = heard.wait(2, kind)[-1]
+        sample = received.wait(2, kind)[-1]
         assert str(sample.key_expr).endswith("/" + ROS.hash_rihs01(kind))
         ROS.deserialize_cdr(bytes(sample.payload), kind)
     message = ROS.deserialize_cdr(bytes(imu.all()[-1].payload), "sensor_msgs/msg/Imu")
@@ -71,8 +71,8 @@ def test_every_record_has_a_key_with_its_schema(world: World) -> None:
     world.router()
     judge = world.judge()
     robot = world.robot("leg")
-    newest, least, greatest = (Heard(judge, robot.key(f"servo{end}")) for end in ("", "/@least", "/@greatest"))
-    events = Heard(judge, robot.key("event"))
+    newest, least, greatest = (Samples(judge, robot.key(f"servo{end}")) for end in ("", "/@least", "/@greatest"))
+    events = Samples(judge, robot.key("event"))
     sample = newest.wait(60, "samples of servo")[-1]
     assert str(sample.encoding) == "application/cdr;khz_msgs/msg/Servo"
     assert in_order(newest.all())
@@ -86,10 +86,10 @@ def test_every_record_has_a_key_with_its_schema(world: World) -> None:
     assert all(hasattr(servo, joint) for joint in JOINTS)
 
     # No spike is lost: the least and the greatest of the samples between two that are passed on.
-    def by_number(heard: Heard) -> dict[int, object]:
+    def by_number(received: Samples) -> dict[int, object]:
         return {
             number(sample): store.deserialize_cdr(bytes(sample.payload), "khz_msgs/msg/Servo")
-            for sample in heard.all()
+            for sample in received.all()
         }
 
     wait_for(lambda: len(greatest.all()) >= 60, "ranges")
@@ -122,7 +122,7 @@ def test_the_rules_of_a_file_decide_what_is_passed_on(world: World) -> None:
     robot.bridge.wait()
     file = world.folder / "bridge.toml"
     file.write_text('ranges = []\n[records]\nservo = { rate_hz = 10.0 }\nservoo = "off"\ncommand = "off"\ntick = "every"\n[ros]\nenabled = false\n')
-    everything = Heard(judge, "**")
+    everything = Samples(judge, "**")
     robot.bridge = robot.start_bridge("--config", str(file))
     wait_for(lambda: sum(str(s.key_expr) == robot.key("servo") for s in everything.all()) >= 20, "servo at 10 Hz")
     counts: dict[str, int] = {}
@@ -133,7 +133,7 @@ def test_the_rules_of_a_file_decide_what_is_passed_on(world: World) -> None:
     # 500 ticks for 10 samples of servo; on a busy computer fewer of both.
     assert counts[robot.key("tick")] > 2 * counts[robot.key("servo")]
 
-    wait_for(lambda: "records: `servoo`: the robot has no such record; it has" in world.said("bridge-leg"), "the slip is told")
+    wait_for(lambda: "records: `servoo`: the robot has no such record; it has" in world.output("bridge-leg"), "the slip is told")
 
     file.write_text("[records]\nservo = { rate_hz = -1.0 }\n")
     done = world.run("bridge", "--config", str(file), code=2)
@@ -147,8 +147,8 @@ def test_the_example_of_the_documentation_reads_samples(world: World) -> None:
     world.router()
     robot = world.robot("leg")
     judge = world.judge()
-    Heard(judge, robot.key("tick")).wait(1, "a tick")
+    Samples(judge, robot.key("tick")).wait(1, "a tick")
     world.start(sys.executable, "watch.py", "leg", world.endpoint, name="watch")
-    wait_for(lambda: len(world.said("watch").split()) > 3, "ticks")
-    latencies = [float(word) for word in world.said("watch").split()]
+    wait_for(lambda: len(world.output("watch").split()) > 3, "ticks")
+    latencies = [float(word) for word in world.output("watch").split()]
     assert any(latencies), "ns, from the robot's loop"

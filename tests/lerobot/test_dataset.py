@@ -124,8 +124,8 @@ def test_a_frame_each_tick(run_khz, tmp_path, sine):
     log = sine("a")
     dataset = export(run_khz, tmp_path, log, fps=200)
     check(dataset, [log])
-    told = kilohertz.Log(log)
-    known = np.isfinite(told["command"]["elbow.position"]) & np.isfinite(told["servo"]["elbow.position"])
+    recorded = kilohertz.Log(log)
+    known = np.isfinite(recorded["command"]["elbow.position"]) & np.isfinite(recorded["servo"]["elbow.position"])
     assert dataset.info["total_frames"] == known.sum() > 500
 
 

@@ -49,11 +49,11 @@ class LeRobot:
         with self._output.open("w") as output:
             self.process = subprocess.Popen([BIN / f"lerobot-{name}", *words], cwd=folder, env=environment, stdout=output, stderr=output)
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self._output.read_text()
 
     def end(self) -> None:
-        assert self.process.wait(600) == 0, self.said()
+        assert self.process.wait(600) == 0, self.output()
 
 
 def robot(*more: str) -> list[str]:
@@ -70,12 +70,12 @@ def started(file: pathlib.Path, khz: str, log: pathlib.Path) -> list[str]:
 
 def check_limits(log: pathlib.Path, least: float) -> None:
     """Position, velocity and acceleration are within those of the robot file, and it was moved so far at least."""
-    told = kilohertz.Log(log)
-    ticks = told["tick"]["number"]
+    recorded = kilohertz.Log(log)
+    ticks = recorded["tick"]["number"]
     follow = np.diff(ticks) == 1
     dt, digit = 1 / RATE, 4 * np.finfo(np.float32).eps
     for joint in ("shoulder", "elbow"):
-        command = told["command"][f"{joint}.position"].astype(float)
+        command = recorded["command"][f"{joint}.position"].astype(float)
         known = command[np.isfinite(command)]
         assert np.abs(known).max() <= 1.5 and np.ptp(known) > least
         velocity = np.diff(command) / dt
@@ -118,13 +118,13 @@ def check_recorded(folder: pathlib.Path, log: pathlib.Path) -> None:
     assert all(np.isfinite(value).all() for about in dataset.meta.stats.values() for value in about.values())
     names = dataset.features["observation.state"]["names"]
     column = {name: state[:, place] for place, name in enumerate(names)}
-    told = kilohertz.Log(log)
-    at = np.searchsorted(told["tick"]["number"], column["tick_mod"].astype(int))
-    assert (told["tick"]["number"][at] == column["tick_mod"]).all()
+    recorded = kilohertz.Log(log)
+    at = np.searchsorted(recorded["tick"]["number"], column["tick_mod"].astype(int))
+    assert (recorded["tick"]["number"][at] == column["tick_mod"]).all()
     for joint in ("shoulder", "elbow"):
         for kind, field in (("pos", "position"), ("vel", "velocity"), ("torque", "torque")):
-            assert (told["servo"][f"{joint}.{field}"][at].astype(np.float32) == column[f"{joint}.{kind}"]).all(), f"{joint}.{kind}"
-        assert (told["command"][f"{joint}.position"][at].astype(np.float32) == column[f"{joint}.cmd"]).all()
+            assert (recorded["servo"][f"{joint}.{field}"][at].astype(np.float32) == column[f"{joint}.{kind}"]).all(), f"{joint}.{kind}"
+        assert (recorded["command"][f"{joint}.position"][at].astype(np.float32) == column[f"{joint}.cmd"]).all()
     assert (np.diff(column["time_s"]) > 0).all() and (column["age_ms"] > 0).all()
     episode = np.asarray(frames["episode_index"][:])
     assert np.diff(column["time_s"])[np.diff(episode) == 1] > 5, "the pause"
@@ -142,12 +142,12 @@ def check_exported(khz: str, folder: pathlib.Path, logs: list[pathlib.Path]) -> 
     batch = next(iter(torch.utils.data.DataLoader(dataset, batch_size=8)))
     assert batch["action"].shape == (8, 3, 2) and batch["observation.state"].shape == (8, 6)
     for number, path in enumerate(logs):
-        told = kilohertz.Log(path)
+        recorded = kilohertz.Log(path)
         frames = [dataset.hf_dataset[index] for index in range(len(dataset)) if dataset.hf_dataset[index]["episode_index"] == number]
-        at = np.searchsorted(told["tick"]["number"], [int(frame["tick"]) for frame in frames])
-        times = told["tick"].time_us[at]
+        at = np.searchsorted(recorded["tick"]["number"], [int(frame["tick"]) for frame in frames])
+        times = recorded["tick"].time_us[at]
         assert ([frame["timestamp"] for frame in frames] == ((times - times[0]) * 1e-6).astype(np.float32)).all()
-        assert ([frame["action"][1] for frame in frames] == told["command"]["elbow.position"][at].astype(np.float32)).all()
+        assert ([frame["action"][1] for frame in frames] == recorded["command"]["elbow.position"][at].astype(np.float32)).all()
 
 
 def test_lerobot_is_stopped_and_killed_in_mid_motion(run, tmp_path, leader):
@@ -163,7 +163,7 @@ def test_lerobot_is_stopped_and_killed_in_mid_motion(run, tmp_path, leader):
         return int(status()["programs"].get(name, {"taken": 0})["taken"])
 
     until(lambda: taken() > 60 or lerobot.process.poll() is not None, 600)
-    assert lerobot.process.poll() is None, lerobot.said()
+    assert lerobot.process.poll() is None, lerobot.output()
     # The hand had pulled at a leader that held itself, until it was limp; now both swing evenly.
     begin = look(state=True)["tick"]
     for pause_s in (0.015, 0.065, 0.3):
@@ -179,12 +179,12 @@ def test_lerobot_is_stopped_and_killed_in_mid_motion(run, tmp_path, leader):
     assert running.process.poll() is None, "the arm holds its position"
     running.end()
     check_limits(running.log, least=0.4)
-    told = kilohertz.Log(running.log)
-    assert {1, 2, 3, 4} <= set(told["stage"]["stage"].tolist())
-    ticks = told["tick"]["number"]
+    recorded = kilohertz.Log(running.log)
+    assert {1, 2, 3, 4} <= set(recorded["stage"]["stage"].tolist())
+    ticks = recorded["tick"]["number"]
     follow = (np.diff(ticks) == 1) & (ticks[1:] > begin)
     for joint in ("shoulder", "elbow"):
-        velocity = np.diff(told["command"][f"{joint}.position"].astype(float)) * RATE
+        velocity = np.diff(recorded["command"][f"{joint}.position"].astype(float)) * RATE
         # What was missed is caught up with half of the greatest velocity beside the hand's own; the limiter alone would use all of it.
         assert np.nanmax(np.abs(velocity[follow])) < 1.2 + 0.5 * 3.0 + 0.05
 

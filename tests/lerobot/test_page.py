@@ -35,8 +35,8 @@ def test_every_command_of_the_page(khz: str, tmp_path: pathlib.Path) -> None:
     environment = os.environ | {"PATH": path, "HF_LEROBOT_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
     script = "\n".join(["set -e", *commands])
-    with (tmp_path / "said.txt").open("w") as said:
-        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, stdout=said, stderr=said, timeout=800)
+    with (tmp_path / "said.txt").open("w") as output:
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, stdout=output, stderr=output, timeout=800)
     assert done.returncode == 0, (tmp_path / "said.txt").read_text()[-5000:]
     for folder, episodes in (("nod", 2), ("squat", 2)):
         info = json.loads((tmp_path / folder / "meta/info.json").read_text())

@@ -127,10 +127,10 @@ def test_the_robot_s_own_reason_is_raised_when_it_is_down(run):
     arm.connect()
     arm.send_action({"elbow.pos": 0.2})
     until(lambda: arm.get_observation()["time_s"] > 0.5)
-    said = running.end()
+    output = running.end()
     with pytest.raises(RobotDown, match="the robot is down: stopped by the operator"):
         arm.get_observation()
-    assert "stopped by the operator" in said
+    assert "stopped by the operator" in output
     assert arm.is_connected, "LeRobot disconnects what is connected only"
     arm.disconnect()
 

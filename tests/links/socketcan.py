@@ -49,7 +49,7 @@ class Interface:
         self.listening.bind(str(path))
         self.listening.listen()
         self.clients: "list[socket.socket]" = []
-        for work in (self.accept, self.hear):
+        for work in (self.accept, self.receive):
             threading.Thread(target=work, daemon=True).start()
 
     def accept(self) -> None:
@@ -66,13 +66,13 @@ class Interface:
             while raw := client.recv(72):
                 os.write(self.adapter, line(raw))
                 # As the kernel does, other programs hear it, too.
-                self.tell(raw, [other for other in self.clients if other is not client])
+                self.forward(raw, [other for other in self.clients if other is not client])
         except OSError:
             # It has gone with frames that it did not read, or the adapter has.
             pass
         self.clients.remove(client)
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         rest = b""
         while True:
             try:
@@ -80,10 +80,10 @@ class Interface:
             except OSError:
                 return
             *lines, rest = rest.split(b"\r")
-            for told in filter(None, map(frame, lines)):
-                self.tell(told, self.clients[:])
+            for raw in filter(None, map(frame, lines)):
+                self.forward(raw, self.clients[:])
 
-    def tell(self, raw: bytes, clients: "list[socket.socket]") -> None:
+    def forward(self, raw: bytes, clients: "list[socket.socket]") -> None:
         for client in clients:
             try:
                 client.send(raw, socket.MSG_DONTWAIT)

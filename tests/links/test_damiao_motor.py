@@ -51,9 +51,9 @@ def controller(terminal: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaMia
     controller.shutdown()
 
 
-def until(said: Callable[[], bool], what: str) -> None:
+def until(condition: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + 60
-    while not said():
+    while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.005)
 
@@ -61,11 +61,11 @@ def until(said: Callable[[], bool], what: str) -> None:
 def state(motor: DaMiaoMotor, status: str) -> dict[str, float]:
     """What a motor reports once it has this status."""
 
-    def said() -> bool:
+    def has_status() -> bool:
         motor.request_motor_feedback()
         return motor.get_states().get("status") == status
 
-    until(said, f"{status}, but is {motor.get_states()}")
+    until(has_status, f"{status}, but is {motor.get_states()}")
     return motor.get_states()
 
 

@@ -56,33 +56,33 @@ def replayed(khz: str, trace: pathlib.Path) -> tuple[list[str], subprocess.Compl
     words = [khz, "bus", "replay", str(trace), "--all", "--link", f"slcan:{os.ttyname(terminal)},data=5000000"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     os.set_blocking(adapter, False)
-    told = b""
+    output = b""
     try:
         while part := os.read(adapter, 4096):
-            told += part
+            output += part
     except OSError:
         pass
     os.close(adapter)
     os.close(terminal)
-    return [word for word in told.decode().split("\r") if word[:1] in tuple("tTrRdDbB")], done
+    return [word for word in output.decode().split("\r") if word[:1] in tuple("tTrRdDbB")], done
 
 
 @pytest.mark.parametrize("suffix", HELD)
 def test_each_frame_is_as_python_can_wrote_it(khz: str, tmp_path: pathlib.Path, suffix: str) -> None:
     messages = sorted(HELD[suffix], key=lambda message: message.timestamp)
-    told, done = replayed(khz, written(tmp_path, suffix, messages))
-    assert told == [line(message) for message in messages if not message.is_error_frame]
-    assert (done.returncode, done.stdout) == (0, f"{len(told)} frames sent, 0 refused\n")
+    sent, done = replayed(khz, written(tmp_path, suffix, messages))
+    assert sent == [line(message) for message in messages if not message.is_error_frame]
+    assert (done.returncode, done.stdout) == (0, f"{len(sent)} frames sent, 0 refused\n")
     errors = sum(message.is_error_frame for message in messages)
     assert ("error frames of the trace are none" in done.stderr) == (errors > 0), done.stderr
 
 
 def test_what_is_not_read_is_named_with_what_is(khz: str, tmp_path: pathlib.Path) -> None:
-    told, done = replayed(khz, written(tmp_path, "blf", CLASSIC))
-    assert not told and done.returncode == 2
+    sent, done = replayed(khz, written(tmp_path, "blf", CLASSIC))
+    assert not sent and done.returncode == 2
     assert ".blf files are not read here" in done.stderr and "can_logconvert" in done.stderr
     # Which then does.
     converted = tmp_path / "converted.asc"
     subprocess.run([sys.executable, "-m", "can.logconvert", str(tmp_path / "trace.blf"), str(converted)], check=True)
-    told, done = replayed(khz, converted)
-    assert told == [line(message) for message in CLASSIC], done.stderr
+    sent, done = replayed(khz, converted)
+    assert sent == [line(message) for message in CLASSIC], done.stderr

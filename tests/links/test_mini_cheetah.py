@@ -16,17 +16,17 @@ import json, time
 from motor_driver.canmotorlib import CanMotorController
 
 motor = CanMotorController("can0", 1, "AK80_9_V2", socket_timeout=30)
-told = {"on": motor.enable_motor()}
+replies = {"on": motor.enable_motor()}
 end = time.monotonic() + 60
 state = None
 while time.monotonic() < end:
     state = motor.send_rad_command(0.5, 0, 20, 1, 0)
     if abs(state[0] - 0.5) < 0.02 and abs(state[1]) < 0.1:
         break
-told["driven"] = state
-told["off"] = motor.disable_motor()
-told["asked when off"] = motor.send_rad_command(-0.5, 0, 20, 1, 0)
-print("told", json.dumps(told))
+replies["driven"] = state
+replies["off"] = motor.disable_motor()
+replies["asked when off"] = motor.send_rad_command(-0.5, 0, 20, 1, 0)
+print("replies", json.dumps(replies))
 """
 
 
@@ -34,10 +34,10 @@ def test_it_is_enabled_driven_and_switched_off(khz: str, tmp_path: pathlib.Path)
     with served(khz, tmp_path, ARM) as terminal, interface(tmp_path, terminal) as environment:
         command = [sys.executable, "-c", PROGRAM]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
-    told = json.loads(done.stdout.partition("told ")[2] or "{}")
-    assert "Error" not in done.stdout and told, done.stdout + done.stderr
-    assert told["on"] == pytest.approx([0, 0, 0], abs=0.05)
-    assert told["driven"][:2] == pytest.approx([0.5, 0], abs=0.1)
+    replies = json.loads(done.stdout.partition("replies ")[2] or "{}")
+    assert "Error" not in done.stdout and replies, done.stdout + done.stderr
+    assert replies["on"] == pytest.approx([0, 0, 0], abs=0.05)
+    assert replies["driven"][:2] == pytest.approx([0.5, 0], abs=0.1)
     # Its command of nothing before it is switched off leaves the joint where it is, and off it follows nothing.
-    assert told["off"][0] == pytest.approx(0.5, abs=0.1)
-    assert told["asked when off"][0] == pytest.approx(0.5, abs=0.1)
+    assert replies["off"][0] == pytest.approx(0.5, abs=0.1)
+    assert replies["asked when off"][0] == pytest.approx(0.5, abs=0.1)

@@ -15,16 +15,16 @@ PROGRAM = """
 import json, sys, time
 from motorbridge import Controller, Mode
 
-told = {}
+results = {}
 
 def tried(name, action):
     end = time.monotonic() + 10
     while True:
         try:
-            told[name] = action()
+            results[name] = action()
             return
         except Exception as error:
-            told[name] = f"{type(error).__name__}: {error}"
+            results[name] = f"{type(error).__name__}: {error}"
             if time.monotonic() > end:
                 return
 
@@ -48,7 +48,7 @@ def off(motor):
 
 with Controller("can0") as controller:
     exec(sys.argv[1])
-print(json.dumps(told))
+print(json.dumps(results))
 """
 
 ROBSTRIDE = """
@@ -77,7 +77,7 @@ tried("off", lambda: off(motor))
 """
 
 
-def told(khz: str, folder: pathlib.Path, family: str, program: str) -> "dict[str, object]":
+def results_of(khz: str, folder: pathlib.Path, family: str, program: str) -> "dict[str, object]":
     """What the program reports of a servo of this family."""
     model = {"robstride": 'model = "RS02", ', "damiao": 'model = "4310", '}[family]
     with served(khz, folder, arm(family, f"{model}kp = 20, kd = 1")) as terminal, interface(folder, terminal) as environment:
@@ -88,19 +88,19 @@ def told(khz: str, folder: pathlib.Path, family: str, program: str) -> "dict[str
 
 
 def test_robstride(khz: str, tmp_path: pathlib.Path) -> None:
-    said = told(khz, tmp_path, "robstride", ROBSTRIDE)
-    assert said.pop("volts") == pytest.approx(24, abs=0.5)
-    assert said.pop("driven") == pytest.approx([0.5, 0], abs=0.05), said
-    assert said.pop("position") == pytest.approx(0.5, abs=0.05)
-    assert said == {
+    results = results_of(khz, tmp_path, "robstride", ROBSTRIDE)
+    assert results.pop("volts") == pytest.approx(24, abs=0.5)
+    assert results.pop("driven") == pytest.approx([0.5, 0], abs=0.05), results
+    assert results.pop("position") == pytest.approx(0.5, abs=0.05)
+    assert results == {
         "ping": 1, "mode": None, "write watchdog": None, "watchdog": 100_000, "limit": 14, "off": None, "faults": [0, 0]
     }  # fmt: skip
 
 
 def test_damiao(khz: str, tmp_path: pathlib.Path) -> None:
-    said = told(khz, tmp_path, "damiao", DAMIAO.replace("FEEDBACK", "0x11"))
-    assert said.pop("driven") == pytest.approx([0.5, 0], abs=0.05), said
-    assert said == {"mode": None, "range": 12.5, "id": 1, "write watchdog": None, "watchdog": 100_000, "off": None}
+    results = results_of(khz, tmp_path, "damiao", DAMIAO.replace("FEEDBACK", "0x11"))
+    assert results.pop("driven") == pytest.approx([0.5, 0], abs=0.05), results
+    assert results == {"mode": None, "range": 12.5, "id": 1, "write watchdog": None, "watchdog": 100_000, "off": None}
 
 
 def test_an_interface_that_is_not_there_is_refused(khz: str, tmp_path: pathlib.Path) -> None:

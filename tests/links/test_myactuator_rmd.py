@@ -30,21 +30,21 @@ PROGRAM = r"""
 
 using namespace myactuator_rmd;
 
-template <typename Value> void tell(char const* name, Value const& value) { std::cout << '"' << name << "\": " << value << ",\n"; }
+template <typename Value> void print_value(char const* name, Value const& value) { std::cout << '"' << name << "\": " << value << ",\n"; }
 
 int main() {
   CanDriver driver {"can0"};
   ActuatorInterface motor {driver, 1};
   std::cout << "{";
-  tell("date", motor.getVersionDate());
-  tell("model", '"' + motor.getMotorModel() + '"');
+  print_value("date", motor.getVersionDate());
+  print_value("model", '"' + motor.getMotorModel() + '"');
   auto const before = motor.getRuntime().count();
   auto const status = motor.getMotorStatus1();
-  tell("volts", status.voltage);
-  tell("celsius", status.temperature);
-  tell("errors", static_cast<int>(status.error_code));
-  tell("start", motor.getMultiTurnAngle());
-  tell("acceleration", motor.getAcceleration());
+  print_value("volts", status.voltage);
+  print_value("celsius", status.temperature);
+  print_value("errors", static_cast<int>(status.error_code));
+  print_value("start", motor.getMultiTurnAngle());
+  print_value("acceleration", motor.getAcceleration());
   motor.setAcceleration(6000, AccelerationType::POSITION_PLANNING_ACCELERATION);
   motor.setTimeout(std::chrono::seconds(20));
   motor.releaseBrake();
@@ -54,19 +54,19 @@ int main() {
     there = std::abs(angle - 40.0f) < 2.0f ? there + 1 : 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  tell("driven", angle);
-  tell("multi turn", motor.getMultiTurnAngle());
+  print_value("driven", angle);
+  print_value("multi turn", motor.getMultiTurnAngle());
   float speed {};
   for (int tries {}; tries < 200 && std::abs(speed - 30.0f) > 3.0f; ++tries) {
     speed = motor.sendVelocitySetpoint(30.0).shaft_speed;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  tell("speed", speed);
+  print_value("speed", speed);
   motor.sendVelocitySetpoint(0.0);
-  tell("current", motor.sendCurrentSetpoint(0.5).current);
+  print_value("current", motor.sendCurrentSetpoint(0.5).current);
   motor.stopMotor();
   motor.shutdownMotor();
-  tell("passed", motor.getRuntime().count() - before);
+  print_value("passed", motor.getRuntime().count() - before);
   std::cout << "\"ended\": true}\n";
 }
 """
@@ -89,9 +89,9 @@ def test_it_asks_moves_and_lets_go_of_a_motor(khz: str, tmp_path: pathlib.Path) 
     with served(khz, tmp_path, robot) as terminal, interface(tmp_path, terminal) as environment:
         done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert told["model"].startswith("X8") and told["errors"] == 0, told
-    assert told["volts"] == pytest.approx(24, abs=0.2)
-    assert told["driven"] == pytest.approx(40, abs=2) and told["multi turn"] == pytest.approx(40, abs=3)
-    assert told["speed"] == pytest.approx(30, abs=3)
-    assert told["passed"] > 0 and told["ended"]
+    printed = json.loads(done.stdout)
+    assert printed["model"].startswith("X8") and printed["errors"] == 0, printed
+    assert printed["volts"] == pytest.approx(24, abs=0.2)
+    assert printed["driven"] == pytest.approx(40, abs=2) and printed["multi turn"] == pytest.approx(40, abs=3)
+    assert printed["speed"] == pytest.approx(30, abs=3)
+    assert printed["passed"] > 0 and printed["ended"]

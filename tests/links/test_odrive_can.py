@@ -70,9 +70,9 @@ async def patiently(ask: Callable[[], Awaitable[dict[str, float]]]) -> dict[str,
     return await ask()
 
 
-async def until(said: Callable[[], Awaitable[bool]], what: str) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     end = time.monotonic() + 60
-    while not await said():
+    while not await condition():
         assert time.monotonic() < end, what
         await asyncio.sleep(0.01)
 
@@ -104,8 +104,8 @@ def test_it_moves_a_motor_and_lets_it_go(terminal: str) -> None:
 
         async def is_there() -> bool:
             drive.set_input_pos(0.3)
-            told = await patiently(drive.get_encoder_estimates)
-            return abs(told["Pos_Estimate"] - 0.3) < 0.01 and abs(told["Vel_Estimate"]) < 0.05
+            estimates = await patiently(drive.get_encoder_estimates)
+            return abs(estimates["Pos_Estimate"] - 0.3) < 0.01 and abs(estimates["Vel_Estimate"]) < 0.05
 
         await until(is_there, "it is not where it was told to go")
         await drive.set_axis_state("IDLE")
@@ -116,8 +116,8 @@ def test_it_moves_a_motor_and_lets_it_go(terminal: str) -> None:
 
 def test_it_moves_none_beside_it(terminal: str) -> None:
     async def do(drive: ODriveCAN) -> None:
-        told = await patiently(drive.get_encoder_estimates)
-        assert abs(told["Pos_Estimate"]) < 0.001
+        estimates = await patiently(drive.get_encoder_estimates)
+        assert abs(estimates["Pos_Estimate"]) < 0.001
         assert drive.axis_state == "IDLE"
 
     with_drive(terminal, do, axis=2)

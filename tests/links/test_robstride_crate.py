@@ -38,13 +38,13 @@ use std::time::{Duration, Instant};
 
 async fn driven(supervisor: &mut Supervisor) -> eyre::Result<[f32; 2]> {
     let end = Instant::now() + Duration::from_secs(120);
-    let mut told = [f32::NAN; 2];
-    while Instant::now() < end && !((told[0] - 0.5).abs() < 0.02 && told[1].abs() < 0.05) {
+    let mut feedback = [f32::NAN; 2];
+    while Instant::now() < end && !((feedback[0] - 0.5).abs() < 0.02 && feedback[1].abs() < 0.05) {
         supervisor.command(1, 0.5, 0.0, 0.0).await?;
         tokio::time::sleep(Duration::from_millis(20)).await;
-        told = supervisor.get_feedback(1).await?.map_or(told, |(state, _)| [state.angle, state.velocity]);
+        feedback = supervisor.get_feedback(1).await?.map_or(feedback, |(state, _)| [state.angle, state.velocity]);
     }
-    Ok(told)
+    Ok(feedback)
 }
 
 #[tokio::main]
@@ -83,6 +83,6 @@ def test_it_finds_configures_drives_and_switches_off(khz: str, tmp_path: pathlib
         command = [package / "target/debug/judge"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout.splitlines()[-1])
-    assert said.pop("driven") == pytest.approx([0.5, 0], abs=0.05), said
-    assert said == {"found": [1], "off": "Reset"}
+    printed = json.loads(done.stdout.splitlines()[-1])
+    assert printed.pop("driven") == pytest.approx([0.5, 0], abs=0.05), printed
+    assert printed == {"found": [1], "off": "Reset"}

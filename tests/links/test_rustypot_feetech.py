@@ -28,6 +28,6 @@ def test_it_finds_and_moves_them(khz: str, tmp_path: pathlib.Path) -> None:
         while time.monotonic() < end:
             arm.sync_write_goal_position(IDS, goals)
             reached = arm.sync_read_present_position(IDS)
-            if all(math.isclose(told, goal, abs_tol=0.03) for told, goal in zip(reached, goals, strict=True)):
+            if all(math.isclose(position, goal, abs_tol=0.03) for position, goal in zip(reached, goals, strict=True)):
                 return
         pytest.fail(f"{reached}")

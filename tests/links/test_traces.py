@@ -64,10 +64,10 @@ def trace(request: pytest.FixtureRequest, khz: str, tmp_path: pathlib.Path) -> p
             time.sleep(0.01)
         for frame in FRAMES:
             os.write(adapter, line(frame))
-        told, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
     os.close(adapter)
     os.close(terminal)
-    assert told == f"{len(FRAMES)} frames\n"
+    assert output == f"{len(FRAMES)} frames\n"
     return path
 
 

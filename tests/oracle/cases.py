@@ -58,12 +58,12 @@ def feetech(count: int, rate_hz: float = 500) -> tuple[Any, ...]:
     return servos(count, rate_hz=rate_hz, family=FEETECH, faults='wire = "feetech"\nbaud = 1_000_000\nturnaround_us = 20\n', volts=7.4)
 
 
-def damaged(told: Figures) -> int:
-    return sum(bus["damaged"] for bus in told["buses"])
+def damaged(reported: Figures) -> int:
+    return sum(bus["damaged"] for bus in reported["buses"])
 
 
-def duplicates(told: Figures) -> int:
-    return sum(servo["duplicates"] for servo in told["servos"])
+def duplicates(reported: Figures) -> int:
+    return sum(servo["duplicates"] for servo in reported["servos"])
 
 
 # Nothing is wrong, or nothing that costs anything.

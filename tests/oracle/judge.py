@@ -45,46 +45,46 @@ NOT_FROM_THE_LOG = {
 }
 
 
-def compare(told: Figures, log: dict[str, list[Figures]], sensor_paced: bool = False) -> Figures:
+def compare(reported: Figures, log: dict[str, list[Figures]], sensor_paced: bool = False) -> Figures:
     """Fails on the first figure that differs from the log, and on any without a known computation."""
-    assert told["log_dropped"] == 0 and told["log_error"] is None and (sensor_paced or told["early_frames"] == 0)
-    cpu_steal = told["steal_loop_cpu_ns"]
-    steal_ns = told["steal_ns"] if cpu_steal is None else cpu_steal
-    threshold_ns = told["late"]["threshold_ns"]
-    expected, late_ticks = figures.run(log, told["target_rate_hz"], threshold_ns, steal_ns, sensor_paced)
-    shown = dict(told)
-    shown["parts"] = {part["name"]: part["time_ns"] for part in told["parts"]}
-    shown["servos"] = {servo["name"]: of(servo, "replied missed missed_in_a_row round_trip_ns") for servo in told["servos"]}
-    by_cause = {group["cause"]: {k: v for k, v in group.items() if k != "cause"} for group in told["late"]["by_cause"]}
-    shown["late"] = dict(told["late"]["causes"], judged=told["late"]["judged"], by_cause=by_cause)
-    unknown = set(told) - set(expected) - set(NOT_FROM_THE_LOG)
+    assert reported["log_dropped"] == 0 and reported["log_error"] is None and (sensor_paced or reported["early_frames"] == 0)
+    cpu_steal = reported["steal_loop_cpu_ns"]
+    steal_ns = reported["steal_ns"] if cpu_steal is None else cpu_steal
+    threshold_ns = reported["late"]["threshold_ns"]
+    expected, late_ticks = figures.run(log, reported["target_rate_hz"], threshold_ns, steal_ns, sensor_paced)
+    shown = dict(reported)
+    shown["parts"] = {part["name"]: part["time_ns"] for part in reported["parts"]}
+    shown["servos"] = {servo["name"]: of(servo, "replied missed missed_in_a_row round_trip_ns") for servo in reported["servos"]}
+    by_cause = {group["cause"]: {k: v for k, v in group.items() if k != "cause"} for group in reported["late"]["by_cause"]}
+    shown["late"] = dict(reported["late"]["causes"], judged=reported["late"]["judged"], by_cause=by_cause)
+    unknown = set(reported) - set(expected) - set(NOT_FROM_THE_LOG)
     assert not unknown, f"figures without an oracle: {sorted(unknown)}"
     arrived_in_its_tick(shown["servos"], expected["servos"], log["tick"])
     for key, figure in expected.items():
         same(figure, shown[key], key)
-    for servo in told["servos"]:
+    for servo in reported["servos"]:
         # Nothing is sent while the bus is down.
         assert servo["replied"] <= servo["sent"] <= expected["ticks"]
-    assert sum(servo["late"] for servo in told["servos"]) == expected["late_replies"]
-    events(told, log["event"])
-    worst(told["late"]["worst"], late_ticks)
-    verdict(told, expected)
+    assert sum(servo["late"] for servo in reported["servos"]) == expected["late_replies"]
+    events(reported, log["event"])
+    worst(reported["late"]["worst"], late_ticks)
+    verdict(reported, expected)
     return expected
 
 
-def arrived_in_its_tick(told: Figures, expected: Figures, ticks: list[Figures]) -> None:
+def arrived_in_its_tick(reported: Figures, expected: Figures, ticks: list[Figures]) -> None:
     """When the reply with the longest round trip arrived is not in the log, but in which tick: then it becomes what is expected."""
     cycle_ns = {tick["started_ns"]: tick["cycle_ns"] for tick in ticks}
     for name, servo in expected.items():
-        longest, arrived = servo["round_trip_ns"], told[name]["round_trip_ns"]["max_at"]
+        longest, arrived = servo["round_trip_ns"], reported[name]["round_trip_ns"]["max_at"]
         if longest["count"]:
             assert 0 <= arrived - longest["max_at"] <= cycle_ns[longest["max_at"]], name
             longest["max_at"] = arrived
 
 
-def events(told: Figures, log: list[Figures]) -> None:
+def events(reported: Figures, log: list[Figures]) -> None:
     """The summary lists what the log has, of very many the first and the last."""
-    shown, left_out = told["events"], told["events_left_out"]
+    shown, left_out = reported["events"], reported["events_left_out"]
     assert len(shown) + left_out == len(log)
     kept = log[:32] + log[32 + left_out :] if left_out else log
     for event, logged in zip(shown, kept):
@@ -92,12 +92,12 @@ def events(told: Figures, log: list[Figures]) -> None:
         same(of(logged, "tick from to trouble"), of(event, "tick from to trouble"), "event")
 
 
-def worst(told: list[Figures], late_ticks: dict[int, Figures]) -> None:
+def worst(reported: list[Figures], late_ticks: dict[int, Figures]) -> None:
     """Of the late ticks the hundred longest are listed, each as the log explains it."""
-    assert len(told) == min(len(late_ticks), 100)
-    least = sorted((tick["response_ns"] for tick in late_ticks.values()), reverse=True)[: len(told)]
-    assert sorted((tick["response_ns"] for tick in told), reverse=True) == least
-    for tick in told:
+    assert len(reported) == min(len(late_ticks), 100)
+    least = sorted((tick["response_ns"] for tick in late_ticks.values()), reverse=True)[: len(reported)]
+    assert sorted((tick["response_ns"] for tick in reported), reverse=True) == least
+    for tick in reported:
         same(late_ticks[tick["tick"]], of(tick, "cause part response_ns"), f"late {tick}")
 
 
@@ -117,17 +117,17 @@ def same(expected: Any, shown: Any, key: str) -> None:
         assert expected == shown, f"{key}: {expected}, shown {shown}"
 
 
-def verdict(told: Figures, expected: Figures) -> None:
+def verdict(reported: Figures, expected: Figures) -> None:
     """A run that lost anything gets no good badge."""
     inside = expected["controlled"]
     lost = sum(inside[key] for key in ("lost_periods", "late_wakes", "overruns", "missed_replies"))
     wrong = sum(expected[key] for key in ("late_replies", "unexpected_frames", "imu_missed", "ticks_without_frame"))
-    wrong += told["early_frames"]
-    if lost or wrong or not told["ended_well"]:
-        assert told["verdict"]["level"] != "good", told["verdict"]
+    wrong += reported["early_frames"]
+    if lost or wrong or not reported["ended_well"]:
+        assert reported["verdict"]["level"] != "good", reported["verdict"]
     if inside["lost_periods"]:
-        assert f"lost {inside['lost_periods']:,}" in told["verdict"]["text"], told["verdict"]
-    assert told["verdict"]["held"] == (told["ended_well"] and inside["ticks"] > 0 and inside["lost_periods"] == 0)
+        assert f"lost {inside['lost_periods']:,}" in reported["verdict"]["text"], reported["verdict"]
+    assert reported["verdict"]["held"] == (reported["ended_well"] and inside["ticks"] > 0 and inside["lost_periods"] == 0)
 
 
 def check_log(log: dict[str, list[Figures]]) -> None:

@@ -16,8 +16,8 @@ def play(khz: str, folder: pathlib.Path, name: str, seed: int) -> matrix.Judged:
     case = LIVE[name]
     with devices(khz, folder, case) as text:
         process = start_python(folder, text, case) if case.python else start(khz, folder, text, case.duration_s)
-        told: Figures = result(process, case.outside, folder / "run.tlog")
-    return matrix.judge(name, seed, case.truth, told)
+        reported: Figures = result(process, case.outside, folder / "run.tlog")
+    return matrix.judge(name, seed, case.truth, reported)
 
 
 @contextlib.contextmanager

@@ -61,10 +61,10 @@ def run(player: pathlib.Path, folder: pathlib.Path, cases: dict[str, Make], seed
     return [judge(*run, truth, *lines[each * n : each * (n + 1)]) for n, (run, truth) in enumerate(zip(runs, truths))]
 
 
-def judge(name: str, seed: int, truth: Truth, told: Figures, report: Figures | None = None) -> Judged:
-    verdict = told["verdict"]
-    claim = read(verdict, [servo["name"] for servo in told.get("servos", [])])
-    wrong = differences(claim, truth, told)
+def judge(name: str, seed: int, truth: Truth, reported: Figures, report: Figures | None = None) -> Judged:
+    verdict = reported["verdict"]
+    claim = read(verdict, [servo["name"] for servo in reported.get("servos", [])])
+    wrong = differences(claim, truth, reported)
     report = report or verdict
     # A log does not know where its robot file lies.
     report["text"] = report["text"].replace(" FILE", " robot.toml")

@@ -92,10 +92,10 @@ def always(scene: Scene, part: str, cause: str, for_ms: float) -> None:
 def figure(path: str) -> Callable[[Figures], Any]:
     """A figure of the run, which is judged elsewhere."""
 
-    def find(told: Figures) -> Any:
+    def find(reported: Figures) -> Any:
         for key in path.split("."):
-            told = told[key]
-        return told
+            reported = reported[key]
+        return reported
 
     return find
 
@@ -112,7 +112,7 @@ def mostly(scene: Scene, **more: Any) -> Truth:
     # To the end of the tick: its bus cycle, which waits for what does not come.
     after_ms = 1.7 if "faults" in scene.bus else 0 if scene.bus == INSTANT else CYCLE_MS
     named = "blocked|interpreter" if cause == "blocked" else cause
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "level": level(lost),
         "cause": named if is_most else "several",
         "counts": {"lost": lost},
@@ -120,7 +120,7 @@ def mostly(scene: Scene, **more: Any) -> Truth:
         "cure": "|".join(CURES_OF[cause]) if is_most else None,
         "shares": {name: count for name, count in scene.lost.items() if SHARE * count >= lost},
     }
-    return true(**{**said, **more})
+    return true(**{**fields, **more})
 
 
 GOOD = true("good")
@@ -154,8 +154,8 @@ def file(name: str) -> tuple[Any, ...]:
 
 def bus_missed(servo: str | None, count: Any, **more: Any) -> Truth:
     """Replies were missed, and nothing is wrong with this computer."""
-    said = {"counts": {"missed": count, "lost": 0}, "cause": "|bus", "cure": "scan"}
-    return true("bad", servo=servo, **{**said, **more})
+    fields = {"counts": {"missed": count, "lost": 0}, "cause": "|bus", "cure": "scan"}
+    return true("bad", servo=servo, **{**fields, **more})
 
 
 def silence(scene: Scene, servo: int, ticks: int, at_ms: int = 0) -> None:

@@ -184,7 +184,7 @@ def number(match: "re.Match[str]") -> Any:
     return float(text) if "." in text else int(text)
 
 
-def differences(claim: Claim, truth: Truth, told: Figures) -> list[str]:
+def differences(claim: Claim, truth: Truth, reported: Figures) -> list[str]:
     """The parts of a sentence that are not true: of `level`, `cause`, `servo`, `count`, `worst` and `cure`."""
     wrong = []
     if truth.level is not None and claim.level != truth.level:
@@ -193,7 +193,7 @@ def differences(claim: Claim, truth: Truth, told: Figures) -> list[str]:
         wrong.append("cause")
     if truth.servo is not None and claim.servo != truth.servo:
         wrong.append("servo")
-    if any(not is_count(claim.counts.get(name), value, told) for name, value in truth.counts.items()):
+    if any(not is_count(claim.counts.get(name), value, reported) for name, value in truth.counts.items()):
         wrong.append("count")
     if truth.worst_ms is not None and not is_worst(claim.worst_ms, *truth.worst_ms):
         wrong.append("worst")
@@ -208,12 +208,12 @@ def are_shares(claim: Claim, truth: dict[str, int | None]) -> bool:
     """Each with what it cost, and with its own cure if it differs from those already given. Without shares there is no other cause."""
     if not truth:
         return not claim.others
-    said = set(claim.cures)
+    cures = set(claim.cures)
     for cause, shown in claim.others.items():
         cure = CURES_OF.get(cause, frozenset())
-        if not (shown & cure or not shown and said & cure):
+        if not (shown & cure or not shown and cures & cure):
             return False
-        said |= shown
+        cures |= shown
     # What only a clock knows is not counted here.
     return set(claim.shares) == set(truth) and all(truth[cause] in (None, count) for cause, count in claim.shares.items())
 
@@ -236,10 +236,10 @@ def flatters(claim: Claim, truth: Truth) -> bool:
     return LEVELS.index(claim.level) < LEVELS.index("warning") <= LEVELS.index(truth.level)
 
 
-def is_count(shown: int | None, expected: Any, told: Figures) -> bool:
+def is_count(shown: int | None, expected: Any, reported: Figures) -> bool:
     """A number, a range of them, or the figures of the run, which other tests judge."""
     if callable(expected):
-        expected = expected(told)
+        expected = expected(reported)
     if isinstance(expected, tuple):
         return shown is not None and expected[0] <= shown <= expected[1]
     return shown == expected or (expected == 0 and shown is None)

@@ -90,14 +90,14 @@ def test_no_move_takes_much_longer_than_the_shortest(khz: str, tmp_path: pathlib
     print(run.communicate()[0])
     log = tlog.read((tmp_path / "moves.tlog").read_bytes())
     for number, joint in enumerate(joints):
-        said = [sample[f"j{number}"]["position"] for sample in log["command"] if sample[f"j{number}"]["kind"] == "position"]
+        commanded = [sample[f"j{number}"]["position"] for sample in log["command"] if sample[f"j{number}"]["kind"] == "position"]
         begin = 0
         for before, after in zip(wanted, wanted[1:]):
             here, there = before[number], after[number]
             # Positions in a log have 24 bits.
             near = 4e-7 * max(1.0, abs(there), abs(here))
-            begin = next(tick for tick in range(begin, len(said)) if abs(said[tick] - here) > near)
-            end = next(tick for tick in range(begin, len(said)) if abs(said[tick] - there) <= near)
+            begin = next(tick for tick in range(begin, len(commanded)) if abs(commanded[tick] - here) > near)
+            end = next(tick for tick in range(begin, len(commanded)) if abs(commanded[tick] - there) <= near)
             longer = (end - begin + 1) * DT - shortest(there - here, joint)
             bar = 1.4 * joint["acceleration"] / joint["jerk"]
             print(f"j{number} {there - here:6.3f} rad: {longer * 1e3:6.1f} ms longer, {bar * 1e3:.1f} ms allowed")

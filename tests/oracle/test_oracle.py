@@ -86,9 +86,9 @@ RUNS += [
 def test_a_run_says_what_its_log_says(
     khz: str, tmp_path: pathlib.Path, loop: str, bus: str, outside: Outside, name: str
 ) -> None:
-    told = result(start(khz, tmp_path, robot(loop, bus)), outside, tmp_path / "run.tlog")
+    reported = result(start(khz, tmp_path, robot(loop, bus)), outside, tmp_path / "run.tlog")
     log = tlog.read((tmp_path / "run.tlog").read_bytes())
-    expected = compare(told, log)
+    expected = compare(reported, log)
     check_log(log)
     truth(name, loop, expected, log)
 
@@ -138,9 +138,9 @@ def test_a_run_with_a_python_controller_says_what_its_log_says(tmp_path: pathlib
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    reported = json.loads(done.stdout)
     log = tlog.read((tmp_path / "run.tlog").read_bytes())
-    expected = compare(told, log)
+    expected = compare(reported, log)
     check_log(log)
     if controller == "is slow":
         assert expected["control_ns"]["p50"] >= 2_500_000 and expected["overruns"] > 0
@@ -163,16 +163,16 @@ JITTER = [
 def test_jitter_says_what_its_rows_say(khz: str, tmp_path: pathlib.Path, words: list[str], outside: Outside) -> None:
     words = [khz, "jitter", "--period", "1ms", "--ticks", "1000", "--json", "--csv", "rows.csv", *words]
     process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    told = result(process, outside, tmp_path / "rows.csv")["runs"][0]
+    reported = result(process, outside, tmp_path / "rows.csv")["runs"][0]
     with open(tmp_path / "rows.csv") as file:
         rows = [{key: int(value) for key, value in row.items()} for row in csv.DictReader(file)]
     if not rows:
-        assert told["ticks"] == 0 and "stop" in words
+        assert reported["ticks"] == 0 and "stop" in words
         return
-    period_ns = told["plan"]["period_ns"]
-    expected = figures.jitter(rows, period_ns, told["late_threshold_ns"])
-    shown = dict(told, late=told["causes"]["late"])
-    stopped = "stop" in words and told["ticks"] < told["plan"]["ticks"]
+    period_ns = reported["plan"]["period_ns"]
+    expected = figures.jitter(rows, period_ns, reported["late_threshold_ns"])
+    shown = dict(reported, late=reported["causes"]["late"])
+    stopped = "stop" in words and reported["ticks"] < reported["plan"]["ticks"]
     # Periods that passed in the last tick have no row.
     lost, late_wakes = expected.pop("missed"), expected.pop("late_wakes")
     after = (rows[-1]["done_ns"] - rows[-1]["planned_ns"]) // period_ns + 1
@@ -196,23 +196,23 @@ def test_round_trips_are_what_their_log_and_the_device_say(
         words = ["rtt", "send", device.address, "--rate", str(rate_hz), "--ticks", str(planned), "--priority", "0"]
         words = [khz, *words, "--log", "rtt.tlog", "--json"]
         process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        told = result(process, freeze if behaviour == "frozen" else nothing, tmp_path / "rtt.csv")
+        reported = result(process, freeze if behaviour == "frozen" else nothing, tmp_path / "rtt.csv")
     log = tlog.read((tmp_path / "rtt.tlog").read_bytes())
     expected = figures.rtt(log, planned, 1, 1_000_000_000 // rate_hz)
-    counts = told["counts"]
+    counts = reported["counts"]
     for key in ["ticks", "planned_ticks", "missed_ticks", "incomplete_ticks"]:
-        assert told[key] == expected[key], key
+        assert reported[key] == expected[key], key
     for key in ["answered", "late"]:
         assert counts[key] == expected[key], key
     # What the device did is the truth of what was sent, lost and sent twice.
     if behaviour == "plain echo":
-        assert told["lost"] == counts["sent"] == counts["echoed"] == device.answered == expected["ticks"]
+        assert reported["lost"] == counts["sent"] == counts["echoed"] == device.answered == expected["ticks"]
         # Where a busy machine left more questions unasked than asked, the verdict says that alone.
         if 2 * counts["sent"] > planned:
-            assert "unchanged" in told["verdict"]["text"], told["verdict"]
+            assert "unchanged" in reported["verdict"]["text"], reported["verdict"]
     elif behaviour != "closed port":
         assert counts["sent"] == expected["ticks"] == device.asked
-        assert counts["answered"] == device.answered and told["lost"] == device.dropped
+        assert counts["answered"] == device.answered and reported["lost"] == device.dropped
         # The run ends with its last answer. On a busy machine ticks are missed, so that the last may be one that is
         # answered twice; the second answer comes too late to be seen.
         last_is_doubled = device.asked % 5 == 3
@@ -220,22 +220,22 @@ def test_round_trips_are_what_their_log_and_the_device_say(
         assert counts["corrupt"] == device.corrupted
         assert counts["out_of_order"] == device.overtaken
     else:
-        assert told["lost"] == counts["sent"] == counts["refused"] == expected["ticks"]
+        assert reported["lost"] == counts["sent"] == counts["refused"] == expected["ticks"]
     for key in ["round_trip_ns", "cycle_ns", "late_tick_ns", "late_tick_planned_ns"]:
-        within_a_bin(told[key], expected[key], len(expected[key]), key)
-    within_a_bin(told["cycle_planned_ns"], expected["cycle_ns"], expected["planned_ticks"], "cycle of planned ticks")
-    within_a_bin(told["round_trip_planned_ns"], expected["round_trip_planned_ns"], expected["questions"], "planned")
-    assert math.isclose(told["achieved_rate_hz"], told["ticks"] * 1e9 / told["duration_ns"])
-    assert told["duration_ns"] >= planned * 1_000_000_000 // rate_hz
+        within_a_bin(reported[key], expected[key], len(expected[key]), key)
+    within_a_bin(reported["cycle_planned_ns"], expected["cycle_ns"], expected["planned_ticks"], "cycle of planned ticks")
+    within_a_bin(reported["round_trip_planned_ns"], expected["round_trip_planned_ns"], expected["questions"], "planned")
+    assert math.isclose(reported["achieved_rate_hz"], reported["ticks"] * 1e9 / reported["duration_ns"])
+    assert reported["duration_ns"] >= planned * 1_000_000_000 // rate_hz
     if behaviour == "frozen":
-        assert told["missed_ticks"] > 0 and process.returncode == 1
+        assert reported["missed_ticks"] > 0 and process.returncode == 1
 
 
-def within_a_bin(told: Figures, values: list[int], questions: int, key: str) -> None:
+def within_a_bin(reported: Figures, values: list[int], questions: int, key: str) -> None:
     """Percentiles have the resolution of an HdrHistogram; its ends are exact."""
     for name, q in {**figures.QUANTILES, "max": 1.0}.items():
         exact = figures.at_rank(values, questions, q) if questions else None
-        shown = told[name]
+        shown = reported[name]
         if exact is None:
             assert shown is None, f"{key}.{name}: {shown}"
             continue

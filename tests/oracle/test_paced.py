@@ -89,29 +89,29 @@ RUNS += [
 def test_a_paced_run_says_what_its_log_says(
     khz: str, tmp_path: pathlib.Path, loop: str, name: str, outside: Outside
 ) -> None:
-    told, frames = run(khz, tmp_path, loop, PATTERNS[name], outside)
+    reported, frames = run(khz, tmp_path, loop, PATTERNS[name], outside)
     log = tlog.read((tmp_path / "run.tlog").read_bytes())
-    compare(told, log, sensor_paced=True)
+    compare(reported, log, sensor_paced=True)
     check_log(log)
     ticks = log["tick"]
     by_frame = [tick for tick in ticks if not tick["without_frame"]]
     skipped = sum(tick["skipped"] for tick in by_frame)
-    started = len(by_frame) + told["early_frames"]
+    started = len(by_frame) + reported["early_frames"]
     # Where the loop itself lost periods, it is unknown which of them had a frame.
     assert started <= frames
     # A run that came down on a busy machine reads no more.
-    if told["ended_well"]:
+    if reported["ended_well"]:
         assert frames <= started + skipped
         if outside is nothing and skipped == 0:
             assert frames == started
-    if outside is freeze and told["ended_well"]:
+    if outside is freeze and reported["ended_well"]:
         # Four times 30 ms, 15 periods each; they were once reported as frames that came too early.
-        assert told["skipped"] >= 4 * 13
+        assert reported["skipped"] >= 4 * 13
     for tick in ticks:
         late = PATIENCE_US * 1000 if tick["without_frame"] else 0
         # Frames that were read at once after the loop was away seem to have come then, up to a period after the plan.
         assert 0 <= tick["planned_ns"] - tick["due_ns"] - tick["skipped"] * PERIOD_NS - late < PERIOD_NS, tick
-    truth(name, ticks, told)
+    truth(name, ticks, reported)
 
 
 def run(
@@ -142,21 +142,21 @@ def run(
         sensor.close()
 
 
-def truth(name: str, log: list[Figures], told: Figures) -> None:
+def truth(name: str, log: list[Figures], reported: Figures) -> None:
     """What is known of a sensor, from below: how it went while it sent."""
     numbers = [tick["number"] for tick in log if not tick["without_frame"]]
     meanwhile = log[numbers[0] : numbers[-1] + 1]
     without = sum(tick["without_frame"] for tick in meanwhile)
-    if not told["ended_well"]:
+    if not reported["ended_well"]:
         # On a busy machine it may come down before the sensor has shown what it does.
         return
     if name == "doubled":
         # Of two that came together no more than one starts a tick.
-        assert told["early_frames"] > 0 and len(numbers) <= FRAMES
+        assert reported["early_frames"] > 0 and len(numbers) <= FRAMES
     if name == "too early":
-        assert told["early_frames"] > 0
+        assert reported["early_frames"] > 0
     if name in ("late", "missing"):
-        assert without > 0, told
+        assert without > 0, reported
     if name == "silent for a while":
         # 200 ms without a frame, in which the loop keeps its rate.
         assert without + sum(tick["skipped"] for tick in meanwhile) >= 90

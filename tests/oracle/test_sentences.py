@@ -36,7 +36,7 @@ def player(example: Callable[[str], pathlib.Path]) -> pathlib.Path:
 def judged(player: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
     """Every case in virtual time."""
     runs = matrix.play(player, tmp_path_factory.mktemp("sentences"), CASES, SEEDS)
-    return said("sentences", runs)
+    return printed("sentences", runs)
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,10 @@ def lived(khz: str, tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
             print(f"not produced: {name}: {why}")
             continue
         runs += [live.play(khz, tmp_path_factory.mktemp("live"), name, seed) for seed in SEEDS]
-    return said("live sentences", runs)
+    return printed("live sentences", runs)
 
 
-def said(name: str, runs: list[Judged]) -> list[Judged]:
+def printed(name: str, runs: list[Judged]) -> list[Judged]:
     """Prints the matrix, and writes it where that is asked for."""
     print(published.summary(runs))
     for run in runs:
@@ -114,9 +114,9 @@ def test_a_run_that_ended_early_meets_no_requirement(khz: str, tmp_path: pathlib
 def test_a_requirement_says_over_how_much_it_was_judged(khz: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "robot.toml").write_text(robot('clock = "virtual"'))
     words = [khz, "run", "robot.toml", "--duration", "20ms", "--require", "missed=0", "--json", "--no-report"]
-    told = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout)
-    ticks = told["controlled"]["ticks"]
-    assert any(ticks == value or str(ticks) in str(value) for value in told["required"][0].values()), told["required"]
+    reported = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout)
+    ticks = reported["controlled"]["ticks"]
+    assert any(ticks == value or str(ticks) in str(value) for value in reported["required"][0].values()), reported["required"]
 
 
 def test_there_are_enough_cases() -> None:

@@ -32,11 +32,11 @@ def play(player: pathlib.Path, folder: pathlib.Path, text: str, script: dict[str
     (folder / "robot.toml").write_text(text)
     (folder / "script.json").write_text(json.dumps(whole))
     words = [str(player), "robot.toml", "script.json", "run.tlog"]
-    told: Figures = json.loads(subprocess.run(words, cwd=folder, capture_output=True, check=True).stdout)
+    reported: Figures = json.loads(subprocess.run(words, cwd=folder, capture_output=True, check=True).stdout)
     log = tlog.read((folder / "run.tlog").read_bytes())
-    compare(told, log, sensor_paced="frames" in script)
+    compare(reported, log, sensor_paced="frames" in script)
     check_log(log)
-    return told
+    return reported
 
 
 def late_by(count: int, sum_ms: float, max_ms: float) -> Figures:
@@ -309,8 +309,8 @@ PACED = {
 @pytest.mark.parametrize("name", TIMED)
 def test_a_scripted_run_has_the_figures_it_must_have(player: pathlib.Path, tmp_path: pathlib.Path, name: str) -> None:
     overrun, script, expected = TIMED[name]
-    told = play(player, tmp_path, robot(f'overrun = "{overrun}"', INSTANT), script)
-    must_be(expected, told, name)
+    reported = play(player, tmp_path, robot(f'overrun = "{overrun}"', INSTANT), script)
+    must_be(expected, reported, name)
 
 
 @pytest.mark.parametrize("name", PACED)
@@ -320,12 +320,12 @@ def test_a_scripted_sensor_gives_the_figures_it_must_give(
     script, expected = PACED[name]
     loop = f'pace_bus = "sensor"\npace_id = 7\npace_patience_us = {PATIENCE_NS / 1000}'
     text = robot(loop, INSTANT) + f'[bus.sensor]\nlink = "emulated"\n{INSTANT}\n'
-    told = play(player, tmp_path, text, script)
-    must_be(expected, told, name)
+    reported = play(player, tmp_path, text, script)
+    must_be(expected, reported, name)
     if name == "doubled":
-        assert told["early_frames"] == told["ticks"] - 1
+        assert reported["early_frames"] == reported["ticks"] - 1
     if name == "every tenth missing":
-        assert told["ticks_without_frame"] == told["ticks"] // 10
+        assert reported["ticks_without_frame"] == reported["ticks"] // 10
 
 
 @pytest.mark.parametrize("name", ["quadruped", "mixed", "openarm_like"])
@@ -343,16 +343,16 @@ def test_a_stall_is_borne_for_as_long_as_check_says(
         script = {**scene.script, "duration_ns": 900 * MS, "freezes": [(600 * MS, for_ns)], "causes": ["preempted"]}
         (tmp_path / "script.json").write_text(json.dumps(script))
         words = [str(player), "robot.toml", "script.json", f"{well}.tlog"]
-        told = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, check=True).stdout)
-        assert told["ended_well"] == well, (for_ns, told["end"])
+        reported = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, check=True).stdout)
+        assert reported["ended_well"] == well, (for_ns, reported["end"])
 
 
-def must_be(expected: Any, told: Any, path: str) -> None:
+def must_be(expected: Any, reported: Any, path: str) -> None:
     """Everything that is expected; figures that are not mentioned are the oracle's business."""
     if isinstance(expected, dict):
         for key, value in expected.items():
-            must_be(value, told[key], f"{path}: {key}")
+            must_be(value, reported[key], f"{path}: {key}")
     elif isinstance(expected, float):
-        assert told == pytest.approx(expected, rel=1e-12), path
+        assert reported == pytest.approx(expected, rel=1e-12), path
     else:
-        assert told == expected, f"{path}: {told} instead of {expected}"
+        assert reported == expected, f"{path}: {reported} instead of {expected}"

@@ -72,9 +72,9 @@ def test_without_it_the_node_and_the_cure_are_named(
         maps = pathlib.Path("/proc/self/maps").read_text().split()
         library = next(word for word in maps if word.endswith("/libc.so.6"))
     environment = os.environ | {"KHZ_ONNXRUNTIME": library}
-    said = subprocess.run([khz, "policy", "show", path], env=environment, capture_output=True, text=True, check=False)
-    assert said.returncode == 2
-    assert "node 1 (`Softmax`, named ``): this operator is not evaluated here" in said.stderr and why in said.stderr, said.stderr
+    done = subprocess.run([khz, "policy", "show", path], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "node 1 (`Softmax`, named ``): this operator is not evaluated here" in done.stderr and why in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("opset", [8, 22])
@@ -87,12 +87,12 @@ def test_a_version_of_operators_that_is_not_known_is_evaluated_by_it_or_refused(
     inputs = both.inputs(1, 1.0)
     assert (both.found([inputs], "auto")[0] == both.expected(inputs)).all()
     why = f"node 0 (`Elu`, named ``) is of opset {opset}"
-    said = subprocess.run([khz, "policy", "show", path], capture_output=True, text=True, check=False)
-    assert said.returncode == 0 and f"evaluated by onnxruntime {onnxruntime.__version__}; {why}" in said.stdout, said.stdout
+    done = subprocess.run([khz, "policy", "show", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and f"evaluated by onnxruntime {onnxruntime.__version__}; {why}" in done.stdout, done.stdout
     environment = os.environ | {"KHZ_ONNXRUNTIME": "none"}
-    said = subprocess.run([khz, "policy", "show", path], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([khz, "policy", "show", path], env=environment, capture_output=True, text=True, check=False)
     cure = "9 to 21 are known: export the model with `opset_version=17`; onnxruntime cannot evaluate it, either: KHZ_ONNXRUNTIME is none"
-    assert said.returncode == 2 and why in said.stderr and cure in said.stderr, said.stderr
+    assert done.returncode == 2 and why in done.stderr and cure in done.stderr, done.stderr
 
 
 def test_the_section_of_what_it_evaluates_is_written(khz: str, tmp_path: pathlib.Path) -> None:
@@ -117,8 +117,8 @@ def test_what_it_refuses_is_told(khz: str, tmp_path: pathlib.Path) -> None:
         [(model([nonsense], {"x": [1, 2]}, 17), "onnxruntime says: "), (elsewhere, "file"), (double, "float32")]
     ):
         path = saved(made, tmp_path / f"{number}.onnx")
-        said = subprocess.run([khz, "policy", "show", path], capture_output=True, text=True, check=False)
-        assert said.returncode == 2 and why in said.stderr, said.stderr
+        done = subprocess.run([khz, "policy", "show", path], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and why in done.stderr, done.stderr
 
 
 def test_a_robot_runs_by_it_and_its_log_says_so(run_khz: Run, tmp_path: pathlib.Path) -> None:
@@ -152,7 +152,7 @@ def test_a_replay_by_another_engine_is_as_near_as_it_says(run_khz: Run, tmp_path
     ran = run_khz("run", "own.toml", "--virtual", "--duration", "3s", "--log", "arm.tlog", "--no-report")
     assert ran.returncode == 0, ran.stderr
     again = run_khz("replay", "arm.tlog", "--robot", "library.toml")
-    said = again.stdout
-    assert again.returncode == 0 and "decisions made again, within 1e-4 of the largest number of each" in said, said + again.stderr
-    assert f"these are by onnxruntime {onnxruntime.__version__} on " in said and ", those of the log by Kilohertz " in said, said
-    assert "same: every command is within 1e-4 of the recorded one" in said, said
+    text = again.stdout
+    assert again.returncode == 0 and "decisions made again, within 1e-4 of the largest number of each" in text, text + again.stderr
+    assert f"these are by onnxruntime {onnxruntime.__version__} on " in text and ", those of the log by Kilohertz " in text, text
+    assert "same: every command is within 1e-4 of the recorded one" in text, text

@@ -215,8 +215,8 @@ def test_every_operator_has_a_case(example: Callable[[str], pathlib.Path], tmp_p
     """The list is taken from the message about an operator that is not in it."""
     path = tmp_path / "model.onnx"
     onnx.save(one("Sin"), path)
-    said = subprocess.run([example("evaluate"), path], input=b"", capture_output=True, check=False).stderr.decode()
-    listed = re.search(r"known are ([\w, ]+)", said)
-    assert listed, said
+    message = subprocess.run([example("evaluate"), path], input=b"", capture_output=True, check=False).stderr.decode()
+    listed = re.search(r"known are ([\w, ]+)", message)
+    assert listed, message
     tried = {node.op_type for case in CASES.values() for node in case.graph.node}
     assert set(listed[1].split(", ")) == tried

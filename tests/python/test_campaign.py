@@ -259,15 +259,15 @@ def test_a_campaign_that_is_killed_and_interrupted_goes_on_and_its_failures_repl
             until(lambda: driver.poll() is not None or len(parts()) > len(kept))
             # As a terminal does: to everybody in the group.
             os.killpg(driver.pid, signal.SIGINT)
-            told = driver.communicate()[1]
-        assert driver.returncode == 130 and "the same command goes on" in told, told
+            errors = driver.communicate()[1]
+        assert driver.returncode == 130 and "the same command goes on" in errors, errors
         ended(mark)
         assert parts().items() > kept.items()
         hold.unlink()
         with begin() as driver:
-            text, told = driver.communicate()
-        assert driver.returncode == 1, text + told
-        assert "of 80 scenarios are in out already" in told
+            text, errors = driver.communicate()
+        assert driver.returncode == 1, text + errors
+        assert "of 80 scenarios are in out already" in errors
         ended(mark)
         assert not list(temporary.iterdir())
     finally:
@@ -335,12 +335,12 @@ def test_episodes_that_hang_crash_or_fail_have_a_row_that_says_so(ray: Any, robo
 def test_a_worker_that_is_killed_loses_nothing(ray: Any, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
     for what in ("kill-worker-once", "kill-episode-once"):
         (tmp_path / what).touch()
-        told: list[str] = []
+        notes: list[str] = []
         out = tmp_path / f"out-{what}"
-        done = campaign.run(robot, out=out, episodes=episodes, scenarios=8, chunk=4, notify=told.append)
+        done = campaign.run(robot, out=out, episodes=episodes, scenarios=8, chunk=4, notify=notes.append)
         assert not (tmp_path / what).exists()
         assert done.held and seeds_of(out) == list(range(1, 9))
-        assert any("its worker was killed" in line for line in told) == (what == "kill-worker-once"), told
+        assert any("its worker was killed" in line for line in notes) == (what == "kill-worker-once"), notes
         expected = alone(robot, 1, 8, episodes=episodes)
         assert [row["reward"] for row in done.table().to_pylist()] == [row["reward"] for row in expected]
 
@@ -382,10 +382,10 @@ def test_a_damaged_part_is_put_aside_and_run_again(ray: Any, khz: str, robot: pa
     cut, renamed = sorted(out.glob("part-*"))
     cut.write_bytes(cut.read_bytes()[:-20])
     renamed.rename(out / "part-0000000005-0000000007.parquet")
-    told: list[str] = []
-    again = campaign.run(robot, out=out, scenarios=6, chunk=3, khz=khz, notify=told.append)
+    notes: list[str] = []
+    again = campaign.run(robot, out=out, scenarios=6, chunk=3, khz=khz, notify=notes.append)
     assert again.table().equals(rows) and seeds_of(out) == list(range(1, 7))
-    assert sum("put aside" in line for line in told) == 2 and len(list(out.glob("_damaged-*"))) == 2
+    assert sum("put aside" in line for line in notes) == 2 and len(list(out.glob("_damaged-*"))) == 2
 
 
 def test_a_folder_of_another_campaign_is_refused(ray: Any, khz: str, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
@@ -492,9 +492,9 @@ def test_a_damaged_column_is_noticed(ray: Any, khz: str, robot: pathlib.Path, tm
     whole = part.read_bytes()
     for place in (whole.index(b"held") + 1, whole.index(b"joint") + 2):
         part.write_bytes(whole[:place] + bytes([whole[place] ^ 8]) + whole[place + 1 :])
-        told: list[str] = []
-        again = campaign.run(robot, out=out, scenarios=3, khz=khz, notify=told.append)
-        assert again.table().equals(rows) and "put aside" in told[0]
+        notes: list[str] = []
+        again = campaign.run(robot, out=out, scenarios=3, khz=khz, notify=notes.append)
+        assert again.table().equals(rows) and "put aside" in notes[0]
         # Polars takes every file that is called so.
         assert len(list(out.glob("*.parquet"))) == 1
 

@@ -41,23 +41,23 @@ def run(python: pathlib.Path, folder: pathlib.Path, name: str, *words: str) -> s
 
 
 def test_first_servo(python: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    told = run(python, tmp_path, "first_servo.py")
-    assert "bus main: id 1" in told
-    assert "is at 0.000 rad" in told
+    output = run(python, tmp_path, "first_servo.py")
+    assert "bus main: id 1" in output
+    assert "is at 0.000 rad" in output
 
 
 def test_bode(python: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    told = run(python, tmp_path, "bode.py", "bode.png")
+    output = run(python, tmp_path, "bode.py", "bode.png")
     assert (tmp_path / "bode.png").stat().st_size > 10_000
-    lowest = float(told.splitlines()[1].split()[1])
-    assert lowest == pytest.approx(0.0, abs=1.0), told
+    lowest = float(output.splitlines()[1].split()[1])
+    assert lowest == pytest.approx(0.0, abs=1.0), output
 
 
 def test_stand_and_read_its_log(python: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "log: stand.tlog" in run(python, tmp_path, "stand.py", "stand.tlog")
-    told = run(python, tmp_path, "read_log.py", "stand.tlog")
-    assert "1000.0 Hz" in told
-    assert "servo: " in told
+    output = run(python, tmp_path, "read_log.py", "stand.tlog")
+    assert "1000.0 Hz" in output
+    assert "servo: " in output
 
 
 def test_the_examples_are_strictly_typed(tmp_path: pathlib.Path) -> None:

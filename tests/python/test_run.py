@@ -43,15 +43,15 @@ def at_terminal(columns: int, script: str) -> str:
     """What a program writes to a terminal of so many columns as standard error."""
     ours, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    told = b""
+    output = b""
     with subprocess.Popen([sys.executable, "-c", script], stderr=terminal):
         os.close(terminal)
         # Until no process has it open any more.
         with contextlib.suppress(OSError):
             while more := os.read(ours, 4096):
-                told += more
+                output += more
     os.close(ours)
-    return told.decode()
+    return output.decode()
 
 
 def test_a_run_at_a_terminal_shows_a_live_line_as_wide_as_that() -> None:
@@ -468,8 +468,8 @@ def test_signals_that_end_a_process_bring_its_robot_down_gently(tmp_path: pathli
 
 
 def test_a_program_keeps_its_own_handlers_of_signals() -> None:
-    heard, sent = [], []
-    former = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    received, sent = [], []
+    former = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
         def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
             # Once: the robot may be under control later on a busy computer, or sooner.
@@ -477,7 +477,7 @@ def test_a_program_keeps_its_own_handlers_of_signals() -> None:
                 sent.append(os.kill(os.getpid(), signal.SIGTERM))
 
         assert robot().run(controller, duration=1.0).ended_well
-        assert heard == [signal.SIGTERM]
+        assert received == [signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, former)
 

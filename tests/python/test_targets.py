@@ -161,9 +161,9 @@ def test_a_program_that_is_stopped_and_killed_in_mid_motion_causes_no_lunge(arm:
             hand.kill()
         until(lambda: live.targets("look").status["stage"] == "silent")
         assert not live.over
-    with kilohertz.Log(log) as told:
-        ticks, elbow = told["tick"]["number"], told["command"]["elbow.position"].astype(float)
-        stages = told["stage"]["stage"]
+    with kilohertz.Log(log) as recorded:
+        ticks, elbow = recorded["tick"]["number"], recorded["command"]["elbow.position"].astype(float)
+        stages = recorded["stage"]["stage"]
     # On time, held over, waiting, silent.
     assert {1, 2, 3, 4} <= set(stages.tolist())
     follow = np.diff(ticks) == 1

@@ -173,8 +173,8 @@ def test_it_walks_as_far_in_real_time(tmp_path: pathlib.Path) -> None:
 
 def told_file(tmp_path: pathlib.Path) -> pathlib.Path:
     """The quadruped with signals in place of a clock."""
-    told = '[[controller.observe]]\nterm = "signal"\nsignals = ["speed", "foot"]\n\n[[controller.observe]]\nterm = "contact"\nsignals = ["foot"]\n'
-    text = re.sub(r'\[\[controller.observe\]\]\nterm = "phase"\n.*\n', told, ROBOT.read_text())
+    keys = '[[controller.observe]]\nterm = "signal"\nsignals = ["speed", "foot"]\n\n[[controller.observe]]\nterm = "contact"\nsignals = ["foot"]\n'
+    text = re.sub(r'\[\[controller.observe\]\]\nterm = "phase"\n.*\n', keys, ROBOT.read_text())
     path = tmp_path / "told.toml"
     path.write_text(text)
     return path

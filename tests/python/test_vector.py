@@ -30,9 +30,9 @@ def test_each_robot_is_that_of_an_environment_with_its_seed(robot: pathlib.Path,
     alone = [kilohertz.Env(robot, **options) for _ in range(3)]
     seen, info = envs.reset(seed=7)
     for number, env in enumerate(alone):
-        first, told = env.reset(seed=7 + number)
+        first, own_info = env.reset(seed=7 + number)
         assert same(seen, number, first)
-        assert all(same(info["randomised"][name], number, value) for name, value in told["randomised"].items())
+        assert all(same(info["randomised"][name], number, value) for name, value in own_info["randomised"].items())
     random = np.random.default_rng(1)
     for step in range(25):
         actions = 0.3 * random.uniform(-1, 1, envs.action_space.shape).astype(np.float32)
@@ -40,15 +40,15 @@ def test_each_robot_is_that_of_an_environment_with_its_seed(robot: pathlib.Path,
         for number, env in enumerate(alone):
             if step % 11 == 10:
                 # After the ten decisions of an episode all begin anew.
-                first, told = env.reset()
+                first, own_info = env.reset()
                 assert same(seen, number, first) and not rewards[number] and not truncated[number]
                 continue
-            own, reward, over, cut, told = env.step(actions[number])
+            own, reward, over, cut, own_info = env.step(actions[number])
             assert same(seen, number, own) and rewards[number] == reward
             assert (terminated[number], truncated[number]) == (over, cut)
-            shared = told.keys() - {"randomised", "faults"}
+            shared = own_info.keys() - {"randomised", "faults"}
             assert shared == info.keys() - {"randomised", "faults"}
-            assert all(same(info[name], number, told[name]) for name in shared)
+            assert all(same(info[name], number, own_info[name]) for name in shared)
 
 
 def test_a_robot_that_comes_down_begins_anew_alone() -> None:

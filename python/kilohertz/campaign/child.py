@@ -73,7 +73,7 @@ class Child:
 
     def __init__(self, command: list[str], show: bool = False) -> None:
         self.name, self._show = os.path.basename(command[0]), show
-        self._buffer, self._said = b"", b""
+        self._buffer, self._message = b"", b""
         # Results must not depend on how many CPUs a computer has, nor on the order of a set.
         own = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
@@ -140,7 +140,7 @@ class Child:
                 if self._show:
                     with contextlib.suppress(OSError):
                         sys.stderr.write(data.decode(errors="replace"))
-                self._said = (self._said + data)[-_STDERR_BYTES:]
+                self._message = (self._message + data)[-_STDERR_BYTES:]
         return bool(ready)
 
     def _how(self) -> str:
@@ -158,5 +158,5 @@ class Child:
     def _last_words(self) -> str:
         while self._stderr in self._open and self._read(0):
             pass
-        said = self._said.decode(errors="replace").strip()
-        return f": {said}" if said else ""
+        message = self._message.decode(errors="replace").strip()
+        return f": {message}" if message else ""
