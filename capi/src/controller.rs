@@ -101,14 +101,14 @@ impl Controller for CController {
         let Functions { start: Some(start), user, .. } = &self.functions else { return Ok(()) };
         self.arrays.look(state);
         let (seen, _) = self.arrays.for_c(state);
-        told(in_controller(|| start(&seen, user.user)))
+        outcome(in_controller(|| start(&seen, user.user)))
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         self.arrays.look(state);
         let (seen, mut command) = self.arrays.for_c(state);
         let Functions { update, user, .. } = &self.functions;
-        told(in_controller(|| update(&seen, &mut command, user.user)))?;
+        outcome(in_controller(|| update(&seen, &mut command, user.user)))?;
         self.is_finished = command.finish;
         self.arrays.read(commands)
     }
@@ -119,7 +119,7 @@ impl Controller for CController {
 }
 
 /// What the function returned: NULL, or why it gave up.
-fn told(text: *const c_char) -> Result<(), ControlError> {
+fn outcome(text: *const c_char) -> Result<(), ControlError> {
     if text.is_null() {
         return Ok(());
     }

@@ -119,7 +119,7 @@ impl<T> Returned for Option<Box<T>> {
 pub fn door<T: Returned>(work: impl FnOnce() -> Result<T, Problem>) -> T {
     if IN_CONTROLLER.get() {
         let text = "this function allocates or blocks and may not be called from within a controller";
-        return told(Problem(Status::InController, text.to_owned()));
+        return failed_with(Problem(Status::InController, text.to_owned()));
     }
     realtime_door(work)
 }
@@ -130,10 +130,10 @@ pub fn realtime_door<T: Returned>(work: impl FnOnce() -> Result<T, Problem>) -> 
     let mut panic = Panic::new();
     let done = panics::catch(&mut panic, work);
     let done = done.unwrap_or_else(|| Err(Problem(Status::Error, format!("a bug in Kilohertz: {panic}"))));
-    done.unwrap_or_else(told)
+    done.unwrap_or_else(failed_with)
 }
 
-fn told<T: Returned>(Problem(status, text): Problem) -> T {
+fn failed_with<T: Returned>(Problem(status, text): Problem) -> T {
     // Fails only on a thread that is ending, which cannot ask for the error any more.
     let _ = LAST.try_with(|last| *last.borrow_mut() = (status, c_string(text)));
     T::failed(status)
