@@ -41,6 +41,12 @@ pub(crate) trait Together: Debug + Send {
     /// Whose answer a frame is, and to which question, if to any; `None` if it is none.
     fn answer(frame: &Frame) -> Option<(u8, Option<usize>)>;
 
+    /// A servo that has forgotten how questions are distinguished has sent this answer, which names none, after the question of this turn.
+    fn has_forgotten(frame: &Frame, turn: usize) -> bool {
+        let _ = (frame, turn);
+        false
+    }
+
     /// Reads an answer to this question into a servo and its state: whether it had the state. `None` if it has nothing.
     fn read(servo: &mut Self::Servo, frame: &Frame, turn: usize, state: &mut ServoState) -> Option<bool>;
 }
@@ -221,15 +227,17 @@ impl<F: Together> Group<F> {
     ) -> Option<Taken> {
         let place = self.servos.iter().position(|servo| F::id(servo) == id)?;
         let servo = self.numbers[place];
+        let has_forgotten = turn.is_none() && F::has_forgotten(frame, self.turn);
+        let turn = turn.or(has_forgotten.then_some(self.turn));
         let Some((turn, Asked { number, at_ns })) =
             turn.map(|turn| (turn, self.asked[turn])).filter(|(_, asked)| asked.number > 0)
         else {
             return Some(Taken::Unexpected);
         };
-        if number == self.answered[place] {
+        if number == self.answered[place] && !has_forgotten {
             return Some(Taken::Duplicate { servo });
         }
-        if number < self.answered[place] {
+        if number <= self.answered[place] {
             return Some(Taken::Late { servo });
         }
         let (newest, state) = (number == self.newest, &mut states[servo]);

@@ -19,6 +19,11 @@ const CHANGED: Fault = Fault {
     code: 257,
     text: "its watchdog is not as it was set: it has lost its power or was restarted, or another program has written it; start a new run",
 };
+/// What it reads out is as a start leaves it.
+const RESTARTED: Fault = Fault {
+    code: 261,
+    text: "it was restarted, or has lost its power: nothing that was set for the run is in it any more; look at its supply, and start a new run",
+};
 /// Its position has changed by more than a joint can.
 const JUMPED: Fault = Fault {
     code: 258,
@@ -52,6 +57,8 @@ pub struct Wanted {
 /// The content of an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reported {
+    /// There are nothing but zeros where its state was to lie together.
+    is_blank: bool,
     alert: bool,
     error: u8,
     current: i16,
@@ -72,6 +79,7 @@ impl Reported {
         let (&[c0, c1, v0, v1, v2, v3, p0, p1, p2, p3, on, watchdog, hardware], rest) =
             status.data.split_first_chunk()?;
         Some(Self {
+            is_blank: status.data.iter().all(|byte| *byte == 0),
             alert: status.alert,
             error: status.error,
             current: i16::from_le_bytes([c0, c1]),
@@ -98,6 +106,8 @@ pub struct Driver {
     watchdog: u8,
     /// It is on, as last reported; `None` before the first report.
     is_on: Option<bool>,
+    /// It was on before it restarted, so that it is off since.
+    was_on: bool,
     /// Where it was then, steps.
     position: i32,
     /// How fast, rad/s at its shaft.
@@ -128,6 +138,7 @@ impl Driver {
             mounting: plan.mounting,
             watchdog: watchdog(plan.watchdog_s),
             is_on: None,
+            was_on: false,
             position: 0,
             velocity: 0.0,
             may_enable: true,
@@ -284,6 +295,10 @@ impl Driver {
 
     /// Reads an answer.
     pub fn read(&mut self, reported: &Reported, state: &mut ServoState) {
+        // No servo that answers has 0 V, or forgets its watchdog.
+        if reported.is_blank && (reported.volts.is_some() || self.watchdog != 0) {
+            return self.has_restarted(state);
+        }
         (self.is_on, self.position) = (Some(reported.is_on), reported.position);
         (self.volts, self.celsius) =
             (reported.volts.unwrap_or(self.volts), reported.celsius.unwrap_or(self.celsius));
@@ -302,6 +317,20 @@ impl Driver {
         state.fault = self.broken.unwrap_or(own);
         state.doing = self.doing(reported, own);
         state.mode = MODES[usize::from(reported.is_on)];
+        state.refused = None;
+    }
+
+    /// A start has cleared where its state was to lie together: it reports nothing any more, and is off unless it was switched on since.
+    fn has_restarted(&mut self, state: &mut ServoState) {
+        self.was_on |= self.is_on == Some(true);
+        self.is_on = Some(false);
+        state.fault = *self.broken.get_or_insert(RESTARTED);
+        state.doing = match self.enables {
+            0 => Doing::Faulted,
+            _ if self.was_on => Doing::Off,
+            _ => Doing::Other,
+        };
+        state.mode = MODES[usize::from(state.doing.is_on())];
         state.refused = None;
     }
 

@@ -8,8 +8,8 @@
 //!   late is not taken for a newer one.
 //! - Nothing that is written in a cycle is answered. Torque enable is read back in each: only that shows whether a servo is on or off. Goals are
 //!   written in each cycle, gains in five after they have changed.
-//! - Its watchdog refuses goals in silence once it has acted; its register, which is read in each cycle, shows that. Without power it is 0: then
-//!   nothing else is as it was set, either.
+//! - Its watchdog refuses goals in silence once it has acted; its register, which is read in each cycle, shows that. Without power it is 0, as
+//!   all is that is read in a cycle: nothing else is as it was set, either.
 //! - There is no command that damps: the P gain is set to 0, and the D gain to `damping`; in mode `velocity` the I gain to 0, with a goal of 0.
 //!   In mode `current` the loop computes what the velocity gain would be.
 
@@ -348,6 +348,13 @@ impl Together for Layout {
             _ => None,
         };
         Some((id, length.or_else(number)))
+    }
+
+    /// A servo that has restarted has no number, and nothing else.
+    fn has_forgotten(frame: &Frame, turn: usize) -> bool {
+        let is_blank =
+            |data: &[u8]| data.len() == usize::from(NUMBERED) && data.iter().all(|byte| *byte == 0);
+        number_of(turn).is_some() && Status::parse(frame).is_some_and(|status| is_blank(status.data))
     }
 
     fn read(servo: &mut Driver, frame: &Frame, _: usize, state: &mut ServoState) -> Option<bool> {

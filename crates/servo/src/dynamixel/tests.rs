@@ -35,6 +35,8 @@ struct Bench {
     /// What the unused gain has.
     number: [u8; 4],
     silent: [bool; 4],
+    /// A start has cleared where its state lies.
+    blank: [bool; 4],
     /// Those behind a silent one are silent, too.
     waits: bool,
     now_ns: i64,
@@ -57,6 +59,7 @@ impl Bench {
             velocity: 0,
             number: [0; 4],
             silent: [false; 4],
+            blank: [false; 4],
             waits: true,
             now_ns: 0,
         }
@@ -79,6 +82,9 @@ impl Bench {
             31,
             self.number[servo],
         ]);
+        if self.blank[servo] {
+            data = [0; 16];
+        }
         let alert = self.hardware[servo] != 0;
         let status = Status { id, alert, error: 0, data: &data[..len.into()] };
         if fast { status.block(turn) } else { status.packet() }.unwrap()
@@ -284,6 +290,46 @@ fn a_number_that_did_not_arrive_makes_an_answer_older_and_never_newer() {
     bench.number = [0; 4];
     let status = bench.answer(2, NUMBERED, 0, true);
     assert_eq!(bench.bus.take(&status, &mut bench.states), Taken::Unexpected, "it has never heard one");
+}
+
+#[test]
+fn one_that_has_restarted_is_known_by_its_zeros_and_not_switched_on_again() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    bench.cycle(hold(0.0));
+    let place = bench.states[1].position;
+    bench.silent[1] = true;
+    bench.cycle(hold(0.0));
+    bench.cycle(ServoCommand::Damp);
+    (bench.silent[1], bench.blank[1], bench.on[1]) = (false, true, false);
+    let (_, taken) = bench.cycle(ServoCommand::Damp);
+    assert_eq!(Bench::replied(&taken), [0, 2, 3, 1]);
+    let ServoState { at_ns, doing, position, .. } = bench.states[1];
+    assert_eq!((at_ns, doing, position), (bench.now_ns, Doing::Off, place));
+    for (command, doing) in [(ServoCommand::Stop, Doing::Faulted), (hold(0.0), Doing::Faulted)] {
+        for _ in 0..6 {
+            bench.cycle(command);
+            assert_eq!((bench.states[1].doing, bench.on[1]), (doing, false));
+            assert!(bench.states[1].fault.text.contains("restarted"));
+        }
+    }
+    // Its answers to two questions, of which the first comes late, are no second servo's.
+    bench.silent[0] = true;
+    bench.cycle(ServoCommand::Stop);
+    bench.cycle(ServoCommand::Stop);
+    let status = bench.answer(2, NUMBERED, 0, true);
+    assert_eq!(bench.bus.take(&status, &mut bench.states), Taken::Late { servo: 1 });
+}
+
+#[test]
+fn one_that_restarts_while_it_is_switched_on_may_be_on() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    bench.blank[1] = true;
+    bench.cycle(hold(0.0));
+    assert_eq!(bench.doing()[1], Doing::Other);
+    bench.cycle(ServoCommand::Stop);
+    assert_eq!(bench.doing()[1], Doing::Faulted);
 }
 
 #[test]
