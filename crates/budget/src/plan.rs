@@ -199,7 +199,6 @@ impl TickPlan {
     fn with(robot: &RobotConfig, inputs: Inputs, occasion: &dyn Fn(usize, usize) -> Occasion) -> Self {
         let line = |(index, bus): (usize, &khz_file::config::BusConfig)| {
             let servos: Vec<_> = robot.servos_on(index).map(|(_, servo)| servo).collect();
-            let beside = servos.len();
             let asked = asked(&servos, occasion);
             let groups = groups(&asked);
             let exchanges = asked.into_iter().enumerate().map(|(place, (servo, occasion))| {
@@ -214,7 +213,7 @@ impl TickPlan {
                 delay_ns,
                 jitter_ns,
                 exchanges: together(exchanges.collect(), &groups),
-                ..bare(&bus.link, beside, &inputs)
+                ..bare(&bus.link, reply_timeout_ns(robot, index), &inputs)
             }
         };
         let lines = robot.buses.iter().enumerate().map(line).collect();
@@ -369,8 +368,7 @@ pub(super) fn resized(frame: &Frame, len: usize) -> Frame {
     Frame::new(frame.id, &[0; 64][..len.min(64)]).unwrap_or(*frame)
 }
 
-fn bare(link: &LinkConfig, servos: usize, inputs: &Inputs) -> Line {
-    let reply_timeout_ns = reply_timeout_ns(link, servos);
+fn bare(link: &LinkConfig, reply_timeout_ns: i64, inputs: &Inputs) -> Line {
     let (link, is_real) = (link.bus(), !link.is_emulated());
     let bus = link.emulated();
     let medium = match (link.adapter(), bus.wire) {

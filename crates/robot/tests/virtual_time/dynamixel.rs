@@ -4,12 +4,17 @@
 use crate::line;
 use crate::mit::{self, Outcome, run_on, run_robot, when_the_host_dies};
 use khz_emu::dynamixel::{Servo, Setup};
-use khz_emu::{FamilyConfig, World};
+use khz_emu::{FamilyConfig, Injection, World};
 use khz_file::RobotConfig;
+use khz_link::{Link, LinkError, Received};
 use khz_loop::Doing;
 use khz_loop::ready::NotReady;
-use khz_loop::supervisor::Phase;
+use khz_loop::supervisor::{Cause, Phase};
+use khz_wire::Request;
 use khz_wire::dynamixel::address;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 const MS: i64 = 1_000_000;
 
@@ -78,6 +83,71 @@ fn two_layouts_on_one_line_are_two_questions() {
     world.servos[1].supply_v = 11.0;
     let outcome = run_on(&config, World::new(&world).unwrap(), Box::new(|_, _| {})).unwrap();
     assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+}
+
+/// An adapter that holds back each reply, and how many queries were sent into replies that it held.
+struct Holding {
+    world: World,
+    held: VecDeque<Received>,
+    hasty: Arc<AtomicU32>,
+}
+
+impl Holding {
+    const NS: i64 = 4 * MS;
+}
+
+impl Link for Holding {
+    khz_link::forward_link!(it => it.world; capabilities, half_duplex, begin_cycle, imu, counters);
+
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.hasty.fetch_add((request.replies > 0 && !self.held.is_empty()).into(), Relaxed);
+        Link::send(&mut self.world, channel, request, now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        while let Some(received) = self.world.receive(now_ns)? {
+            self.held.push_back(Received { at_ns: received.at_ns + Self::NS, ..received });
+        }
+        let is_due = self.held.front().is_some_and(|first| first.at_ns <= now_ns);
+        Ok(if is_due { self.held.pop_front() } else { None })
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        let held = self.held.front().map(|first| first.at_ns);
+        [held, self.world.next_event_ns()].into_iter().flatten().min()
+    }
+}
+
+/// The second query went out 2 ms after the first, into its answers.
+#[test]
+fn two_questions_on_a_line_do_not_meet_in_an_adapter_that_holds_back_replies() {
+    let mut config = robot(6, 50, "");
+    for servo in &mut config.servos[..2] {
+        servo.settings.dynamixel.model = Some(khz_servo::dynamixel::DynamixelModel::Xl430W250);
+    }
+    let mut world = config.world();
+    world.servos[..2].iter_mut().for_each(|servo| servo.supply_v = 11.0);
+    let hasty = Arc::<AtomicU32>::default();
+    let world = World::new(&world).unwrap();
+    let link = Holding { world, held: VecDeque::new(), hasty: Arc::clone(&hasty) };
+    let outcome = mit::run_link(&config, Box::new(link), &Mutex::default()).unwrap();
+    assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+    let missed: Vec<u64> = (0..6).map(|servo| outcome.machine.cycle().stats(servo).missed).collect();
+    assert_eq!((missed, hasty.load(Relaxed)), (vec![0; 6], 0));
+}
+
+/// All its answers were zeros, and it was said to be on, perhaps.
+#[test]
+fn one_that_has_restarted_is_said_to_have_and_is_off() {
+    for (rate_hz, fast) in [(50, true), (1000, false)] {
+        let config = robot(3, rate_hz, if fast { "" } else { ", fast = false" });
+        let reboots = mit::once_at(1_000, |world, now_ns| world.inject(1, Injection::Reboot, now_ns));
+        let outcome = run_robot(&config, reboots);
+        assert!(outcome.gives(|cause| *cause == Cause::ServoReset { servo: 1 }), "{}", outcome.cause());
+        let may_be_on =
+            |cause: &Cause| matches!(cause, Cause::ServoNotHeardOff { .. } | Cause::ServoStillOn { .. });
+        assert!(!outcome.gives(may_be_on) && outcome.doing == [Doing::Off; 3]);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use khz_file::RobotConfig;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::ready::NotReady;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
-use khz_loop::supervisor::Phase;
+use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
 use khz_loop::{Controller, Doing};
@@ -89,6 +89,13 @@ impl Outcome {
     pub fn cause(&self) -> String {
         let blame = self.machine.supervisor().blame();
         blame.unwrap_or(self.stats.transitions.last().unwrap().cause).to_string()
+    }
+}
+
+impl Outcome {
+    /// Whether a reason like this was given, first or later.
+    pub fn gives(&self, is_it: impl Fn(&Cause) -> bool) -> bool {
+        self.stats.transitions.iter().any(|change| is_it(&change.cause))
     }
 }
 
