@@ -15,8 +15,9 @@ use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// A frame whose rest has not come after so much silence never will, ns (a byte takes 3.3 µs at 3 Mbaud).
-const SILENCE_NS: i64 = 1_000_000;
+/// A frame whose rest has not come after so much silence never will, ns: USB adapters hold back what does not fill a packet, by themselves for
+/// 16 ms.
+const SILENCE_NS: i64 = 20_000_000;
 
 /// Frames without reply that may go out in one burst.
 const BURST: usize = 32;
@@ -130,7 +131,8 @@ impl<L: Line> Rs485<L> {
 
     /// The same, in these packets.
     pub fn speaking(line: L, packets: Packets) -> Self {
-        let speaker = Speaker { end: End::new(packets), spoken: VecDeque::with_capacity(BURST) };
+        let speaker =
+            Speaker { end: End::new(packets), spoken: VecDeque::with_capacity(BURST), asks_anew: false };
         Self { stream: Stream::new(line, speaker, (BURST, MAX_FRAME), 4096) }
     }
 }
@@ -140,6 +142,8 @@ struct Speaker {
     end: End,
     /// The last frames of ours, to know their echo.
     spoken: VecDeque<Frame>,
+    /// Something was sent since bytes were looked at last: the rest of a frame begun before does not come any more.
+    asks_anew: bool,
 }
 
 impl Speaker {
@@ -149,16 +153,9 @@ impl Speaker {
         }
         self.spoken.push_back(*frame);
     }
-}
 
-impl Speech for Speaker {
-    fn write(&mut self, frame: &Frame, _: i64, out: &mut [u8], _: &mut Counters) -> Option<usize> {
-        let len = self.end.write(frame, out)?;
-        self.remember(frame);
-        Some(len)
-    }
-
-    fn next(&mut self, input: &mut &[u8], _: i64, counters: &mut Counters) -> Option<Frame> {
+    /// The next frame that is not the echo of one of ours.
+    fn find(&mut self, input: &mut &[u8], counters: &mut Counters) -> Option<Frame> {
         let corrupt = self.end.corrupt();
         let is_echo = |frame: &Frame| self.spoken.iter().any(|spoken| is_same(spoken, frame));
         let found = std::iter::from_fn(|| self.end.next(input)).find(|frame| !is_echo(frame));
@@ -166,11 +163,35 @@ impl Speech for Speaker {
         found
     }
 
-    /// A frame begun long ago is given up; what is behind its lead-in may be a frame.
-    fn give_up(&mut self, silent_ns: i64, counters: &mut Counters) -> bool {
-        let given_up = silent_ns >= SILENCE_NS && self.end.give_up();
+    fn give_up_begun(&mut self, counters: &mut Counters) -> bool {
+        let given_up = self.end.give_up();
         counters.corrupt += u64::from(given_up);
         given_up
+    }
+}
+
+impl Speech for Speaker {
+    fn write(&mut self, frame: &Frame, _: i64, out: &mut [u8], _: &mut Counters) -> Option<usize> {
+        let len = self.end.write(frame, out)?;
+        self.remember(frame);
+        self.asks_anew = true;
+        Some(len)
+    }
+
+    fn next(&mut self, input: &mut &[u8], _: i64, counters: &mut Counters) -> Option<Frame> {
+        while self.asks_anew && input.is_empty() {
+            // What is behind the lead-in of one begun may be a frame.
+            if let Some(frame) = self.find(&mut &[][..], counters) {
+                return Some(frame);
+            }
+            self.asks_anew = self.give_up_begun(counters);
+        }
+        self.find(input, counters)
+    }
+
+    /// A frame begun long ago is given up; what is behind its lead-in may be a frame.
+    fn give_up(&mut self, silent_ns: i64, counters: &mut Counters) -> bool {
+        silent_ns >= SILENCE_NS && self.give_up_begun(counters)
     }
 
     /// Servos wait for the rest of a frame for ever, so it is sent, with a checksum that is wrong.
@@ -183,6 +204,7 @@ impl Speech for Speaker {
 
     fn start_over(&mut self) {
         self.end = End::new(self.end.packets());
+        self.asks_anew = false;
     }
 }
 
@@ -328,6 +350,68 @@ mod tests {
         assert_eq!(link.receive(0), Ok(None));
         assert_eq!(link.receive(SILENCE_NS - 1), Ok(None));
         assert_eq!(link.receive(SILENCE_NS).unwrap().unwrap().frame.payload(), &REPLY[5..12]);
+    }
+
+    #[test]
+    fn a_torn_frame_is_given_up_with_the_next_query() {
+        let (mut link, mut line) = wired();
+        line.write_all(&[&[0x54, 0xab, 1, 0, 60], REPLY].concat()).unwrap();
+        assert_eq!(link.receive(0), Ok(None));
+        link.send(0, &Address::request(&query()), 1).unwrap();
+        for _ in 0..2 {
+            assert_eq!(link.receive(1).unwrap().unwrap().frame.payload(), &REPLY[5..12]);
+            assert_eq!((link.receive(1), link.counters(0).corrupt), (Ok(None), 1));
+            line.write_all(REPLY).unwrap();
+        }
+    }
+
+    /// USB adapters deliver 62 bytes at a time, and the rest some milliseconds later.
+    #[test]
+    fn replies_that_come_in_pieces_are_whole() {
+        use khz_wire::{dynamixel, feetech};
+        let ids = [1, 2, 3, 4, 5, 6];
+        for packets in [Packets::Dynamixel, Packets::Feetech] {
+            let (ours, mut line) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            let mut link = Rs485::speaking(Port::from_fd(ours.into()), packets);
+            let mut servos = End::of_servos(packets);
+            let (asked, replies): (_, Vec<_>) = match packets {
+                Packets::Dynamixel => (
+                    dynamixel::sync_read(126, 15, &ids, true),
+                    (0..)
+                        .zip(&ids)
+                        .filter_map(|(place, &id)| {
+                            dynamixel::Status { id, alert: false, error: 0, data: &[id; 15] }.block(place)
+                        })
+                        .collect(),
+                ),
+                _ => (
+                    feetech::sync_read(56, 15, &ids),
+                    ids.iter()
+                        .filter_map(|&id| feetech::Status { id, conditions: 0, data: &[id; 15] }.packet())
+                        .collect(),
+                ),
+            };
+            link.send(0, &Request { frame: &asked.unwrap(), to: None, replies: 6 }, 0).unwrap();
+            link.flush(0).unwrap();
+            let (mut bytes, mut answers) = ([0; 256], Vec::new());
+            let len = line.read(&mut bytes).unwrap();
+            assert_eq!(servos.next(&mut &bytes[..len]), asked);
+            for reply in replies {
+                let len = servos.write(&reply, &mut bytes).unwrap();
+                answers.extend_from_slice(&bytes[..len]);
+            }
+            let (mut now_ns, mut heard) = (0, 0);
+            for piece in answers.chunks(62) {
+                line.write_all(piece).unwrap();
+                // Some looks find nothing.
+                for _ in 0..4 {
+                    heard += std::iter::from_fn(|| link.receive(now_ns).unwrap()).count();
+                    now_ns += 4_000_000;
+                }
+            }
+            assert_eq!((heard, link.counters(0).corrupt), (6, 0), "{packets:?}");
+        }
     }
 
     #[test]
