@@ -135,13 +135,13 @@ fn an_emulated_arm_is_found_as_its_file_has_it_and_written_so_that_it_moves_alik
             assert!(uncertainty < 0.3 * value, "{name}: {out}");
         }
         let written = fs::read_to_string(folder.path().join("found.toml")).unwrap();
-        // How well it is known is written as it is told, in place of what was known before.
+        // How well it is known is written as it is printed, in place of what was known before.
         let known = RobotConfig::load(folder.path().join("found.toml")).unwrap().servos[0].uncertainty;
         for (name, by) in
             [("inertia", known.inertia), ("coulomb", known.coulomb), ("delay_ms", known.delay_ms)]
         {
-            let [_, told] = told(&said, name).unwrap();
-            assert!((by - told).abs() <= 0.01 * told, "{name}: {written}");
+            let [_, printed] = fitted(&out, name).unwrap();
+            assert!((by - printed).abs() <= 0.01 * printed, "{name}: {written}");
         }
         assert_eq!(known.armature, 0.0, "{written}");
         assert!(written.contains("stribeck = 0") && written.contains("load_friction = 0"), "{written}");
