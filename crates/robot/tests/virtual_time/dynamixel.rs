@@ -145,7 +145,7 @@ fn one_that_has_restarted_is_said_to_have_and_is_off() {
         let outcome = run_robot(&config, reboots);
         assert!(outcome.gives(|cause| *cause == Cause::ServoReset { servo: 1 }), "{}", outcome.cause());
         let may_be_on =
-            |cause: &Cause| matches!(cause, Cause::ServoNotHeardOff { .. } | Cause::ServoStillOn { .. });
+            |cause: &Cause| matches!(cause, Cause::ServoNotReportedOff { .. } | Cause::ServoStillOn { .. });
         assert!(!outcome.gives(may_be_on) && outcome.doing == [Doing::Off; 3]);
     }
 }
