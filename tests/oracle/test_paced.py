@@ -101,7 +101,9 @@ def test_a_paced_run_says_what_its_log_says(
     assert started <= frames
     # A run that came down on a busy machine reads no more.
     if reported["ended_well"]:
-        assert frames <= started + skipped
+        # A period that the loop lost may have had two of them.
+        _, each = PATTERNS[name](1)
+        assert frames <= started + each * skipped
         if outside is nothing and skipped == 0:
             assert frames == started
     if outside is freeze and reported["ended_well"]:
