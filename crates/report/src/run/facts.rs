@@ -6,7 +6,7 @@ use khz_file::RobotConfig;
 use khz_file::config::{BusConfig, ControllerConfig, LinkConfig, Mode, ServoConfig};
 use khz_loop::supervisor::Cause::OperatorStop;
 use khz_loop::supervisor::Phase;
-use khz_page::{duration, grouped, has_percentile};
+use khz_page::{duration, has_percentile};
 use khz_rt::{Cause, Grade, Policy};
 use khz_run::Usual;
 use khz_run::costs::LateGroup;
@@ -242,9 +242,7 @@ fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
     let damaged = corrupt + facts.unexpected_frames;
     let is_value = named.is_some_and(|event| OF_A_VALUE.iter().any(|words| event.cause.contains(words)));
     if is_value && damaged * 1000 >= known.tally.all().ticks.max(1) {
-        let were =
-            if damaged == 1 { "1 frame was".into() } else { format!("{} frames were", grouped(damaged)) };
-        let what = format!("{end}, perhaps of a damaged frame: {were} damaged, or no reply to a query");
+        let what = format!("{end}, perhaps of a frame that was damaged, or no reply to a query");
         return Broken { after_s, what, remedy: Some(SCAN) };
     }
     // A remedy for what was missing is better than one for the event it caused.
@@ -688,7 +686,7 @@ mod tests {
             broken(&known(None, &events, cause), corrupt, &facts)
         };
         let hot = down("434.6 °C (s1 on bus main)", 1_200, 3);
-        let what = "434.6 °C (s1 on bus main), perhaps of a damaged frame: 1,203 frames were damaged, or no reply to a query";
+        let what = "434.6 °C (s1 on bus main), perhaps of a frame that was damaged, or no reply to a query";
         assert_eq!((hot.what.as_str(), hot.remedy), (what, Some(SCAN)));
         let cool = down("434.6 °C (s1 on bus main)", 0, 0);
         assert!(
