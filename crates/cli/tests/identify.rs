@@ -38,10 +38,17 @@ fn what_is_no_recording_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("one.csv"), "time,goal,position\n0,0,0\n").unwrap();
     fs::write(folder.path().join("b.json"), "{}").unwrap();
+    for name in ["same.csv", "same_again.csv"] {
+        fs::write(folder.path().join(name), recording()).unwrap();
+    }
     for (arguments, expected) in [
         (&["one.csv"][..], "one.csv: it has 1 samples; 20 are the least"),
         (&["b.json"], "b.json: it needs `mass`, a number above 0"),
         (&["none.csv"], "cannot read none.csv"),
+        (
+            &["same.csv", "same_again.csv", "--columns", "t,target,angle"],
+            "same.csv and same_again.csv are the same recording",
+        ),
         (&["one.csv", "--columns", "a,b"], "--columns needs three names"),
         (&["a.tlog"], "a log needs the robot file for its gains (--robot)"),
     ] {
@@ -145,8 +152,19 @@ fn an_emulated_arm_is_found_as_its_file_has_it_and_written_so_that_it_moves_alik
         }
         assert_eq!(known.armature, 0.0, "{written}");
         assert!(written.contains("stribeck = 0") && written.contains("load_friction = 0"), "{written}");
-        khz(folder.path(), &fit);
-        assert_eq!(fs::read_to_string(folder.path().join("found.toml")).unwrap(), written);
+        let files = ["--bam", "b.json", "--mjcf", "m.xml", "--force"];
+        khz(folder.path(), &[&fit[..], &files].concat());
+        let [again, bam, mjcf] = ["found.toml", "b.json", "m.xml"]
+            .map(|name| fs::read_to_string(folder.path().join(name)).unwrap());
+        assert_eq!(again, written);
+        // They had a motor of 1 N·m/A, no inertia, and no actuator.
+        let bam: serde_json::Value = serde_json::from_str(&bam).unwrap();
+        for (name, value, by) in
+            [("kt", 1.2116, 1e-6), ("R", 2.676, 1e-6), ("armature", inertia, 0.1 * inertia)]
+        {
+            assert!(bam[name].as_f64().is_some_and(|it| (it - value).abs() <= by), "{name}: {bam}");
+        }
+        assert!(mjcf.contains("<position joint=\"tilt\" kp=") && mjcf.contains(" kg·m² in all"), "{mjcf}");
         let alike = khz(folder.path(), &["replay", &log, "--body", "--robot", "found.toml", "--json"]);
         let alike: serde_json::Value = serde_json::from_str(&alike).unwrap();
         let rms = alike["joints"][0]["position"]["rms"].as_f64().unwrap_or_else(|| panic!("{alike}"));

@@ -15,6 +15,8 @@ const MOST_SHARE: f64 = 0.05;
 /// What rounding leaves over is no noise that averages out: over seeded recordings of emulated servos, dry friction was wrong by so much more, in
 /// variance.
 const CAUTION: f64 = 2.25;
+/// No joint that follows positions goes so far, rad.
+const FAR: f64 = 30.0;
 /// Blocks of time into which what is left over is cut.
 const BLOCKS: usize = 50;
 /// A limit is reported if without it so many times the square is left over.
@@ -184,15 +186,29 @@ fn unexplained(
     };
     let bounds: Vec<&str> =
         parameters.iter().filter(|value| value.on_bound).map(|value| value.name).collect();
+    let farthest = worst.samples.iter().fold(0.0, |most: f64, sample| most.max(sample.position.abs()));
+    let others = match worst.known {
+        Some(_) => "gains, a motor or a supply other than the robot file's",
+        None if worst.has_torque_control() => "gains other than the robot file's",
+        None => "a gain or a supply that changed",
+    };
     let likely = match worst.stands_at() {
+        _ if farthest > FAR => {
+            format!(
+                "its positions go up to {farthest:.0} rad: likely they are degrees, or steps of an encoder"
+            )
+        }
         Some(at) => format!(
             "it stands at {at:.3} rad while its goal is beyond: if it meets a stop there, write `stops` into its `joint`"
         ),
-        None if !bounds.is_empty() => format!(
-            "{} ended on a bound: gains, motor or supply are likely others than those of the robot file",
-            bounds.join(", ")
-        ),
-        None => "likely are gains, a motor or a supply other than the robot file's, a load that changed, play, or joints that moved it".to_owned(),
+        None if !bounds.is_empty() => {
+            let friction = match model.friction() {
+                Friction::M4 => "",
+                _ => "more friction at standstill or under load (`--friction m4`), or ",
+            };
+            format!("{} ended on a bound: likely is {friction}{others}", bounds.join(", "))
+        }
+        None => format!("likely are {others}, a load that changed, play, or joints that moved it"),
     };
     Some(format!("{left:.4} rad of {} are left over, {much}; {likely}", worst.name))
 }

@@ -208,8 +208,8 @@ impl Model {
         }
     }
 
-    /// The law of the servo that made a recording.
-    fn law(&self, values: &[f64], recording: &Recording) -> VoltageLaw {
+    /// The law of the servo that made a recording: as its robot file knows it, or as these values have it.
+    pub fn law(&self, values: &[f64], recording: &Recording) -> VoltageLaw {
         match recording.known.filter(|_| self.control == Control::Known) {
             Some(known) => VoltageLaw { goal_speed: self.value(values, "goal_speed"), ..known.law },
             None => self.motor(values, recording.kp, recording.supply_v),

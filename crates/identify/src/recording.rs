@@ -168,7 +168,8 @@ impl Recording {
     /// A column is missing, or something is no number or makes no sense.
     pub fn from_csv(name: &str, text: &str, columns: &Columns, supply_v: f64) -> Result<Self, Unusable> {
         let wrong = |what: String| Unusable { name: name.to_owned(), what };
-        let mut lines = text.lines().enumerate();
+        // A mark that spreadsheets put before their text.
+        let mut lines = text.trim_start_matches('\u{feff}').lines().enumerate();
         let (_, head) = lines.next().ok_or_else(|| wrong("it is empty".to_owned()))?;
         let separator = [',', ';', '\t'].into_iter().find(|mark| head.contains(*mark)).unwrap_or(',');
         let names: Vec<&str> = head.split(separator).map(|name| name.trim().trim_matches('"')).collect();

@@ -127,10 +127,9 @@ impl Found {
     /// the data do not determine, too, as the rest was found with it.
     pub fn joint_keys(&self, now: &JointConfig) -> Written {
         let mut written = Written::default();
-        let has = |name: &str| self.parameters.iter().any(|value| value.name == name);
         for value in &self.parameters {
             // What hangs on a rig hangs on no robot.
-            let of_rig = value.name == "gravity_at" && has("armature");
+            let of_rig = value.name == "gravity_at" && self.finds("armature");
             if JOINT_KEYS.contains(&value.name) && !of_rig {
                 written.keys.push((value.name, rounded(value.value)));
             }
@@ -154,7 +153,7 @@ impl Found {
             ("stribeck_load", now.stribeck_load),
             ("backlash", now.backlash),
         ] {
-            if value != 0.0 && !has(key) {
+            if value != 0.0 && !self.finds(key) {
                 written.taken_out(key, "the rest was found without it");
             }
         }
@@ -174,15 +173,16 @@ impl Found {
         written.map(|value| (value.name, rounded(value.uncertainty)))
     }
 
-    /// Parameters as bam's files have them, for a servo with a voltage law at this supply, V. Its `sag` bam has not.
-    pub fn bam(&self, supply_v: f64) -> String {
-        let motor = self.model.motor(&self.values, 1.0, supply_v);
+    /// Parameters as bam's files have them, for the servo of this recording, which follows by its voltage. Its `sag` bam has not, and without a
+    /// known load all inertia is its `armature`.
+    pub fn bam(&self, of: &Recording) -> String {
+        let motor = self.model.law(&self.values, of);
         let joint = self.model.joint(&self.values, None, None);
         let mut file = Map::new();
         let mut put = |name: &str, value: f64| _ = file.insert(name.to_owned(), json!(value));
         put("kt", motor.kt);
         put("R", motor.resistance + motor.sag_resistance);
-        put("armature", joint.armature);
+        put("armature", if self.finds("armature") { joint.armature } else { joint.inertia });
         put("q_offset", -joint.gravity_at);
         put("friction_base", joint.coulomb);
         put("friction_viscous", joint.viscous);
@@ -198,32 +198,49 @@ impl Found {
             put("load_friction_stribeck", joint.stribeck_load);
         }
         motor.goal_speed.into_iter().for_each(|limit| put("max_velocity", limit));
-        put("delay", 1e-3 * motor.delay_ms);
+        // As it was found: the law of a robot file has its own.
+        put("delay", 1e-3 * self.model.value(&self.values, "delay_ms").unwrap_or(motor.delay_ms));
         file.insert("model".to_owned(), json!(format!("{:?}", self.model.friction()).to_lowercase()));
         format!("{:#}\n", serde_json::Value::Object(file))
     }
 
-    /// A joint and its actuator for a MuJoCo model: what MuJoCo has of it. `kp` is the gain register, the supply in V.
-    pub fn mjcf(&self, joint: &str, kp: f64, supply_v: f64) -> String {
+    /// This is one of the parameters that were looked for.
+    fn finds(&self, name: &str) -> bool {
+        self.parameters.iter().any(|value| value.name == name)
+    }
+
+    /// A joint and its actuator, that of this recording, for a MuJoCo model: what MuJoCo has of it.
+    pub fn mjcf(&self, joint: &str, of: &Recording) -> String {
         let found = self.model.joint(&self.values, None, None);
-        let mut text = format!(
-            "<!-- Found by khz identify. MuJoCo has no load-dependent friction, no delay and no limit of the goal's speed. -->\n\
-             <joint name=\"{joint}\" armature=\"{}\" damping=\"{}\" frictionloss=\"{}\"/>\n",
-            rounded(found.armature),
-            rounded(found.viscous),
-            rounded(found.coulomb)
-        );
-        if self.model.finds_motor() {
-            let motor = self.model.motor(&self.values, kp, supply_v);
-            let per_volt = motor.kt / (motor.resistance + motor.sag_resistance);
-            let most = rounded(per_volt * supply_v);
+        let mut text =
+            "<!-- Found by khz identify. MuJoCo has no load-dependent friction, no delay and no limit of the goal's speed. -->\n".to_owned();
+        let mut armature = String::new();
+        if self.finds("armature") {
+            armature = format!(" armature=\"{}\"", rounded(found.armature));
+        } else if self.finds("inertia") {
+            let whole = rounded(found.inertia);
             let _ = writeln!(
                 text,
-                "<position joint=\"{joint}\" kp=\"{}\" kv=\"{}\" forcerange=\"-{most} {most}\"/>",
-                rounded(per_volt * supply_v * motor.gain),
-                rounded(per_volt * motor.kt)
+                "<!-- The joint and its load have {whole} kg·m² in all: what of that the bodies do not have is its `armature`. -->"
             );
         }
+        let (damping, friction) = (rounded(found.viscous), rounded(found.coulomb));
+        let _ = writeln!(
+            text,
+            "<joint name=\"{joint}\"{armature} damping=\"{damping}\" frictionloss=\"{friction}\"/>"
+        );
+        if of.has_torque_control() {
+            return text + "<!-- Its actuator has the gains and limits of the robot file. -->\n";
+        }
+        let motor = self.model.law(&self.values, of);
+        let per_volt = motor.kt / (motor.resistance + motor.sag_resistance);
+        let most = rounded(per_volt * of.supply_v * motor.duty_limit);
+        let _ = writeln!(
+            text,
+            "<position joint=\"{joint}\" kp=\"{}\" kv=\"{}\" forcerange=\"-{most} {most}\"/>",
+            rounded(per_volt * of.supply_v * motor.gain),
+            rounded(per_volt * motor.kt)
+        );
         text
     }
 }

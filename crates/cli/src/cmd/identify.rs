@@ -135,12 +135,27 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if mixed {
         bail!("logs and recordings of other servos cannot be fitted together");
     }
+    if args.bam.is_some() && recordings[0].has_torque_control() {
+        bail!(
+            "--bam: bam's files are of servos that follow by their voltage, and this one follows by torques"
+        );
+    }
+    let mut pairs =
+        recordings.iter().enumerate().flat_map(|(at, one)| recordings[..at].iter().map(move |it| (it, one)));
+    if let Some((one, other)) = pairs.find(|(one, other)| one.samples == other.samples) {
+        bail!(
+            "{} and {} are the same recording: what is fitted says nothing of how well it was fitted",
+            one.name,
+            other.name
+        );
+    }
     let found = args.found(&recordings);
     recordings
         .iter()
         .filter(|r| !r.left_out.is_empty())
         .for_each(|r| note(format_args!("{}: {}", r.name, r.left_out)));
-    show(&format!("{}: {} recordings\n{}", args.joint, recordings.len(), found.text()))?;
+    let plural = if recordings.len() == 1 { "" } else { "s" };
+    show(&format!("{}: {} recording{plural}\n{}", args.joint, recordings.len(), found.text()))?;
     args.write_all(&found, &recordings)?;
     if args.write && !args.force && found.unexplained.is_some() {
         bail!(
@@ -220,8 +235,8 @@ impl Args {
         };
         let first = &recordings[0];
         save(&self.output, &|| found.page(&self.joint, recordings).to_string())?;
-        save(&self.bam, &|| found.bam(first.supply_v))?;
-        save(&self.mjcf, &|| found.mjcf(&self.joint, first.kp, first.supply_v))?;
+        save(&self.bam, &|| found.bam(first))?;
+        save(&self.mjcf, &|| found.mjcf(&self.joint, first))?;
         match self.robot.as_deref().filter(|_| self.write && (self.force || found.unexplained.is_none())) {
             Some(path) => self.write_into(path, found),
             None => Ok(()),
