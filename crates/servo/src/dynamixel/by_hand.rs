@@ -97,9 +97,11 @@ impl ByHand for Settings {
     fn in_file(&self, answer: &Answer) -> Vec<String> {
         let named = answer.identity.serial.as_deref().and_then(|name| name.parse::<DynamixelModel>().ok());
         let model = named.map_or(UNNAMED, |model| model.word());
+        // As its maker leaves it.
+        let gain = if model.contains("330") { 400 } else { 800 };
         vec![
-            "# WRITE `torque_constant`, N·m/A: stall torque divided by stall current, as its maker's page has them.".to_owned(),
-            format!("dynamixel = {{ model = \"{model}\", torque_constant = 1.0, position_p = 800 }}"),
+            "# WRITE `torque_constant = …` into it, N·m/A: stall torque divided by stall current, as its maker's page has them.".to_owned(),
+            format!("dynamixel = {{ model = \"{model}\", position_p = {gain} }}"),
         ]
     }
 
