@@ -58,7 +58,7 @@ pub struct WatchdogArgs {
     time: Duration,
 }
 
-/// Write a register (parameter) of a Damiao or RobStride servo, an acceleration of an RMD, or a setting of an ODrive.
+/// Write a register (parameter) of a Damiao or RobStride servo, an acceleration of an RMD, a setting of an ODrive, or an item of a Dynamixel or Feetech.
 ///
 /// Its output must be off. The command shows what it will do and asks first; it succeeds if the servo confirms the change afterwards.
 #[derive(clap::Args)]
