@@ -215,6 +215,15 @@ impl Driver {
         }
     }
 
+    /// Whether it can be switched on in this cycle; else it is in a later one, as nothing has been written yet.
+    pub fn on_goes(&mut self, is_asked: bool) {
+        if self.wanted.on && !is_asked {
+            self.wanted.on = false;
+            self.enables -= 1;
+            self.is_on = Some(false);
+        }
+    }
+
     /// V, as last reported.
     fn supply(&self) -> f64 {
         if self.volts > 0.0 { self.volts } else { USUAL_V }

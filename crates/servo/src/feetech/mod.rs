@@ -268,6 +268,8 @@ pub struct Line {
     states: u64,
     /// The same of torque enable and states since an answer has been missing.
     lost: [u64; 2],
+    /// The last question was for torque enable.
+    asked_torque: bool,
 }
 
 impl Line {
@@ -313,8 +315,14 @@ impl Together for Line {
             true => SELDOM,
             false => 2,
         };
-        let asks_torque = number % every == 1 || servos.iter().any(|servo| servo.wanted.on);
-        servos.iter_mut().for_each(|servo| servo.limit_goes(asks_torque));
+        // Never twice running: the states would grow too old while servos are switched on one after the other.
+        let is_due = number % every == 1 || servos.iter().any(|servo| servo.wanted.on);
+        let asks_torque = is_due && !self.asked_torque;
+        self.asked_torque = asks_torque;
+        for servo in servos {
+            servo.limit_goes(asks_torque);
+            servo.on_goes(asks_torque);
+        }
         usize::from(self.length(asks_torque, has_lost)) - 1
     }
 

@@ -74,7 +74,11 @@ impl Bench {
 
     /// A cycle with this command: what was written, and what came of the answers.
     fn cycle(&mut self, command: ServoCommand) -> (Vec<Frame>, Vec<Taken>) {
-        self.bus.begin(&[command; 4]);
+        self.cycle_of([command; 4])
+    }
+
+    fn cycle_of(&mut self, commands: [ServoCommand; 4]) -> (Vec<Frame>, Vec<Taken>) {
+        self.bus.begin(&commands);
         self.now_ns += MS;
         let (mut sent, mut taken) = (Vec::new(), Vec::new());
         for part in 0..self.bus.parts(0) {
@@ -188,6 +192,23 @@ fn one_whose_answer_to_switching_on_is_lost_is_not_off() {
         );
     }
     assert!(!done.contains(&Doing::Off) && done.contains(&Doing::Following), "{done:?}");
+}
+
+/// The same finding: servos that are switched on one after the other left no cycle for states.
+#[test]
+fn torque_enable_is_never_asked_for_twice_running() {
+    let mut bench = Bench::new();
+    bench.cycles(3, ServoCommand::Stop);
+    let mut asked_before = false;
+    for first in 0..8 {
+        let commands = [0, 1, 2, 3].map(|servo| if servo <= first { hold(0.0) } else { ServoCommand::Stop });
+        let (_, taken) = bench.cycle_of(commands);
+        let asked = taken.iter().any(|it| matches!(it, Taken::Answer { .. }));
+        assert!(!asked || !asked_before);
+        asked_before = asked;
+    }
+    bench.cycles(8, hold(0.0));
+    assert_eq!(bench.doing(), [Doing::Following; 4]);
 }
 
 /// The same finding: "on" from before a stop is not "on" after it.
