@@ -97,7 +97,7 @@ impl Decoder {
         }
     }
 
-    /// Gives up the frame begun, as after a millisecond of silence: discards its lead-in, so that
+    /// Gives up the frame begun, as after a query that ended without its rest: discards its lead-in, so that
     /// [`Decoder::next`] searches what is behind. `false` if nothing was begun.
     ///
     /// ```

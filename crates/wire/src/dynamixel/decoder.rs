@@ -96,7 +96,7 @@ impl Decoder {
         }
     }
 
-    /// Gives up the packet begun, as after a millisecond of silence, so that [`Decoder::next`] searches what is behind its lead-in. `false` if
+    /// Gives up the packet begun, as when its query has ended, so that [`Decoder::next`] searches what is behind its lead-in. `false` if
     /// nothing was begun; that a servo has added no block to a fast status is nothing.
     pub fn give_up(&mut self) -> bool {
         let begun = self.window.bytes().len();

@@ -79,7 +79,7 @@ impl Decoder {
         }
     }
 
-    /// Gives up the packet begun, as after a millisecond of silence, so that [`Decoder::next`] searches what is behind its first byte.
+    /// Gives up the packet begun, as when its query has ended, so that [`Decoder::next`] searches what is behind its first byte.
     /// `false` if nothing was begun.
     pub fn give_up(&mut self) -> bool {
         let begun = !self.window.bytes().is_empty();
