@@ -7,7 +7,7 @@ use crate::wire::{MOST_BYTES, Peer};
 use khz_loop::waited::{PATIENCE_NS, Waited};
 use khz_rt::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
     listen, recv, send, socket_with,
@@ -117,10 +117,17 @@ fn listen_at(path: &Path) -> io::Result<(OwnedFd, [u64; 2])> {
         }
     }
     let listener = socket()?;
-    bind(&listener, &address)?;
-    // Before anyone can connect.
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    listen(&listener, 8)?;
+    // Under another name until it listens, so that whoever sees the socket can connect.
+    let hidden = path.with_file_name(format!(".{:x}.{:x}", std::process::id(), listener.as_raw_fd()));
+    bind(&listener, &SocketAddrUnix::new(&hidden)?)?;
+    let named = fs::set_permissions(&hidden, Permissions::from_mode(0o600))
+        .and_then(|()| Ok(listen(&listener, 8)?))
+        .and_then(|()| fs::hard_link(&hidden, path));
+    fs::remove_file(&hidden)?;
+    named.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => in_use("another robot listens there"),
+        _ => error,
+    })?;
     Ok((listener, numbers(path)?))
 }
 

@@ -16,8 +16,7 @@ struct Program(OwnedFd);
 
 impl Program {
     fn at(path: &Path) -> Self {
-        let socket =
-            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let socket = unconnected();
         connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
         Self(socket)
     }
@@ -36,6 +35,10 @@ impl Program {
         let (len, _) = recv(&self.0, &mut bytes, RecvFlags::empty()).unwrap();
         serde_json::from_slice(&bytes[..len]).unwrap()
     }
+}
+
+fn unconnected() -> OwnedFd {
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
 }
 
 fn path(name: &str) -> PathBuf {
@@ -218,6 +221,31 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
     let long = json!({"from": "p", "position": vec![0.5; 20_000]}).to_string();
     let answer = program.asks_text(&long);
     assert!(answer["why"].as_str().is_some_and(|why| why.contains("longer than 65536 bytes")), "{answer}");
+}
+
+/// A socket that was bound and did not listen yet refused programs that waited for its file.
+#[test]
+fn a_socket_that_is_there_can_be_connected_to() {
+    let folder = path("at-once");
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("arm.sock");
+    for _ in 0..100 {
+        let at = SocketAddrUnix::new(&path).unwrap();
+        let program = std::thread::spawn(move || {
+            let socket = unconnected();
+            loop {
+                match connect(&socket, &at) {
+                    Err(rustix::io::Errno::NOENT) => {}
+                    answer => return answer,
+                }
+            }
+        });
+        let robot = Robot::new(&TargetsConfig::default(), 4000.0);
+        let _receiver = Receiver::start(&format!("unix:{}", path.display()), robot.desk.clone()).unwrap();
+        assert_eq!(program.join().unwrap(), Ok(()));
+    }
+    // With no file left in it.
+    std::fs::remove_dir(&folder).unwrap();
 }
 
 #[test]
