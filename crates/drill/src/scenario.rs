@@ -381,8 +381,8 @@ impl Event {
         let fault = Fault::draw(dice, member, rate_hz);
         // What servos cannot be brought down from that have no watchdog, or do not even report whether they are on: docs/safety.md.
         let facts = || member.config.servos.iter().map(|servo| servo.in_file().facts());
-        let is_blind = facts().any(|facts| !facts.has_watchdog && !facts.tells_on);
-        let leaves_out = is_blind && fault.needs_to_be_told()
+        let is_blind = facts().any(|facts| !facts.has_watchdog && !facts.reports_on);
+        let leaves_out = is_blind && fault.needs_a_watchdog_or_a_report()
             || fault == Fault::HostKilled && is_unwatched(&member.config);
         let fault = if leaves_out { Fault::OperatorStop } else { fault };
         // One in four while the robot starts.
@@ -402,7 +402,7 @@ impl Event {
 impl Fault {
     /// Only a watchdog ends it, or is lost by it, or replies come later than can be known without registers; or only a servo that reports that it
     /// is off.
-    const fn needs_to_be_told(self) -> bool {
+    const fn needs_a_watchdog_or_a_report(self) -> bool {
         matches!(
             self,
             Self::HostKilled

@@ -101,14 +101,14 @@ fn only_moteus_servos_get_the_gains_and_the_others_say_where_they_would_go() {
              name = \"hip\"\nid = 1\n\n[[servo]]\nname = \"knee\"\nid = 2\nfamily = \"moteus\"\n"
         )
     };
-    for (family, says) in [
+    for (family, expected) in [
         ("feetech", "which `position_p` of `feetech` is as stiff as in the training: kp 10.0 N·m/rad"),
         ("dynamixel", "which `position_p` of `dynamixel` is as stiff"),
         ("damiao", "suit this servo, `kp = 10.0` and `kd = 1.0` of `damiao`"),
     ] {
         let made = with_policy(&servos(family), &section, Targets::Limited);
         let text = &made.text;
-        assert!(text.contains("\n# The hip.\n# not known: ") && text.contains(says), "{text}");
+        assert!(text.contains("\n# The hip.\n# not known: ") && text.contains(expected), "{text}");
         assert!(!made.is_complete && section.is_complete);
         let devices: Vec<_> = text.lines().filter(|line| line.starts_with("device")).collect();
         assert_eq!(devices, ["device = { kp = 20.0, kd = 2.0 }"], "{text}");
@@ -168,7 +168,7 @@ fn of_a_model_alone_there_are_as_many_servos_as_joints() {
     assert!(made.text.contains("joints = []  # not known"), "{}", made.text);
     let text = robot(&made, "made").text;
     assert_eq!(text.matches("[[servo]]\nname = \"joint_").count(), 2, "{text}");
-    // In the robot's order, until somebody knows the policy's.
+    // In the robot's order, until the policy's is known.
     let made = section(&model(42, &[]), &[], Some(&["hip", "knee"]));
     assert!(
         made.text.contains("joints = [\"hip\", \"knee\"]  # not known") && !made.is_complete,
@@ -341,12 +341,12 @@ fn doubted(file: &str, text: &str, doubts: Doubts) {
     let model = model(42, NAMED);
     let whole = section(&model, &[(file, text)], None);
     assert!(whole.is_complete && !whole.text.contains("# not known"), "{}{}", whole.table, whole.text);
-    for (from, to, says) in doubts {
+    for (from, to, expected) in doubts {
         let changed = text.replace(from, to);
         assert_ne!(changed, text, "{from}");
         let made = section(&model, &[(file, &changed)], None);
         assert!(!made.is_complete, "{to}: {}", made.table);
-        assert!(made.table.contains(says), "{to}: {says}: {}", made.table);
+        assert!(made.table.contains(expected), "{to}: {expected}: {}", made.table);
         assert!(made.text.contains("# not known: "), "{to}: {}", made.text);
     }
 }
@@ -479,7 +479,7 @@ fn of_a_models_metadata_nothing_is_dropped_without_a_mark() {
         ("observation_history_lengths", "1,2.000"),
         ("observation_names", "joint_pos,joint_vel"),
     ];
-    for (key, value, says) in [
+    for (key, value, expected) in [
         ("joint_stiffness", "20,10,5", "a.onnx: joint_stiffness: `[20, 10, 5]` is not one number"),
         ("joint_stiffness", "20,nan", "joint_stiffness: `[20, nan]` is not"),
         ("joint_stiffness", "", "stiffness of the training"),
@@ -494,7 +494,7 @@ fn of_a_models_metadata_nothing_is_dropped_without_a_mark() {
         let others = right[..5].iter().filter(|(known, _)| *known != key);
         let metadata: Vec<_> = others.copied().chain([(key, value)]).collect();
         let made = section(&model(42, &metadata), &[], None);
-        assert!(made.table.contains(says) && !made.is_complete, "{key} {value}: {}", made.table);
+        assert!(made.table.contains(expected) && !made.is_complete, "{key} {value}: {}", made.table);
     }
     let twice = section(&model(42, &right), &[], None);
     assert!(twice.table.contains("observation_names is there twice"), "{}", twice.table);
@@ -507,7 +507,7 @@ fn what_two_files_say_otherwise_is_shown() {
         assert!(!made.is_complete && made.text.contains("# not known: "), "{}", made.text);
         made.table
     };
-    for (from, to, says) in [
+    for (from, to, expected) in [
         (
             "scale: [0.2, 0.2, 0.2]",
             "scale: 0.9",
@@ -524,17 +524,17 @@ fn what_two_files_say_otherwise_is_shown() {
     ] {
         let (table, back) =
             (two(UNITREE, &UNITREE.replace(from, to)), two(&UNITREE.replace(from, to), UNITREE));
-        assert!(table.contains(says) && back.contains("b.yaml"), "{table}{back}");
+        assert!(table.contains(expected) && back.contains("b.yaml"), "{table}{back}");
     }
     let base = RL_SAR_BASE.replace("joint_names: [FR", "joint_names: [RR");
-    let said = two(RL_SAR_BASE, &base);
-    assert!(said.contains("robot_names: [\"FR_hip_joint\", \"FL_hip_joint\"], and b.yaml: [\"RR"), "{said}");
+    let table = two(RL_SAR_BASE, &base);
+    assert!(table.contains("robot_names: [\"FR_hip_joint\", \"FL_hip_joint\"], and b.yaml: [\"RR"), "{table}");
 }
 
 /// YAML has each key once; Python's reader takes the last.
 #[test]
 fn a_key_that_is_there_twice_and_a_second_document_are_refused() {
-    for (text, says) in [
+    for (text, expected) in [
         (format!("{UNITREE}step_dt: 0.01\n"), "line 15: the key `step_dt` for the second time"),
         (format!("{UNITREE}---\nstep_dt: 0.01\n"), "a second document"),
     ] {
@@ -542,7 +542,7 @@ fn a_key_that_is_there_twice_and_a_second_document_are_refused() {
         let source =
             Source { numbers: 42, joints: 2, metadata: &[], called: "a.onnx", sha256: "00", files: &files };
         let refused = of_policy(&source, None).err().unwrap();
-        assert!(refused.contains(says), "{refused}");
+        assert!(refused.contains(expected), "{refused}");
     }
 }
 

@@ -134,8 +134,8 @@ fn bus_keys(link: &LinkConfig, word: &str, channel: usize) -> Vec<String> {
                 "baud" | "protocol" => word.contains(&format!(",{key}=")),
                 _ => false,
             };
-            let said = keys.into_iter().filter(|(key, _)| given(key));
-            lines.extend(said.map(|(key, value)| format!("{key} = {value}")));
+            let given_keys = keys.into_iter().filter(|(key, _)| given(key));
+            lines.extend(given_keys.map(|(key, value)| format!("{key} = {value}")));
         }
         None if link.bus().shared(channel).is_some() && !link.is_emulated() => {
             lines.push(format!("channel = {}", channel + 1));

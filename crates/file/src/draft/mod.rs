@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn an_unknown_template_names_the_nearest_and_lists_them() {
-        let said = template("leg").unwrap_err();
-        assert!(said.contains("did you mean `leg3`?") && said.contains("quadruped"), "{said}");
+        let error = template("leg").unwrap_err();
+        assert!(error.contains("did you mean `leg3`?") && error.contains("quadruped"), "{error}");
         assert!(template("xyzzy").unwrap_err().contains("the templates are\n  pan_tilt"));
     }
 
@@ -246,7 +246,7 @@ mod tests {
     fn the_documentation_counts_the_templates() {
         let page = include_str!("../../../../docs/configuration.md");
         let number = ["Ten", "Eleven", "Twelve", "Thirteen", "Fourteen", "Fifteen"].get(TEMPLATES.len() - 10);
-        let said = format!("{} emulated robots come with the program", number.unwrap_or(&"?"));
-        assert!(page.contains(&said), "{said}");
+        let sentence = format!("{} emulated robots come with the program", number.unwrap_or(&"?"));
+        assert!(page.contains(&sentence), "{sentence}");
     }
 }

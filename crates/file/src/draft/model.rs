@@ -165,7 +165,7 @@ fn draft(
     Draft::emulated(about, name, servos, more)
 }
 
-/// The limit of a joint's velocity as a robot file has it, and what is to be said of it.
+/// The limit of a joint's velocity as a robot file has it, and the remark about it.
 fn velocity(drive: &Drive<'_>, targets: Targets) -> (Option<f64>, String) {
     match (drive.velocity(targets), targets) {
         // In hundredths: more digits mean nothing.

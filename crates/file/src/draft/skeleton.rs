@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_shape_that_is_too_large_is_told() {
         assert!(sendable("x".repeat(MOST_BYTES)).is_ok());
-        let said = sendable("x".repeat(MOST_BYTES + 1)).unwrap_err();
-        assert!(said.contains("takes 33 KiB, and at most 32 KiB are sent"), "{said}");
+        let error = sendable("x".repeat(MOST_BYTES + 1)).unwrap_err();
+        assert!(error.contains("takes 33 KiB, and at most 32 KiB are sent"), "{error}");
     }
 }

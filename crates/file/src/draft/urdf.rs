@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
-        for (from, to, said) in [
+        for (from, to, message) in [
             ("velocity=\"3.5\"", "velocity=\"fast\"", "line 10: `velocity` is no number: `fast`"),
             (
                 "upper=\"2\"",
@@ -333,7 +333,7 @@ mod tests {
             ("<robot ", "<robots ", "not readable as XML"),
         ] {
             let error = of_urdf(&ARM.replacen(from, to, 1)).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(message), "{error}");
         }
         assert!(of_urdf("<sdf/>").unwrap_err().to_string().contains("`<sdf>` where a URDF begins"));
         assert!(of_urdf("<robot/>").unwrap_err().to_string().contains("no joint in it turns"));

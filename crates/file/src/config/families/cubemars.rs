@@ -18,7 +18,7 @@ const FACTS: Facts = Facts {
     factory_bit_rate: Some(1_000_000),
     rests_after_miss: true,
     has_watchdog: false,
-    tells_on: false,
+    reports_on: false,
     ..mit::FACTS
 };
 

@@ -19,7 +19,7 @@ pub(super) const FACTS: Facts = Facts {
     rests_after_miss: false,
     moves_target_on: false,
     has_watchdog: true,
-    tells_on: true,
+    reports_on: true,
     ids_refused: None,
 };
 

@@ -62,7 +62,7 @@ pub struct Facts {
     /// A watchdog of `watchdog_s` is set in it, or is known to be.
     pub has_watchdog: bool,
     /// It reports whether its output is on.
-    pub tells_on: bool,
+    pub reports_on: bool,
     /// Why an id is refused that others could have, and the cure, where that is not its number alone.
     pub ids_refused: Option<(&'static str, &'static str)>,
 }

@@ -25,7 +25,7 @@ const FACTS: Facts = Facts {
     rests_after_miss: false,
     moves_target_on: true,
     has_watchdog: true,
-    tells_on: true,
+    reports_on: true,
     ids_refused: None,
 };
 

@@ -16,24 +16,24 @@ pub(super) struct Keys<'a> {
     yaml: &'a mut Yaml,
     /// So many has the policy.
     pub(super) joints: usize,
-    told: &'a RefCell<Vec<String>>,
+    reported: &'a RefCell<Vec<String>>,
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn new(file: &str, yaml: &'a mut Yaml, joints: usize, told: &'a RefCell<Vec<String>>) -> Self {
-        Self { path: format!("{file}: "), yaml, joints, told }
+    pub(super) fn new(file: &str, yaml: &'a mut Yaml, joints: usize, reported: &'a RefCell<Vec<String>>) -> Self {
+        Self { path: format!("{file}: "), yaml, joints, reported }
     }
 
     /// Reports what of it is not understood.
-    pub(super) fn tell(&self, what: impl Display) {
-        self.told.borrow_mut().push(format!("{}{what}", self.path));
+    pub(super) fn report(&self, what: impl Display) {
+        self.reported.borrow_mut().push(format!("{}{what}", self.path));
     }
 
     /// What was reported while something was done.
-    pub(super) fn told_by<T>(&mut self, done: impl FnOnce(&mut Self) -> T) -> (T, Vec<String>) {
-        let before = self.told.borrow().len();
+    pub(super) fn reported_by<T>(&mut self, done: impl FnOnce(&mut Self) -> T) -> (T, Vec<String>) {
+        let before = self.reported.borrow().len();
         let done = done(self);
-        (done, self.told.borrow()[before..].to_vec())
+        (done, self.reported.borrow()[before..].to_vec())
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -45,8 +45,8 @@ impl<'a> Keys<'a> {
     }
 
     /// What is behind it has neither text nor number, or there is nothing.
-    pub(super) fn says_nothing(&self, key: &str) -> bool {
-        self.yaml.get(key).is_none_or(Yaml::says_nothing)
+    pub(super) fn is_empty(&self, key: &str) -> bool {
+        self.yaml.get(key).is_none_or(Yaml::is_empty)
     }
 
     /// Each of the pairs of numbers behind it lies so far from 0, on either side.
@@ -74,7 +74,7 @@ impl<'a> Keys<'a> {
         let found = self.yaml.take(key)?;
         let value = read(&found);
         if value.is_none() {
-            self.tell(format_args!("{key}: `{}` is not {what}", short(&found.to_string())));
+            self.report(format_args!("{key}: `{}` is not {what}", short(&found.to_string())));
         }
         value
     }
@@ -103,7 +103,7 @@ impl<'a> Keys<'a> {
 
     pub(super) fn gains_in(&self, key: &str, list: Vec<f64>) -> Option<Vec<f64>> {
         let negative = list.iter().find(|gain| **gain < 0.0);
-        negative.iter().for_each(|gain| self.tell(format_args!("{key}: {gain} is negative")));
+        negative.iter().for_each(|gain| self.report(format_args!("{key}: {gain} is negative")));
         negative.is_none().then_some(list)
     }
 
@@ -115,7 +115,7 @@ impl<'a> Keys<'a> {
 
     pub(super) fn posture_in(&self, key: &str, list: Vec<f64>) -> Vec<f64> {
         if let Some(angle) = list.iter().find(|angle| angle.abs() > TAU) {
-            self.tell(format_args!("{key}: {angle} rad is more than a turn; are these degrees?"));
+            self.report(format_args!("{key}: {angle} rad is more than a turn; are these degrees?"));
         }
         if list.len() == 1 { vec![list[0]; self.joints] } else { list }
     }
@@ -154,7 +154,7 @@ impl<'a> Keys<'a> {
     pub(super) fn bounds_of(&mut self, lower: &str, upper: &str) -> Option<Vec<[f64; 2]>> {
         let has = [lower, upper].map(|key| self.has(key));
         if has[0] != has[1] {
-            self.tell(format_args!("of `{lower}` and `{upper}` only one is there"));
+            self.report(format_args!("of `{lower}` and `{upper}` only one is there"));
         }
         let lists = [self.each(lower), self.each(upper)];
         let [Some(least), Some(most)] = lists else { return None };
@@ -162,7 +162,7 @@ impl<'a> Keys<'a> {
         let at = |list: &[f64], place: usize| list[if list.len() == 1 { 0 } else { place }];
         let pairs: Vec<_> = (0..count).map(|place| [at(&least, place), at(&most, place)]).collect();
         let reversed = pairs.iter().find(|[least, most]| least > most);
-        reversed.iter().for_each(|pair| self.tell(format_args!("`{lower}` and `{upper}`: {pair:?}")));
+        reversed.iter().for_each(|pair| self.report(format_args!("`{lower}` and `{upper}`: {pair:?}")));
         reversed.is_none().then_some(pairs)
     }
 
@@ -192,7 +192,7 @@ impl<'a> Keys<'a> {
             Yaml::Map(_) => {
                 let path = format!("{}{key}.", self.path);
                 let yaml = self.yaml.get_mut(key)?;
-                Some(Keys { path, yaml, joints: self.joints, told: self.told })
+                Some(Keys { path, yaml, joints: self.joints, reported: self.reported })
             }
             _ => self.take(key, "a map", |_| None),
         }
@@ -200,7 +200,7 @@ impl<'a> Keys<'a> {
 
     /// The maps in the map or the list behind a key, with their keys.
     pub(super) fn maps(&mut self, key: &str) -> Vec<(String, Keys<'_>)> {
-        let (joints, told) = (self.joints, self.told);
+        let (joints, reported) = (self.joints, self.reported);
         let path = format!("{}{key}", self.path);
         let Some(yaml) = self.yaml.get_mut(key) else { return Vec::new() };
         let items: Vec<(String, String, &mut Yaml)> = match yaml {
@@ -216,8 +216,8 @@ impl<'a> Keys<'a> {
         let mut maps = Vec::new();
         for (key, path, yaml) in items {
             match yaml {
-                Yaml::Map(_) => maps.push((key, Keys { path: format!("{path}."), yaml, joints, told })),
-                Yaml::Null => told.borrow_mut().push(format!("{path}: nothing is said of it")),
+                Yaml::Map(_) => maps.push((key, Keys { path: format!("{path}."), yaml, joints, reported })),
+                Yaml::Null => reported.borrow_mut().push(format!("{path}: nothing is said of it")),
                 // Reported with the rest.
                 _ => {}
             }
@@ -231,10 +231,10 @@ impl<'a> Keys<'a> {
         rest(self.yaml, &self.path, &mut left);
         *self.yaml = Yaml::Null;
         let more = left.len().saturating_sub(MOST_LEFT);
-        let mut told = self.told.borrow_mut();
-        told.extend(left.into_iter().take(MOST_LEFT));
+        let mut reported = self.reported.borrow_mut();
+        reported.extend(left.into_iter().take(MOST_LEFT));
         if more > 0 {
-            told.push(format!("{}{more} more keys that are not known", self.path));
+            reported.push(format!("{}{more} more keys that are not known", self.path));
         }
     }
 }
@@ -250,7 +250,7 @@ fn rest(yaml: &Yaml, path: &str, left: &mut Vec<String>) {
         Yaml::List(list) if list.iter().any(|item| matches!(item, Yaml::Map(_))) => {
             list.iter().enumerate().for_each(|(at, yaml)| rest(yaml, &format!("{path}[{at}]"), left));
         }
-        _ if yaml.says_nothing() => {}
+        _ if yaml.is_empty() => {}
         _ => left.push(format!("{path}: `{}` has no meaning here that is known", short(&yaml.to_string()))),
     }
 }

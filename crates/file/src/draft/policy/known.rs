@@ -86,7 +86,7 @@ impl Term {
 
 impl Known {
     /// Records what the file being read has for this key, for the table.
-    pub(super) fn say<T: fmt::Debug>(&mut self, key: &str, value: Option<T>) -> Option<T> {
+    pub(super) fn record<T: fmt::Debug>(&mut self, key: &str, value: Option<T>) -> Option<T> {
         if let Some(value) = &value {
             self.rows.push([key.to_owned(), short(&format!("{value:?}")), self.from.clone()]);
         }

@@ -40,13 +40,13 @@ pub struct Section {
     pub table: String,
     /// Each line of the section is known.
     pub is_complete: bool,
-    joints: Vec<JointSaid>,
+    joints: Vec<PolicyJoint>,
     needs_imu: bool,
     /// So many joints does the model decide for.
     count: usize,
 }
 
-struct JointSaid {
+struct PolicyJoint {
     servo: String,
     gains: Option<[f64; 2]>,
     torque: Option<f64>,
@@ -100,7 +100,7 @@ fn name_joints(known: &mut Known, servos: Option<&[String]>) {
             format!("joints: {} have their places in {whose}, and there are {}", places.len(), names.len());
         known.lacking.push(what);
     }
-    known.joints = known.say("joints", joints);
+    known.joints = known.record("joints", joints);
 }
 
 /// A joint of which only the place is known.
@@ -212,10 +212,10 @@ fn action(known: &Known, out: &mut Lines) {
 }
 
 /// The servo of each joint: called so, or so but for `_joint` and its case. Of a robot that is yet to be made, as a robot file takes it.
-fn joints(known: &Known, servos: Option<&[String]>, lacking: &mut Vec<String>) -> Vec<JointSaid> {
+fn joints(known: &Known, servos: Option<&[String]>, lacking: &mut Vec<String>) -> Vec<PolicyJoint> {
     let names = known.joints.as_deref().unwrap_or_default();
     let mut taken = BTreeSet::new();
-    let mut made: Vec<JointSaid> = Vec::new();
+    let mut made: Vec<PolicyJoint> = Vec::new();
     for (place, name) in names.iter().enumerate() {
         let servo = match servos {
             None => unused(name, &mut taken),
@@ -232,7 +232,7 @@ fn joints(known: &Known, servos: Option<&[String]>, lacking: &mut Vec<String>) -
             list.get(if list.len() == 1 { 0 } else { place }).copied()
         };
         let gains = at(&known.kp).zip(at(&known.kd)).map(<[f64; 2]>::from);
-        made.push(JointSaid { servo, gains, torque: at(&known.torque) });
+        made.push(PolicyJoint { servo, gains, torque: at(&known.torque) });
     }
     made
 }
@@ -254,22 +254,22 @@ fn observe(numbers: usize, known: &Known, out: &mut Lines) -> bool {
         out.line(format_args!("\n# not known: {what}\n[[controller.observe]]\nterm = \"constant\""));
         out.lacking.push(format!("observe: {what}"));
     }
-    terms.iter().for_each(|said| term(said, out));
+    terms.iter().for_each(|trained| term(trained, out));
     terms.iter().filter_map(Term::sees).any(Sees::is_of_imu)
 }
 
 /// How trainers call what no IMU measures, the velocity of the body, m/s.
 const VELOCITIES: [&str; 3] = ["base_lin_vel", "lin_vel", "base_linear_velocity"];
 
-fn term(said: &Term, out: &mut Lines) {
-    let name = printable(&said.name);
-    if VELOCITIES.contains(&said.name.as_str()) {
+fn term(trained: &Term, out: &mut Lines) {
+    let name = printable(&trained.name);
+    if VELOCITIES.contains(&trained.name.as_str()) {
         out.line(format_args!("\n# not known: which program tells `{name}`, an estimate (docs/policies.md)"));
         out.line("[[controller.observe]]\nterm = \"signal\"\nsignals = [\"velocity_x\", \"velocity_y\", \"velocity_z\"]");
         out.lacking.push(format!("observe: `{name}` is measured by no IMU; a program has to tell it"));
-        return how(said, Sees::Signal, out);
+        return how(trained, Sees::Signal, out);
     }
-    let Some(term) = said.sees() else {
+    let Some(term) = trained.sees() else {
         out.line(format_args!(
             "\n# not known: what `{name}` is\n[[controller.observe]]\nterm = \"constant\""
         ));
@@ -277,23 +277,23 @@ fn term(said: &Term, out: &mut Lines) {
         return;
     };
     out.line(format_args!("\n[[controller.observe]]\nterm = \"{term}\""));
-    how(said, term, out);
+    how(trained, term, out);
 }
 
-/// What a file says of a term, and what it does not.
-fn how(said: &Term, term: Sees, out: &mut Lines) {
-    out.unknown(&said.unknown);
-    if let Some(clip) = said.clip.as_ref().filter(|clip| !clip.is_empty()) {
+/// The keys of a term that are known, and those that are not.
+fn how(trained: &Term, term: Sees, out: &mut Lines) {
+    out.unknown(&trained.unknown);
+    if let Some(clip) = trained.clip.as_ref().filter(|clip| !clip.is_empty()) {
         out.line(format_args!("clip = {:?}", one_if_equal(clip)));
     }
-    if let Some(scale) = said.scale.as_ref().filter(|scale| scale.iter().any(|scale| *scale != 1.0)) {
+    if let Some(scale) = trained.scale.as_ref().filter(|scale| scale.iter().any(|scale| *scale != 1.0)) {
         out.line(format_args!("scale = {:?}", one_if_equal(scale)));
     }
-    if let Some(history) = said.history.filter(|history| *history > 1) {
+    if let Some(history) = trained.history.filter(|history| *history > 1) {
         out.line(format_args!("history = {history}"));
     }
     let lacks: Vec<&str> =
-        [("clip", said.clip.is_none()), ("scale", said.scale.is_none()), ("history", said.history.is_none())]
+        [("clip", trained.clip.is_none()), ("scale", trained.scale.is_none()), ("history", trained.history.is_none())]
             .into_iter()
             .filter(|(_, lacks)| *lacks)
             .map(|(key, _)| key)
@@ -306,11 +306,11 @@ fn how(said: &Term, term: Sees, out: &mut Lines) {
     if term == Sees::Phase {
         out.key(
             "period_s",
-            said.period_s.map(|period| format!("{period:?}")),
+            trained.period_s.map(|period| format!("{period:?}")),
             "1.0",
             "the time of one turn of the phase, s",
         );
-    } else if let Some(period) = said.period_s {
+    } else if let Some(period) = trained.period_s {
         out.line(format_args!("# not known: what the period {period:?} of `{term}` is"));
         out.lacking.push(format!("observe: `{term}` has a period, {period:?}"));
     }
@@ -357,13 +357,13 @@ pub fn robot(section: &Section, name: &str) -> Decided {
         "The joints of a policy, emulated. Of the robot nothing else is known: put the real `link`, `bus` and `id` of each servo here,".to_owned(),
         "its limits, its direction (`sign`) and the joint's angle at its zero (`offset`). Every key: docs/configuration.md.".to_owned(),
     ];
-    let unknown = |place| JointSaid { servo: numbered(place), gains: None, torque: None };
+    let unknown = |place| PolicyJoint { servo: numbered(place), gains: None, torque: None };
     let unknown: Vec<_> = if section.joints.is_empty() {
         (0..section.count.min(MOST)).map(unknown).collect()
     } else {
         Vec::new()
     };
-    let servo = |(index, joint): (usize, &JointSaid)| {
+    let servo = |(index, joint): (usize, &PolicyJoint)| {
         let torque = joint.torque.unwrap_or(CAREFUL[1]).clamp(0.001, 1000.0);
         let lines = vec![format!("limits = {{ velocity = {:?}, torque = {torque:?} }}", CAREFUL[0])];
         let why = format!("Its velocity is not known: {:?} rad/s is only a careful beginning.", CAREFUL[0]);
@@ -413,7 +413,7 @@ pub fn with_policy(robot: &str, section: &Section, targets: Targets) -> Decided 
     Decided { text, is_complete }
 }
 
-/// Nobody holds a simulated robot until its policy begins; a biped falls in less than the default time.
+/// Nothing holds a simulated robot until its policy begins; a biped falls in less than the default time.
 const SOON: &str = "# Simulated, it stands by itself from the start. One that is held may take its time: 2.0.\nstart_s = 0.05\n";
 
 /// A model simulates it, and its trunk is free: it has an IMU there.

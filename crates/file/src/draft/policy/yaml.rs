@@ -100,12 +100,12 @@ impl Yaml {
     }
 
     /// It has neither text nor number.
-    pub(super) fn says_nothing(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
             Self::Text(_) => false,
-            Self::List(list) => list.iter().all(Self::says_nothing),
-            Self::Map(map) => map.iter().all(|(_, value)| value.says_nothing()),
+            Self::List(list) => list.iter().all(Self::is_empty),
+            Self::Map(map) => map.iter().all(|(_, value)| value.is_empty()),
         }
     }
 
