@@ -91,7 +91,7 @@ impl Fault {
             Self::HostStopped(ms) | Self::ControllerFreezes(ms) => {
                 f64::from(ms) > longest_stall_s(robot) * 1e3 + 10.0
             }
-            _ => self.must_not_arm() || self.is_unbearable_lie(),
+            _ => self.must_not_arm() || self.is_unbearable(),
         }
     }
 
@@ -221,7 +221,7 @@ impl Fault {
             Self::ParametersMoved(_) => {
                 robot.body.is_some() && moves(trigger) || trigger == Trigger::Command && !takes_shares(robot)
             }
-            lie => lie.lie_leads_to(trigger, robot),
+            fault => fault.misbehaviour_leads_to(trigger, robot),
         }
     }
 }
@@ -423,7 +423,7 @@ impl Scenario {
         self.faults().any(|fault| matches!(fault, Fault::Reboot(of) | Fault::OtherTurn(of, _) if of == servo))
     }
 
-    /// A servo whose encoder stands still is driven wherever it goes, and so is one that lies about it or does not obey.
+    /// A servo whose encoder stands still is driven wherever it goes, and so is one that reports it wrongly or does not obey.
     pub fn is_stuck(&self, servo: usize) -> bool {
         self.faults().any(|fault| fault.unhinges() == Some(servo))
     }

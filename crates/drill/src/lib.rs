@@ -15,7 +15,7 @@ mod faulty_controller;
 pub mod fleet;
 pub mod gains;
 pub mod heat;
-mod lies;
+mod misbehaviour;
 mod line;
 mod monitor;
 mod outcomes;

@@ -313,7 +313,7 @@ impl Joint {
         let gained = torque / inertia * answer_s + step;
         let fastest = file.limits.velocity.map_or(f64::INFINITY, |limit| SEEN * (most * limit + gained));
         let braking = fastest * inertia / kd + inertia * fastest * fastest / (2.0 * DAMPING_TORQUE);
-        let angle_step = file.carries().reported_steps[0].max(real.twin().lies().encoder_step());
+        let angle_step = file.carries().reported_steps[0].max(real.twin().misbehaviours().encoder_step());
         let resolution = (angle_step / TAU).max(1e-6);
         let margin = TOLERANCE
             + fastest * (answer_s.max(drive.carried_s) + blind_s)

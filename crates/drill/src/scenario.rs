@@ -1,7 +1,7 @@
 //! What goes wrong, when, and with which robot: drawn from a seed.
 
 use super::fleet::{Fleet, Member};
-use super::lies;
+use super::misbehaviour;
 use khz_emu::injection::{Injection, Refused};
 use khz_emu::noise::Noise;
 use khz_file::RobotConfig;
@@ -228,7 +228,7 @@ impl Scenario {
             events.push(Event { tick, fault: Fault::ParametersMoved(every) });
         }
         events.sort_by_key(|event| event.tick);
-        lies::draw(seed, &mut events, &member.config, rate_hz);
+        misbehaviour::draw(seed, &mut events, &member.config, rate_hz);
         events.splice(..0, late_requests(seed, &events));
         events.extend(stall(seed, member, rate_hz, &events));
         events.sort_by_key(|event| event.tick);
@@ -427,7 +427,7 @@ impl Fault {
         let signed = size as i16 - 500;
         let is_simple = member.config.body.is_none();
         let refuses = Injection::RefuseRead(Some(Refused::Position));
-        let has_registers = member.config.servos[servo].twin().lies().suits(refuses);
+        let has_registers = member.config.servos[servo].twin().misbehaviours().suits(refuses);
         let goes_round = member.config.servos[servo].in_file().facts().within_turn;
         // A MuJoCo model starts where its keyframe has it.
         let is_placed = member.config.body.as_ref().is_none_or(|body| body.mujoco().is_none());

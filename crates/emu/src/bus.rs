@@ -125,11 +125,11 @@ impl Bus {
             WireKind::Instant => 0,
             _ => self.config.turnaround_ns + delay_ns.max(0),
         };
-        self.say(servo, frame, arrived_ns + after_ns)
+        self.queue(servo, frame, arrived_ns + after_ns)
     }
 
     /// Queues a frame of a servo that is ready then, after what it has queued before; false if there is no room.
-    pub fn say(&mut self, servo: usize, frame: &Frame, ready_ns: i64) -> bool {
+    pub fn queue(&mut self, servo: usize, frame: &Frame, ready_ns: i64) -> bool {
         let room = self.replies.len() < self.replies.capacity();
         if room {
             let sender = Sender::Servo(servo);
@@ -148,8 +148,8 @@ impl Bus {
     }
 
     /// The earliest time at which a frame that a servo sends at this time can reach the host.
-    pub fn earliest_ns(&self, said_ns: i64) -> i64 {
-        said_ns.max(self.next_free_ns()) + self.shortest_ns
+    pub fn earliest_ns(&self, sent_ns: i64) -> i64 {
+        sent_ns.max(self.next_free_ns()) + self.shortest_ns
     }
 
     /// Lets the next thing happen, if something is due by `now_ns`: when, and what arrived if it did.
@@ -429,7 +429,7 @@ mod tests {
                 match bits % 16 {
                     0..4 => drop(bus.send(&frame, now_ns)),
                     4..6 => drop(bus.reply(servo, &frame, now_ns, (bits >> 24) as i64 % 50_000)),
-                    6 => drop(bus.say(servo, &frame, now_ns)),
+                    6 => drop(bus.queue(servo, &frame, now_ns)),
                     7 => bus.stall(bits >> 32 & 1 == 1, now_ns),
                     8 if bits >> 32 & 7 == 0 => drop(bus.drop_waiting()),
                     _ => now_ns += (bits >> 40) as i64 % 100_000,

@@ -6,8 +6,8 @@
 //! second but deaf; its zero is lost with the power. An error switches it off until it is enabled without its cause.
 
 use crate::config::{Device, WireKind};
-use crate::injection::{Injection, Lie};
-use crate::lies::{Lies, Said};
+use crate::injection::{Injection, Misbehaviour};
+use crate::misbehaviour::{FrozenReply, Misbehaviours};
 use crate::mit::{self, Common, Motor as _, Scales};
 use crate::twin::Family;
 use khz_wire::Frame;
@@ -61,10 +61,10 @@ impl Family for Setup {
     }
 }
 
-impl Lies for Setup {
+impl Misbehaviours for Setup {
     /// It does not report whether it is on.
     fn suits(&self, injection: Injection) -> bool {
-        mit::suits(injection) && injection != Injection::Lie(Some(Lie::StaysOn))
+        mit::suits(injection) && injection != Injection::Misbehave(Some(Misbehaviour::StaysOn))
     }
 
     /// It reports no mode: an error without a name.
@@ -77,14 +77,14 @@ impl Lies for Setup {
     }
 
     fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
-        let mut lied = *reply;
-        lied.payload_mut()[7] = mode;
-        lied
+        let mut altered = *reply;
+        altered.payload_mut()[7] = mode;
+        altered
     }
 
-    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+    fn frozen(&self, reply: &Frame, first: &mut FrozenReply) -> Frame {
         // The last byte has the error.
-        mit::frozen(1..7, reply, &mut said.frame)
+        mit::frozen(1..7, reply, &mut first.frame)
     }
 }
 
@@ -107,7 +107,7 @@ impl Motor {
     }
 
     fn state(&self, common: &Common) -> State {
-        let [position, velocity, torque] = common.said(&self.scales());
+        let [position, velocity, torque] = common.codes(&self.scales());
         let temperature = Some(common.thermal.motor_c.round().clamp(0.0, 255.0) as u8);
         State { id: self.id, position, velocity, torque, temperature, error: self.error }
     }

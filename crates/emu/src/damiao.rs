@@ -7,7 +7,7 @@
 
 use crate::config::{Device, WireKind};
 use crate::injection::Injection;
-use crate::lies::{Lies, Said};
+use crate::misbehaviour::{FrozenReply, Misbehaviours};
 use crate::mit::{self, Common, Motor as _, Scales};
 use crate::twin::Family;
 use khz_wire::Frame;
@@ -65,7 +65,7 @@ impl Setup {
     }
 }
 
-impl Lies for Setup {
+impl Misbehaviours for Setup {
     fn suits(&self, injection: Injection) -> bool {
         mit::suits(injection)
     }
@@ -84,15 +84,15 @@ impl Lies for Setup {
     }
 
     fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
-        let mut lied = *reply;
+        let mut altered = *reply;
         if !Self::state(reply).is_empty() {
-            lied.payload_mut()[0] = mode << 4 | reply.payload()[0] & 0xf;
+            altered.payload_mut()[0] = mode << 4 | reply.payload()[0] & 0xf;
         }
-        lied
+        altered
     }
 
-    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
-        mit::frozen(Self::state(reply), reply, &mut said.frame)
+    fn frozen(&self, reply: &Frame, first: &mut FrozenReply) -> Frame {
+        mit::frozen(Self::state(reply), reply, &mut first.frame)
     }
 }
 
@@ -143,7 +143,7 @@ impl Motor {
     }
 
     fn state(&self, common: &Common) -> State {
-        let [position, velocity, torque] = common.said(&self.scales());
+        let [position, velocity, torque] = common.codes(&self.scales());
         State {
             id: self.id(),
             status: self.status,
@@ -222,7 +222,7 @@ impl mit::Motor for Motor {
             REGISTERS => Access::parse(request.payload()).is_some_and(|(to, _)| to == u16::from(id)),
             other => other == u32::from(id),
         };
-        // In the wrong format a motor hears noise.
+        // In the wrong format a motor receives noise.
         is_own && !request.extended && request.fd == self.setup.can_fd
     }
 

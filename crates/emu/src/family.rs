@@ -1,7 +1,7 @@
 //! What is emulated of each family: one file for each, whose `Setup` is a [`Family`].
 
 use crate::config::Device;
-use crate::lies::Lies;
+use crate::misbehaviour::Misbehaviours;
 use crate::moteus;
 use crate::twin::{Family, Twin};
 use std::ops::RangeInclusive;
@@ -13,8 +13,8 @@ macro_rules! emulated {
         pub enum FamilyConfig { $($(#[doc = $doc])+ $name(crate::$module::Setup),)+ }
 
         impl FamilyConfig {
-            /// How its servos lie.
-            pub fn lies(&self) -> &dyn Lies {
+            /// How its servos misbehave.
+            pub fn misbehaviours(&self) -> &dyn Misbehaviours {
                 match self { $(Self::$name(setup) => setup,)+ }
             }
 

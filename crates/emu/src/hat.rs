@@ -310,11 +310,11 @@ mod tests {
         // The reply is not asked for before the next burst.
         link.send(0, &Address::request(&query(1)), 20_000_000).unwrap();
         link.flush(20_000_000).unwrap();
-        assert_eq!(heard(&mut link, 20_000_000, 21_000_000), [0x100, 0x100]);
+        assert_eq!(received_ids(&mut link, 20_000_000, 21_000_000), [0x100, 0x100]);
     }
 
-    /// The identifiers of what a host hears that waits until `until_ns`.
-    fn heard(link: &mut Pi3hat<Hat>, mut now_ns: i64, until_ns: i64) -> Vec<u32> {
+    /// The identifiers of what a host receives that waits until `until_ns`.
+    fn received_ids(link: &mut Pi3hat<Hat>, mut now_ns: i64, until_ns: i64) -> Vec<u32> {
         let mut ids = Vec::new();
         while now_ns < until_ns {
             ids.extend(
@@ -326,7 +326,7 @@ mod tests {
     }
 
     /// Something a device sends by itself, waiting in the hat.
-    fn say(link: &mut Pi3hat<Hat>, channel: u8, id: u32) {
+    fn send_by_itself(link: &mut Pi3hat<Hat>, channel: u8, id: u32) {
         let frame = Frame::new(id, &[0x50; 2]).unwrap();
         let processor = usize::from(channel / 2);
         link.spi().queues[processor].push_back(Received { channel, at_ns: 0, frame });
@@ -351,10 +351,10 @@ mod tests {
         link.flush(10_000_000).unwrap();
         // From an unknown sender, from another bus of the same processor, for another host, and a query.
         for (channel, id) in [(0, 0x600), (1, 0x100), (0, 0x102), (0, 0x8100)] {
-            say(&mut link, channel, id);
+            send_by_itself(&mut link, channel, id);
         }
         let (first_ns, last_ns) = (10_000_000, 10_500_000);
-        assert_eq!(heard(&mut link, first_ns, last_ns), [0x600, 0x100, 0x102, 0x8100, 0x100]);
+        assert_eq!(received_ids(&mut link, first_ns, last_ns), [0x600, 0x100, 0x102, 0x8100, 0x100]);
     }
 
     #[test]
@@ -362,9 +362,9 @@ mod tests {
         let mut link = link(4);
         link.send(0, &Address::request(&query(1)), 10_000_000).unwrap();
         // The second copy of an older reply: it came after the last look of its cycle.
-        say(&mut link, 0, 0x100);
+        send_by_itself(&mut link, 0, 0x100);
         link.flush(10_000_000).unwrap();
-        assert_eq!(heard(&mut link, 10_000_000, 10_400_000), [0x100, 0x100]);
+        assert_eq!(received_ids(&mut link, 10_000_000, 10_400_000), [0x100, 0x100]);
     }
 
     #[test]
@@ -391,15 +391,15 @@ mod tests {
     fn a_host_that_listens_hears_frames_without_a_query_on_every_bus() {
         let mut link = link(4);
         for channel in 0..5 {
-            (0..7).for_each(|n| say(&mut link, channel, 0x700 + u32::from(channel) * 16 + n));
+            (0..7).for_each(|n| send_by_itself(&mut link, channel, 0x700 + u32::from(channel) * 16 + n));
         }
-        let mut ids = heard(&mut link, 10_000_000, 20_000_000);
+        let mut ids = received_ids(&mut link, 10_000_000, 20_000_000);
         ids.sort_unstable();
         let all = (0..5).flat_map(|channel| (0..7).map(move |n| 0x700 + channel * 16 + n));
         assert_eq!(ids, all.collect::<Vec<_>>());
         // Silence is listened to with few transfers: a look at each processor in a millisecond.
         let (before, _) = link.spi().spent();
-        heard(&mut link, 20_000_000, 120_000_000);
+        received_ids(&mut link, 20_000_000, 120_000_000);
         let looks = link.spi().spent().0 - before;
         assert!((250..350).contains(&looks), "{looks}");
     }
@@ -415,7 +415,7 @@ mod tests {
         let mut link = Pi3hat::open(hat, &Options::default(), replier, 0).unwrap();
         link.send(0, &Address::request(&query(khz_wire::address::BROADCAST)), 10_000_000).unwrap();
         link.flush(10_000_000).unwrap();
-        let mut ids = heard(&mut link, 10_000_000, 15_000_000);
+        let mut ids = received_ids(&mut link, 10_000_000, 15_000_000);
         ids.sort_unstable();
         assert_eq!(ids, (1..=9).map(|id| id << 8).collect::<Vec<u32>>());
     }

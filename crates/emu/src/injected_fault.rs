@@ -1,7 +1,7 @@
 //! Faults of the emulated devices by their names, for commands and programs.
 
-use crate::injection::{Injection, Lie};
-use crate::lies::Lies;
+use crate::injection::{Injection, Misbehaviour};
+use crate::misbehaviour::Misbehaviours;
 use crate::world::World;
 
 /// A fault of the emulated devices, for those who name one.
@@ -40,24 +40,24 @@ impl InjectedFault {
         ("supply", Some("V")),
     ];
 
-    /// The names there are, or those of what servos with these lies can suffer, for messages. Allocates.
-    pub fn names(lies: Option<&dyn Lies>) -> String {
+    /// The names there are, or those of what servos that can misbehave so can suffer, for messages. Allocates.
+    pub fn names(misbehaviours: Option<&dyn Misbehaviours>) -> String {
         let is_there = |name: &str| {
             let fault = Self::named(name, 0, 1.0);
-            fault.is_some_and(|fault| lies.is_none_or(|lies| fault.suits(lies)))
+            fault.is_some_and(|fault| misbehaviours.is_none_or(|misbehaviours| fault.suits(misbehaviours)))
         };
-        let told = |(name, unit): &(&str, Option<&str>)| match unit {
+        let label = |(name, unit): &(&str, Option<&str>)| match unit {
             Some(unit) => format!("{name} ({unit})"),
             None => (*name).to_owned(),
         };
-        Self::KINDS.iter().filter(|(name, _)| is_there(name)).map(told).collect::<Vec<_>>().join(", ")
+        Self::KINDS.iter().filter(|(name, _)| is_there(name)).map(label).collect::<Vec<_>>().join(", ")
     }
 
-    /// Servos with these lies can suffer it, whatever its size; what is none of a servo suits all.
-    pub fn suits(self, lies: &dyn Lies) -> bool {
+    /// Servos that can misbehave so can suffer it, whatever its size; what is none of a servo suits all.
+    pub fn suits(self, misbehaviours: &dyn Misbehaviours) -> bool {
         match self {
             Self::Servo(_, Injection::Fault(_) | Injection::Jump(_)) => true,
-            Self::Servo(_, injection) => lies.suits(injection),
+            Self::Servo(_, injection) => misbehaviours.suits(injection),
             _ => true,
         }
     }
@@ -70,7 +70,7 @@ impl InjectedFault {
     /// The fault of this name; `value` is its size, or whether it begins.
     pub fn named(name: &str, servo: usize, value: f64) -> Option<Self> {
         let on = value != 0.0;
-        let lie = |lie: Lie| Injection::Lie(on.then_some(lie));
+        let misbehave = |kind: Misbehaviour| Injection::Misbehave(on.then_some(kind));
         Some(Self::Servo(
             servo,
             match name {
@@ -84,14 +84,14 @@ impl InjectedFault {
                 "fault" => Injection::Fault(value as u32),
                 "reboot" => Injection::Reboot,
                 "jump" => Injection::Jump((value * 1e3) as i16),
-                "stays_on" => lie(Lie::StaysOn),
-                "frozen" => lie(Lie::Frozen),
-                "twice" => lie(Lie::Twice),
-                "unmeasured" => lie(Lie::Unmeasured),
-                "mode" => Injection::Lie(Some(Lie::Mode(value as u8))),
-                "mode_mostly" => Injection::Lie(Some(Lie::Mostly(value as u8))),
-                "slow" => lie(Lie::Slow(value as u16)),
-                "altered" => lie(Lie::Altered(value as u8)),
+                "stays_on" => misbehave(Misbehaviour::StaysOn),
+                "frozen" => misbehave(Misbehaviour::Frozen),
+                "twice" => misbehave(Misbehaviour::Twice),
+                "unmeasured" => misbehave(Misbehaviour::Unmeasured),
+                "mode" => Injection::Misbehave(Some(Misbehaviour::Mode(value as u8))),
+                "mode_mostly" => Injection::Misbehave(Some(Misbehaviour::Mostly(value as u8))),
+                "slow" => misbehave(Misbehaviour::Slow(value as u16)),
+                "altered" => misbehave(Misbehaviour::Altered(value as u8)),
                 _ => return None,
             },
         ))

@@ -27,8 +27,8 @@ pub enum Injection {
     Asleep(bool),
     /// From now on the position it measures is greater by so many thousandths of a radian.
     Jump(i16),
-    /// From now on it lies so; `None`: not any more.
-    Lie(Option<Lie>),
+    /// From now on it misbehaves so; `None`: not any more.
+    Misbehave(Option<Misbehaviour>),
 }
 
 /// What a servo may refuse.
@@ -40,9 +40,9 @@ pub enum Refused {
     MaxTorque,
 }
 
-/// How a servo lies.
+/// How a servo misbehaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum Misbehaviour {
     /// It goes on with the last command that it followed, whatever it is commanded then: it neither damps nor stops.
     StaysOn,
     /// It reports this mode of its family, whatever it does. CubeMars servos report no mode: there it is the error.

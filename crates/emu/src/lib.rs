@@ -21,7 +21,7 @@
 //! | [`feetech`] | one Feetech servo |
 //! | [`position_servo`] | a servo that follows positions by a voltage: hobby servos |
 //! | [`injection`] | faults put into a servo from outside |
-//! | [`lies`] | servos that do or report something else than they are commanded |
+//! | [`misbehaviour`] | servos that do or report something else than they are commanded |
 //! | [`thermal`] | how a servo warms up |
 //! | [`injected_fault`] | faults by their names, for commands and programs |
 //! | [`body`] | what the servos move |
@@ -41,8 +41,8 @@ pub mod hat;
 mod imu;
 pub mod injected_fault;
 pub mod injection;
-mod liar;
-pub mod lies;
+mod tamper;
+pub mod misbehaviour;
 mod machine;
 mod mit;
 pub mod moteus;
@@ -65,7 +65,7 @@ pub use body::{
 pub use config::{BusConfig, Device, ImuConfig, JointConfig, ReceiveBuffers, WireKind};
 pub use family::{FamilyConfig, ServoConfig};
 pub use injected_fault::InjectedFault;
-pub use injection::{Injection, Lie};
+pub use injection::{Injection, Misbehaviour};
 pub use machine::{ConfigError, WorldConfig};
 pub use position_servo::{PositionServo, VoltageLaw};
 pub use pusher::PUSH_S;

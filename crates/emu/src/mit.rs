@@ -4,7 +4,7 @@
 
 use crate::body::{Drive, JointState};
 use crate::config::{Device, WireKind};
-use crate::injection::{Injection, Lie};
+use crate::injection::{Injection, Misbehaviour};
 use crate::thermal::Thermal;
 use crate::twin::Twin;
 use khz_servo::Doing;
@@ -138,7 +138,7 @@ pub struct Common {
 
 impl Common {
     /// Position, velocity and torque as it reports them.
-    pub fn said(&self, scales: &Scales) -> [u16; 3] {
+    pub fn codes(&self, scales: &Scales) -> [u16; 3] {
         let values = [
             (scales.position, self.measured.position),
             (scales.velocity, self.measured.velocity),
@@ -304,8 +304,8 @@ impl<M: Motor> Twin for Servo<M> {
                     motor.switch_off();
                 }
             }
-            // It has no registers in its commands and states that it could refuse; the world has a liar.
-            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
+            // It has no registers in its commands and states that it could refuse; the world does that.
+            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Misbehave(_) => {}
         }
     }
 
@@ -383,12 +383,12 @@ pub const MOST_ID: u8 = 127;
 /// A jump by less than this is not distinguished from a motion, rad·10⁻³.
 pub const LEAST_JUMP: u16 = 150;
 
-/// See [`crate::lies::Lies::suits`]: it has no registers in its commands and states that it could refuse, nor a value for "not measured".
+/// See [`crate::misbehaviour::Misbehaviours::suits`]: it has no registers in its commands and states that it could refuse, nor a value for "not measured".
 pub fn suits(injection: Injection) -> bool {
     match injection {
         Injection::RefuseRead(what) | Injection::RefuseWrite(what) => what.is_none(),
         Injection::Jump(by) => by.unsigned_abs() >= LEAST_JUMP,
-        Injection::Lie(Some(lie)) => !matches!(lie, Lie::Mostly(_) | Lie::Unmeasured),
+        Injection::Misbehave(Some(kind)) => !matches!(kind, Misbehaviour::Mostly(_) | Misbehaviour::Unmeasured),
         _ => true,
     }
 }
@@ -403,12 +403,12 @@ pub fn follows(request: &Frame) -> Option<bool> {
     }
 }
 
-/// The reply of a servo that repeats what it `said` first; these bytes of it have the state, and not the mode.
-pub fn frozen(state: Range<usize>, reply: &Frame, said: &mut Option<Frame>) -> Frame {
+/// The reply of a servo that repeats its `first` reply; these bytes of it have the state, and not the mode.
+pub fn frozen(state: Range<usize>, reply: &Frame, first: &mut Option<Frame>) -> Frame {
     if state.is_empty() {
         return *reply;
     }
     let mut frozen = *reply;
-    frozen.payload_mut()[state.clone()].copy_from_slice(&said.get_or_insert(*reply).payload()[state]);
+    frozen.payload_mut()[state.clone()].copy_from_slice(&first.get_or_insert(*reply).payload()[state]);
     frozen
 }

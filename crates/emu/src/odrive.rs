@@ -7,8 +7,8 @@
 
 use crate::body::JointState;
 use crate::config::{Device, WireKind};
-use crate::injection::{Injection, Lie};
-use crate::lies::{Lies, Said};
+use crate::injection::{Injection, Misbehaviour};
+use crate::misbehaviour::{FrozenReply, Misbehaviours};
 use crate::mit::{self, Common, Motor as _, Scales};
 use crate::twin::{Family, STEP_NS};
 use khz_wire::Frame;
@@ -106,9 +106,9 @@ pub struct Motor {
     deaf_s: f64,
     restarts: bool,
     now_ns: i64,
-    /// The next heartbeat and estimates, ns, and how many there were, for their jitter.
+    /// The next heartbeat and estimates, ns, and the generator of their jitter.
     due_ns: [i64; 2],
-    said: u32,
+    jitter_state: u32,
 }
 
 impl Family for Setup {
@@ -130,10 +130,10 @@ impl Family for Setup {
     }
 }
 
-impl Lies for Setup {
-    /// It reports its state by itself, bypassing a liar.
+impl Misbehaviours for Setup {
+    /// It reports its state by itself: those frames are not tampered with.
     fn suits(&self, injection: Injection) -> bool {
-        mit::suits(injection) && !matches!(injection, Injection::Lie(Some(Lie::Mode(_))))
+        mit::suits(injection) && !matches!(injection, Injection::Misbehave(Some(Misbehaviour::Mode(_))))
     }
 
     fn encoder_step(&self) -> f64 {
@@ -149,9 +149,9 @@ impl Lies for Setup {
     }
 
     fn follows(&self, request: &Frame) -> Option<bool> {
-        let (_, told) = odrive::parts(request)?;
+        let (_, message) = odrive::parts(request)?;
         let state = request.payload().first();
-        match told {
+        match message {
             command::AXIS_STATE => Some(*state? == state::CLOSED_LOOP),
             command::INPUT_POS => Some(true),
             // Damping is following without it.
@@ -162,18 +162,18 @@ impl Lies for Setup {
     }
 
     fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
-        let mut lied = *reply;
+        let mut altered = *reply;
         if let (Some((_, command::HEARTBEAT)), Some(state)) =
-            (odrive::parts(reply), lied.payload_mut().get_mut(4))
+            (odrive::parts(reply), altered.payload_mut().get_mut(4))
         {
             *state = mode;
         }
-        lied
+        altered
     }
 
-    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
-        let is_state = odrive::parts(reply).is_some_and(|(_, told)| told == command::ESTIMATES);
-        mit::frozen(if is_state { 0..8 } else { 0..0 }, reply, &mut said.frame)
+    fn frozen(&self, reply: &Frame, first: &mut FrozenReply) -> Frame {
+        let is_state = odrive::parts(reply).is_some_and(|(_, message)| message == command::ESTIMATES);
+        mit::frozen(if is_state { 0..8 } else { 0..0 }, reply, &mut first.frame)
     }
 }
 
@@ -201,7 +201,7 @@ impl Motor {
             restarts: false,
             now_ns: 0,
             due_ns: [0; 2],
-            said: 0,
+            jitter_state: 0,
         }
     }
 
@@ -233,7 +233,7 @@ impl Motor {
     }
 
     /// What it answers if it is asked for this.
-    fn told(&self, common: &Common, asked: u8) -> Option<[u8; 8]> {
+    fn answer_of(&self, common: &Common, asked: u8) -> Option<[u8; 8]> {
         let motor_torque = (common.torque / self.setup.reduction) as f32;
         let amperes = motor_torque / self.setup.torque_constant as f32;
         let watts = (common.torque * common.measured.velocity) as f32;
@@ -267,11 +267,11 @@ impl Motor {
     }
 
     /// Carries out a message with data.
-    fn carry_out(&mut self, common: &mut Common, told: u8, payload: &[u8]) -> Option<()> {
+    fn carry_out(&mut self, common: &mut Common, message: u8, payload: &[u8]) -> Option<()> {
         let bytes = |least| filled(payload, least);
         let word = |[a, b, c, d, ..]: [u8; 8]| u32::from_le_bytes([a, b, c, d]);
         let numbers = || two_floats(&bytes(4)?);
-        match told {
+        match message {
             command::AXIS_STATE => self.switch(common, word(bytes(4)?)),
             command::CONTROLLER_MODE => self.mode = [word(bytes(8)?), u32::from(bytes(8)?[4])],
             command::INPUT_POS => self.set_point = InputPos::from_bytes(bytes(4)?),
@@ -326,8 +326,8 @@ impl Motor {
             TORQUE_CONSTANT => (self.setup.torque_constant as f32).to_bits(),
             _ => self.flags[usize::from(endpoint & 1)],
         };
-        let told = Sdo { write, endpoint, value: word.to_le_bytes() };
-        Some(odrive::frame(self.node, command::TX_SDO, &told.to_bytes()))
+        let reply = Sdo { write, endpoint, value: word.to_le_bytes() };
+        Some(odrive::frame(self.node, command::TX_SDO, &reply.to_bytes()))
     }
 
     fn readdress(&mut self, payload: &[u8]) {
@@ -422,23 +422,23 @@ impl mit::Motor for Motor {
     }
 
     fn answer(&mut self, common: &mut Common, request: &Frame, _: WireKind) -> Option<Frame> {
-        let (_, told) = odrive::parts(request)?;
+        let (_, message) = odrive::parts(request)?;
         common.unheard_s = 0.0;
-        if told == command::ESTOP {
+        if message == command::ESTOP {
             self.fail(self.setup.line.estop());
             return None;
         }
         // Without data it asks, unless that is all of a message.
-        let is_message = matches!(told, command::CLEAR_ERRORS | command::REBOOT) && request.remote.is_none();
+        let is_message = matches!(message, command::CLEAR_ERRORS | command::REBOOT) && request.remote.is_none();
         if odrive::is_asking(request) && !is_message {
-            return self.told(common, told).map(|payload| odrive::frame(self.node, told, &payload));
+            return self.answer_of(common, message).map(|payload| odrive::frame(self.node, message, &payload));
         }
-        if told == command::RX_SDO && self.setup.line == Line::V06 {
+        if message == command::RX_SDO && self.setup.line == Line::V06 {
             return self.sdo(request.payload());
         }
         // The sources of 0.5.6 clear whatever a message contains, and ask for nothing else.
         let payload: &[u8] = if request.payload().is_empty() { &[0] } else { request.payload() };
-        self.carry_out(common, told, payload);
+        self.carry_out(common, message, payload);
         if std::mem::take(&mut self.restarts) {
             self.restart(common);
         }
@@ -510,8 +510,8 @@ impl mit::Motor for Motor {
     fn speak(&mut self, common: &Common) -> Option<Frame> {
         let periods = [self.setup.heartbeat_ms, self.setup.estimates_ms];
         let due = (0..2).find(|&which| periods[which] > 0 && self.due_ns[which] <= self.now_ns)?;
-        self.said = self.said.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let jitter_ns = i64::from(self.said >> 30) * STEP_NS;
+        self.jitter_state = self.jitter_state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let jitter_ns = i64::from(self.jitter_state >> 30) * STEP_NS;
         let whole_ns = (self.due_ns[due] / 1_000_000 + i64::from(periods[due])) * 1_000_000;
         self.due_ns[due] = whole_ns + jitter_ns;
         if self.deaf_s > 0.0 {

@@ -46,7 +46,7 @@ pub struct Uart {
     transmit: VecDeque<u8>,
     /// The byte on its way out, and when its stop bit ends.
     shift: Option<(u8, i64)>,
-    heard: Decoder,
+    sent: Decoder,
     /// Bytes of replies, and when their stop bits end.
     coming: VecDeque<(u8, i64)>,
     receive: VecDeque<u16>,
@@ -80,7 +80,7 @@ impl Uart {
             control: 0x300,
             transmit: VecDeque::with_capacity(FIFO),
             shift: None,
-            heard: Decoder::new(),
+            sent: Decoder::new(),
             coming: VecDeque::with_capacity(room),
             receive: VecDeque::with_capacity(FIFO),
             overrun: false,
@@ -152,7 +152,7 @@ impl Uart {
             return;
         }
         let byte = if self.is_in_step() { byte } else { !byte };
-        if let Some(frame) = self.heard.next(&mut &[byte][..]) {
+        if let Some(frame) = self.sent.next(&mut &[byte][..]) {
             self.collect(now_ns);
             // A queue that is full loses the frame, as a servo's would.
             let _ = self.world.send(0, &frame, now_ns);

@@ -9,7 +9,7 @@
 use crate::body::JointState;
 use crate::config::{Device, WireKind};
 use crate::injection::Injection;
-use crate::lies::{Lies, Said};
+use crate::misbehaviour::{FrozenReply, Misbehaviours};
 use crate::mit::{self, Common, Motor as _, Scales};
 use crate::twin::{Family, STEP_NS};
 use khz_wire::Frame;
@@ -81,7 +81,7 @@ pub struct Motor {
     /// As it was at the last start.
     id: u8,
     /// A command that moves it came, and no "off" since.
-    is_told: bool,
+    is_commanded: bool,
     /// The brake is released.
     is_released: bool,
     /// Until the brake is released, s, and how often that is reported then.
@@ -122,7 +122,7 @@ impl Family for Setup {
     }
 }
 
-impl Lies for Setup {
+impl Misbehaviours for Setup {
     fn suits(&self, injection: Injection) -> bool {
         mit::suits(injection)
     }
@@ -141,16 +141,16 @@ impl Lies for Setup {
     }
 
     fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
-        let mut lied = *reply;
+        let mut altered = *reply;
         if reply.id < MOTION_REPLIES && reply.payload().first() == Some(&command::STATUS) {
-            lied.payload_mut()[6] = mode;
+            altered.payload_mut()[6] = mode;
         }
-        lied
+        altered
     }
 
-    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+    fn frozen(&self, reply: &Frame, first: &mut FrozenReply) -> Frame {
         let state = if reply.id > MOTION_REPLIES { 1..6 } else { 0..0 };
-        mit::frozen(state, reply, &mut said.frame)
+        mit::frozen(state, reply, &mut first.frame)
     }
 }
 
@@ -165,7 +165,7 @@ impl Motor {
             setup,
             rom: Rom { id, watchdog_ms: setup.watchdog_ms, zero: 0.0, accelerations },
             id,
-            is_told: false,
+            is_commanded: false,
             is_released: !setup.brake,
             brake_s: 0.0,
             releases: 0,
@@ -187,17 +187,17 @@ impl Motor {
     }
 
     fn off(&mut self) {
-        (self.is_told, self.is_released, self.brake_s, self.releases) = (false, !self.setup.brake, 0.0, 0);
+        (self.is_commanded, self.is_released, self.brake_s, self.releases) = (false, !self.setup.brake, 0.0, 0);
     }
 
     /// Follows these codes from now on.
     fn follow(&mut self, common: &mut Common, codes: Codes) {
         common.command = codes;
-        self.is_told = !common.injected.asleep;
+        self.is_commanded = !common.injected.asleep;
     }
 
     fn state(&self, common: &Common) -> State {
-        let [position, velocity, torque] = common.said(&self.scales());
+        let [position, velocity, torque] = common.codes(&self.scales());
         State { id: self.id, position, velocity, torque, temperature: None, error: 0 }
     }
 
@@ -382,7 +382,7 @@ impl mit::Motor for Motor {
     }
 
     fn is_on(&self) -> bool {
-        self.is_told && self.is_released && self.errors() == 0
+        self.is_commanded && self.is_released && self.errors() == 0
     }
 
     fn has_fault(&self) -> bool {
@@ -506,10 +506,10 @@ impl mit::Motor for Motor {
         let nanoseconds = |seconds: f64| (seconds * 1e9) as i64;
         let watchdog_s = f64::from(self.rom.watchdog_ms) * 1e-3;
         let cuts = (watchdog_s > 0.0).then(|| nanoseconds(watchdog_s - common.unheard_s));
-        let says = self.cut_off_ns.map(|due_ns| due_ns - self.now_ns);
+        let off = self.cut_off_ns.map(|due_ns| due_ns - self.now_ns);
         let sends = self.unasked.map(|(_, _, due_ns)| due_ns - self.now_ns);
         let brakes = (self.releases > 0).then(|| nanoseconds(self.brake_s));
-        let first_ns = [says.or(cuts), sends, brakes].into_iter().flatten().min()?;
+        let first_ns = [off.or(cuts), sends, brakes].into_iter().flatten().min()?;
         Some(first_ns.max(STEP_NS))
     }
 }

@@ -10,7 +10,7 @@
 use crate::body::JointState;
 use crate::config::{Device, WireKind};
 use crate::injection::Injection;
-use crate::lies::{Lies, Said};
+use crate::misbehaviour::{FrozenReply, Misbehaviours};
 use crate::mit::{self, Common, Motor as _, Scales};
 use crate::noise::Noise;
 use crate::twin::{Family, STEP_NS};
@@ -185,7 +185,7 @@ impl Family for Setup {
     }
 }
 
-impl Lies for Setup {
+impl Misbehaviours for Setup {
     fn suits(&self, injection: Injection) -> bool {
         mit::suits(injection)
     }
@@ -210,16 +210,16 @@ impl Lies for Setup {
 
     fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
         const MODE: u32 = 3 << 22;
-        let mut lied = *reply;
+        let mut altered = *reply;
         if State::parse(reply).is_some() {
-            lied.id = reply.id & !MODE | u32::from(mode) << 22 & MODE;
+            altered.id = reply.id & !MODE | u32::from(mode) << 22 & MODE;
         }
-        lied
+        altered
     }
 
-    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+    fn frozen(&self, reply: &Frame, first: &mut FrozenReply) -> Frame {
         let state = if State::parse(reply).is_some() { 0..8 } else { 0..0 };
-        mit::frozen(state, reply, &mut said.frame)
+        mit::frozen(state, reply, &mut first.frame)
     }
 }
 
@@ -360,7 +360,7 @@ impl Motor {
     }
 
     fn state(&self, common: &Common) -> State {
-        let [position, velocity, torque] = common.said(&self.scales());
+        let [position, velocity, torque] = common.codes(&self.scales());
         State {
             id: self.id,
             host: self.host,

@@ -3,7 +3,7 @@
 use crate::body::{Drive, JointState};
 use crate::config::{Device, WireKind};
 use crate::injection::Injection;
-use crate::lies::Lies;
+use crate::misbehaviour::Misbehaviours;
 use khz_servo::Doing;
 use khz_wire::Frame;
 use std::any::Any;
@@ -12,7 +12,7 @@ use std::any::Any;
 pub const STEP_NS: i64 = 250_000;
 
 /// A family: what is set up in one of its servos.
-pub trait Family: Lies + Sized {
+pub trait Family: Misbehaviours + Sized {
     /// The greatest id its servos can have.
     const MOST_ID: u8;
     /// The least.

@@ -7,7 +7,7 @@ use crate::family::{ServoConfig, switched_on};
 use crate::hand::Hand;
 use crate::imu::Sensor;
 use crate::injection::Injection;
-use crate::liar::Liar;
+use crate::tamper::Tamper;
 use crate::machine::{ConfigError, WorldConfig};
 use crate::moteus::Servo;
 use crate::noise::Noise;
@@ -35,7 +35,7 @@ pub struct World {
     buses: Vec<Channel>,
     servos: Vec<Box<dyn Twin>>,
     /// Between each and its bus.
-    liars: Vec<Liar>,
+    tampers: Vec<Tamper>,
     /// How each is mounted: here the joint's angles meet the servo's, and nowhere else.
     mountings: Vec<Mounting>,
     /// Of each, the torque at the joint per torque that it believes to give.
@@ -61,7 +61,7 @@ pub struct World {
     steps: u64,
     probe: Option<Box<dyn Probe>>,
     /// The host was informed that the body moves no more.
-    is_failure_told: bool,
+    is_failure_reported: bool,
 }
 
 /// Watches the machine from the devices' side of the wire: what the servos take, and what their joints do.
@@ -127,9 +127,9 @@ impl World {
         Ok(Self {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus, &servos)).collect(),
             servos,
-            liars: (0..)
+            tampers: (0..)
                 .zip(&config.servos)
-                .map(|(n, servo)| Liar::new(servo, config.seed ^ n << 16))
+                .map(|(n, servo)| Tamper::new(servo, config.seed ^ n << 16))
                 .collect(),
             mountings: config.servos.iter().map(|servo| servo.mounting).collect(),
             motor_constants: config.servos.iter().map(|servo| servo.motor_constant).collect(),
@@ -146,7 +146,7 @@ impl World {
             pushers: config.servos.iter().enumerate().filter_map(pusher).collect(),
             steps: 0,
             probe: None,
-            is_failure_told: false,
+            is_failure_reported: false,
         })
     }
 
@@ -202,8 +202,8 @@ impl World {
     /// Puts a fault into a servo; without effect if there is no such servo.
     pub fn inject(&mut self, servo: usize, injection: Injection, now_ns: i64) {
         self.advance(now_ns);
-        if let (Injection::Lie(lie), Some(liar)) = (injection, self.liars.get_mut(servo)) {
-            liar.lie(lie);
+        if let (Injection::Misbehave(misbehaviour), Some(tamper)) = (injection, self.tampers.get_mut(servo)) {
+            tamper.set(misbehaviour);
         }
         if let Some(servo) = self.servos.get_mut(servo) {
             servo.inject(injection);
@@ -330,17 +330,17 @@ impl World {
             {
                 probe.took(servo, &sent.frame, at_ns);
             }
-            let (twin, liar) = (&mut self.servos[servo], &mut self.liars[servo]);
+            let (twin, tamper) = (&mut self.servos[servo], &mut self.tampers[servo]);
             let is_busy = matches!(wire, WireKind::Rs485 { packets: Packets::Moteus, .. })
                 && channel.bus.is_replying(servo);
             let muted = is_busy.then(|| unanswered(&sent.frame));
             let request = muted.as_ref().unwrap_or(&sent.frame);
-            if !liar.is_honest() {
-                let heard = liar.hears(request, &**twin);
-                let Some(reply) = twin.answer(&heard, wire) else { continue };
-                let (said, delay_ns) = (liar.says(&reply), twin.delay_ns() + liar.delay_ns());
-                for _ in 0..liar.times() {
-                    channel.counters.errors += u64::from(!channel.bus.reply(servo, &said, at_ns, delay_ns));
+            if !tamper.is_off() {
+                let received = tamper.received(request, &**twin);
+                let Some(reply) = twin.answer(&received, wire) else { continue };
+                let (sent, delay_ns) = (tamper.sent(&reply), twin.delay_ns() + tamper.delay_ns());
+                for _ in 0..tamper.times() {
+                    channel.counters.errors += u64::from(!channel.bus.reply(servo, &sent, at_ns, delay_ns));
                 }
             } else if let Some(reply) = twin.answer(request, wire)
                 && !channel.bus.reply(servo, &reply, at_ns, twin.delay_ns())
@@ -408,7 +408,7 @@ impl World {
             for &servo in &*speakers {
                 while let Some(frame) = self.servos[servo].speak() {
                     spoken = true;
-                    counters.errors += u64::from(!bus.say(servo, &frame, now_ns));
+                    counters.errors += u64::from(!bus.queue(servo, &frame, now_ns));
                 }
             }
         }
@@ -502,8 +502,8 @@ impl Link for World {
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
         self.advance(now_ns);
-        if self.body.failed().is_some() && !self.is_failure_told {
-            self.is_failure_told = true;
+        if self.body.failed().is_some() && !self.is_failure_reported {
+            self.is_failure_reported = true;
             return Err(LinkError::Down { errno: 0 });
         }
         Ok(self.inbox.pop_front())

@@ -9,7 +9,7 @@ fn type_in(bench: &mut Bench, line: &str) -> String {
 
 fn type_bytes(bench: &mut Bench, line: &[u8]) -> Vec<u8> {
     for part in line.chunks(61) {
-        bench.tell(&format!("4001{:02x}{}", part.len(), hex(part)));
+        bench.command(&format!("4001{:02x}{}", part.len(), hex(part)));
     }
     read(bench)
 }
@@ -154,7 +154,7 @@ fn lines_too_long_are_ignored_whole() {
     let mut endless = vec![b'x'; 120];
     endless.extend_from_slice(b"\ntel stop\n");
     for part in [&endless[..60], &endless[60..120], &endless[120..]] {
-        bench.tell(&format!("4001{:02x}{}", part.len(), hex(part)));
+        bench.command(&format!("4001{:02x}{}", part.len(), hex(part)));
     }
     assert_eq!(read(&mut bench), b"OK\r\n");
 }
@@ -163,8 +163,8 @@ fn lines_too_long_are_ignored_whole() {
 fn the_next_line_waits_until_the_answer_is_fetched() {
     let mut bench = Bench::servo(&[]);
     // "tel stop" answered, "d exact 2" not yet carried out.
-    bench.tell("40010974656c2073746f700a");
-    bench.tell("40010a6420657861637420320a");
+    bench.command("40010974656c2073746f700a");
+    bench.command("40010a6420657861637420320a");
     assert_eq!(bench.float(0x001), 0.0);
     assert_eq!(bench.ask("420101"), "4101014f");
     assert_eq!(bench.float(0x001), 0.0);
@@ -176,7 +176,7 @@ fn the_next_line_waits_until_the_answer_is_fetched() {
 #[test]
 fn flow_control_repeats_until_acknowledged() {
     let mut bench = Bench::servo(&[]);
-    bench.tell("40010974656c2073746f700a");
+    bench.command("40010974656c2073746f700a");
     assert_eq!(bench.ask("44010001"), "430101014f");
     assert_eq!(bench.ask("4401003d"), "430101014f", "not acknowledged: the same again");
     assert_eq!(bench.ask("4401013d"), "430102034b0d0a");
@@ -186,7 +186,7 @@ fn flow_control_repeats_until_acknowledged() {
 #[test]
 fn an_answer_nobody_acknowledged_is_forgotten_after_a_second() {
     let mut bench = Bench::servo(&[]);
-    bench.tell("40010974656c2073746f700a");
+    bench.command("40010974656c2073746f700a");
     assert_eq!(bench.ask("4401003d"), "430101044f4b0d0a");
     bench.wait_ms(500);
     assert_eq!(bench.ask("4401003d"), "430101044f4b0d0a");
@@ -231,7 +231,7 @@ fn telemetry_comes_at_its_rate_in_both_forms() {
 fn the_worked_transcript_of_a_stop() {
     // moteus_tool -s over a pty, as recorded from the official client.
     let mut bench = Bench::servo(&[]);
-    bench.tell("400107642073746f700a5050");
+    bench.command("400107642073746f700a5050");
     assert_eq!(bench.ask("44010001"), "430101014f");
     assert_eq!(bench.ask("4401013d"), "430102034b0d0a");
 }

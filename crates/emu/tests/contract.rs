@@ -16,7 +16,7 @@ fn quadruped(seed: u64) -> World {
 }
 
 /// One cycle: every servo commanded and queried, the IMU read; everything that came, as text.
-fn cycle(world: &mut World, start_ns: i64, told: &mut Vec<String>) {
+fn cycle(world: &mut World, start_ns: i64, lines: &mut Vec<String>) {
     let payload = crate::common::bytes("01000a 0e20 0000803e 0000803f 11001f01130d");
     for id in 1..=12 {
         let mut frame = Frame::new(Address::to(id, true).id(), &payload).unwrap();
@@ -26,35 +26,35 @@ fn cycle(world: &mut World, start_ns: i64, told: &mut Vec<String>) {
     world.imu().unwrap().request(start_ns).unwrap();
     for now_ns in (start_ns..start_ns + MS).step_by(10_000) {
         while let Some(received) = world.receive(now_ns).unwrap() {
-            told.push(format!("{received:?}"));
+            lines.push(format!("{received:?}"));
         }
         if let Some(sample) = world.imu().unwrap().poll(now_ns).unwrap() {
-            told.push(format!("{sample:?}"));
+            lines.push(format!("{sample:?}"));
         }
     }
 }
 
-fn told(seed: u64) -> Vec<String> {
-    let (mut world, mut told) = (quadruped(seed), Vec::new());
+fn lines(seed: u64) -> Vec<String> {
+    let (mut world, mut lines) = (quadruped(seed), Vec::new());
     for n in 0..50 {
-        cycle(&mut world, n * MS, &mut told);
+        cycle(&mut world, n * MS, &mut lines);
     }
-    told
+    lines
 }
 
 #[test]
 fn equal_seeds_and_inputs_give_equal_bytes() {
-    let first = told(7);
+    let first = lines(7);
     assert_eq!(first.len(), 50 * 13);
-    assert_eq!(first, told(7));
-    assert_ne!(first, told(8), "the IMU's noise differs");
+    assert_eq!(first, lines(7));
+    assert_ne!(first, lines(8), "the IMU's noise differs");
 }
 
 #[test]
 fn how_often_it_is_called_makes_no_difference() {
     let ends = [1_000, 77_777, 10_000_000].map(|step_ns| {
         let mut bench = Bench::new(BusConfig::CAN_FD, 1);
-        bench.tell("01000a 0e20 0000803e 0000803f 0d270000c07f");
+        bench.command("01000a 0e20 0000803e 0000803f 0d270000c07f");
         let end_ns = bench.now_ns + 200 * MS;
         while bench.now_ns < end_ns {
             bench.now_ns = (bench.now_ns + step_ns).min(end_ns);

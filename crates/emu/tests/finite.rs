@@ -94,7 +94,7 @@ fn written(register: u16, value: f32) -> String {
 /// Types a line into the servo's console.
 fn type_in(bench: &mut Bench, line: &str) {
     for part in line.as_bytes().chunks(48) {
-        bench.tell(&format!("4001{:02x}{}", part.len(), hex(part)));
+        bench.command(&format!("4001{:02x}{}", part.len(), hex(part)));
     }
 }
 
@@ -102,7 +102,7 @@ fn carry_out(bench: &mut Bench, act: &Act) {
     match act {
         Act::Command(mode, writes) => {
             let writes: String = writes.iter().map(|&(register, value)| written(register, value)).collect();
-            bench.tell(&format!("0100{mode:02x}{writes}"));
+            bench.command(&format!("0100{mode:02x}{writes}"));
         }
         Act::Configure(name, value) => {
             type_in(bench, &format!("conf set {name} {value}\n"));
@@ -136,7 +136,7 @@ proptest! {
         acts in prop::collection::vec(act(), 1..60),
     ) {
         let mut bench = Bench::servo(&[]);
-        bench.tell("01000f");
+        bench.command("01000f");
         bench.wait_ms(20);
         for act in &acts {
             carry_out(&mut bench, act);
@@ -153,10 +153,10 @@ proptest! {
 /// Runs a command for a tenth of a second and stops; the board's temperature then, and the torque meanwhile.
 fn temperature_after(command: &str) -> (f32, f32) {
     let mut bench = Bench::servo(&[]);
-    bench.tell(command);
+    bench.command(command);
     bench.wait_ms(100);
     let torque = bench.float(0x003);
-    bench.tell("010000");
+    bench.command("010000");
     bench.wait_ms(1);
     (bench.float(0x00e), torque)
 }
@@ -185,11 +185,11 @@ fn a_command_of_nan_or_infinity_left_the_temperature_nan_for_ever() {
 #[test]
 fn a_servo_that_was_once_told_nan_ran_on_above_its_greatest_temperature() {
     let mut bench = Bench::servo(&[]);
-    bench.tell("010009 0d1d0000c07f");
+    bench.command("010009 0d1d0000c07f");
     bench.wait_ms(100);
-    bench.tell("010000");
+    bench.command("010000");
     type_in(&mut bench, "conf set servo.fault_temperature 20\n");
-    bench.tell("01000a 0d200000c07f");
+    bench.command("01000a 0d200000c07f");
     bench.wait_ms(20);
     assert_eq!(bench.state(), (1, 38));
 }
@@ -197,7 +197,7 @@ fn a_servo_that_was_once_told_nan_ran_on_above_its_greatest_temperature() {
 #[test]
 fn a_motor_constant_of_infinity_left_the_temperature_nan_for_ever() {
     let mut bench = Bench::servo(&[("motor.Kv", "inf")]);
-    bench.tell("01000a 0d200000803e");
+    bench.command("01000a 0d200000803e");
     bench.wait_ms(100);
     assert!((25.0..30.0).contains(&bench.float(0x00e)));
 }

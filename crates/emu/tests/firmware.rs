@@ -86,7 +86,7 @@ fn bench(vector: &Json) -> Bench {
     let settings = vector["settings"].as_object().unwrap();
     let servo = settings.iter().fold(servo, |servo, (name, value)| servo.with(name, number(value)));
     let mut bench = Bench::of(BusConfig::INSTANT, vec![servo]);
-    bench.tell("01000f");
+    bench.command("01000f");
     bench.wait_ms(20);
     bench
 }
@@ -136,7 +136,7 @@ fn run(vector: &Json) -> Vec<String> {
         while let Some(command) = commands.next_if(|command| at_ns(command) < at_ns(sample)) {
             bench.world.advance(at_ns(command));
             bench.now_ns = at_ns(command);
-            bench.tell(&frame(command));
+            bench.command(&frame(command));
         }
         bench.now_ns = at_ns(sample);
         bench.world.advance(bench.now_ns);

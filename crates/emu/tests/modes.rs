@@ -12,7 +12,7 @@ const HOLD_FED: &str = "01000a 0d200000c07f";
 /// Brings a servo into position mode.
 fn holding(settings: &[(&str, &str)]) -> Bench {
     let mut bench = Bench::servo(settings);
-    bench.tell(HOLD);
+    bench.command(HOLD);
     bench.wait_ms(20);
     bench
 }
@@ -20,7 +20,7 @@ fn holding(settings: &[(&str, &str)]) -> Bench {
 #[test]
 fn from_stopped_through_the_transients() {
     let mut bench = Bench::servo(&[]);
-    bench.tell(HOLD);
+    bench.command(HOLD);
     let mut seen = vec![];
     for _ in 0..20 {
         let mode = bench.state().0;
@@ -55,7 +55,7 @@ fn a_table_of_transitions() {
         ("010010", 10),
     ] {
         let mut bench = holding(&[]);
-        bench.tell(written);
+        bench.command(written);
         assert_eq!(bench.state(), (mode, 0), "after {written}");
     }
 }
@@ -63,10 +63,10 @@ fn a_table_of_transitions() {
 #[test]
 fn only_a_stop_leads_out_of_timeout_and_fault() {
     let mut bench = holding(&[]);
-    bench.tell("01000b");
-    bench.tell(HOLD);
+    bench.command("01000b");
+    bench.command(HOLD);
     assert_eq!(bench.state().0, 11);
-    bench.tell(STOP);
+    bench.command(STOP);
     assert_eq!(bench.state().0, 0);
 
     let mut bench = holding(&[("servo.max_voltage", "30")]);
@@ -74,12 +74,12 @@ fn only_a_stop_leads_out_of_timeout_and_fault() {
     bench.wait_ms(1);
     assert_eq!(bench.state(), (1, 34));
     bench.world.set_supply(0, 24.0, bench.now_ns);
-    bench.tell(HOLD);
+    bench.command(HOLD);
     bench.wait_ms(20);
     assert_eq!(bench.state(), (1, 34), "latched, although its cause is gone");
-    bench.tell(STOP);
+    bench.command(STOP);
     assert_eq!(bench.state(), (0, 0));
-    bench.tell(HOLD);
+    bench.command(HOLD);
     bench.wait_ms(20);
     assert_eq!(bench.state(), (10, 0));
 }
@@ -90,8 +90,8 @@ fn a_cause_that_persists_faults_again() {
     bench.world.set_supply(0, 3.0, bench.now_ns);
     bench.wait_ms(1);
     assert_eq!(bench.state(), (1, 40));
-    bench.tell(STOP);
-    bench.tell(HOLD);
+    bench.command(STOP);
+    bench.command(HOLD);
     bench.wait_ms(20);
     assert_eq!(bench.state(), (1, 40));
 }
@@ -109,7 +109,7 @@ fn faults_on_starting() {
         (&[("servo.bemf_feedforward", "1"), ("servo.default_accel_limit", "nan")], HOLD, 47),
     ] {
         let mut bench = Bench::servo(settings);
-        bench.tell(command);
+        bench.command(command);
         bench.wait_ms(20);
         assert_eq!(bench.state(), (1, fault), "{settings:?}");
     }
@@ -118,7 +118,7 @@ fn faults_on_starting() {
 #[test]
 fn bounds_can_be_ignored() {
     let mut bench = Bench::servo(&[("servopos.position_min", "0.1")]);
-    bench.tell(&format!("{HOLD} 012d01"));
+    bench.command(&format!("{HOLD} 012d01"));
     bench.wait_ms(20);
     assert_eq!(bench.state(), (10, 0));
 }
@@ -135,7 +135,7 @@ fn the_watchdog_runs_out_after_its_time() {
         (&[], "01000d 0d40000000bf 0d410000003f 0d460ad7a33d", 78, 82),
     ] {
         let mut bench = holding(settings);
-        bench.tell(command);
+        bench.command(command);
         bench.wait_ms(alive_ms);
         assert!(matches!(bench.state().0, 10 | 13), "{command} alive at {alive_ms} ms");
         bench.wait_ms(dead_ms - alive_ms);
@@ -156,12 +156,12 @@ fn some_timeouts_never_end_and_some_at_once() {
         ("01000f 0d270ad7a33c", 15),
     ] {
         let mut bench = holding(&[]);
-        bench.tell(command);
+        bench.command(command);
         bench.wait_ms(60_000);
         assert_eq!(bench.state().0, mode, "{command}");
     }
     let mut bench = Bench::servo(&[("servo.default_timeout_s", "nan")]);
-    bench.tell(HOLD_FED);
+    bench.command(HOLD_FED);
     bench.wait_ms(60_000);
     assert_eq!(bench.state().0, 10);
 }
@@ -169,20 +169,20 @@ fn some_timeouts_never_end_and_some_at_once() {
 #[test]
 fn only_a_mode_feeds_the_watchdog() {
     let mut bench = holding(&[]);
-    bench.tell(HOLD_FED);
+    bench.command(HOLD_FED);
     for _ in 0..9 {
         bench.wait_ms(10);
         // A query, a register without mode, the console.
         bench.ask("11001f01130d");
-        bench.tell("0d200000803e");
-        bench.tell("4001 09 74656c2073746f700a");
+        bench.command("0d200000803e");
+        bench.command("4001 09 74656c2073746f700a");
     }
     bench.wait_ms(15);
     assert_eq!(bench.state().0, 11);
     // Feeding keeps it alive.
     let mut bench = holding(&[]);
     for _ in 0..50 {
-        bench.tell(HOLD_FED);
+        bench.command(HOLD_FED);
         bench.wait_ms(50);
     }
     assert_eq!(bench.state().0, 10);
@@ -207,7 +207,7 @@ fn the_timeout_mode_decides_what_a_timeout_does() {
             ],
         );
         for _ in 0..10 {
-            bench.tell(spin);
+            bench.command(spin);
             bench.wait_ms(50);
         }
         assert!((bench.float(0x002) - 1.0).abs() < 0.05, "spinning");
@@ -229,12 +229,12 @@ fn a_hot_board_faults() {
     let hot = servo.with("servo.fault_temperature", 40).with("servo.temperature_margin", 5);
     let hot = hot.with("servo.derate_current_A", 60);
     let mut bench = Bench::of(BusConfig::INSTANT, vec![hot]);
-    bench.tell(HOLD);
+    bench.command(HOLD);
     bench.wait_ms(20);
     let push = "010009 0e1c0000a04200000000";
     let mut codes = vec![];
     for _ in 0..600 {
-        bench.tell(push);
+        bench.command(push);
         bench.wait_ms(50);
         let code = bench.state();
         if codes.last() != Some(&code) {
@@ -256,7 +256,7 @@ fn a_motor_temperature_counts_only_where_it_is_measured() {
             .with("servo.motor_fault_temperature", 60)
             .with("servo.enable_motor_temperature", measured);
         let mut bench = Bench::of(BusConfig::INSTANT, vec![hot]);
-        bench.tell(HOLD);
+        bench.command(HOLD);
         bench.wait_ms(20);
         assert_eq!(bench.state(), state, "enable_motor_temperature {measured}");
     }
@@ -274,7 +274,7 @@ fn a_motor_temperature_that_is_not_measured_limits_nothing() {
             .with("servo.enable_motor_temperature", measured);
         let mut bench = Bench::of(BusConfig::INSTANT, vec![warm]);
         // 10 A of 0.504 N·m each.
-        bench.tell("010009 0e1c0000204100000000");
+        bench.command("010009 0e1c0000204100000000");
         bench.wait_ms(15);
         assert_eq!(bench.state(), (9, fault), "enable_motor_temperature {measured}");
         assert!((bench.float(0x003) - torque).abs() < 0.1, "{}", bench.float(0x003));
@@ -287,9 +287,9 @@ fn a_nan_current_or_voltage_moves_nothing() {
         ["010009 0d1c0000c07f", "010008 0d1b0000c07f", "010006 0d140000c07f", "010007 0d190000c07f"]
     {
         let mut bench = holding(&[]);
-        bench.tell(command);
+        bench.command(command);
         bench.wait_ms(50);
-        bench.tell(STOP);
+        bench.command(STOP);
         bench.wait_ms(50);
         assert!(bench.float(0x001).is_finite(), "after {command}");
     }
@@ -298,9 +298,9 @@ fn a_nan_current_or_voltage_moves_nothing() {
 #[test]
 fn a_reboot_forgets_what_was_not_saved() {
     let mut bench = Bench::servo(&[]);
-    bench.tell("0db1020000c03f");
+    bench.command("0db1020000c03f");
     assert_eq!(bench.float(0x001), 1.5);
-    bench.tell(HOLD);
+    bench.command(HOLD);
     bench.wait_ms(20);
     bench.world.inject(0, Injection::Reboot, bench.now_ns);
     assert_eq!(bench.state(), (0, 0));

@@ -34,7 +34,7 @@ fn reaches_a_position_along_a_limited_trajectory() {
     let mut bench = stiff(&[]);
     // 0.5 rev at 1 rev/s and 4 rev/s²: 0.25 s up, 0.25 s down, 0.25 s between.
     let limits = format!("0e28{}{}", float(1.0), float(4.0));
-    bench.tell(&format!("{} {limits}", go(0.5, 0.0)));
+    bench.command(&format!("{} {limits}", go(0.5, 0.0)));
     let speed = fastest(&mut bench, 700);
     assert!((0.95..1.05).contains(&speed), "{speed}");
     assert_eq!(bench.float(0x00b), 0.0);
@@ -49,20 +49,20 @@ fn reaches_a_position_along_a_limited_trajectory() {
 #[test]
 fn a_nan_position_holds_where_the_servo_is_and_does_not_capture_again() {
     let mut bench = stiff(&[]);
-    bench.tell("0db1029a99993e");
-    bench.tell(&go(f32::NAN, 0.0));
+    bench.command("0db1029a99993e");
+    bench.command(&go(f32::NAN, 0.0));
     bench.wait_ms(50);
     assert!((bench.float(0x038) - 0.3).abs() < 1e-6);
     // Pushed by a feed-forward torque, the joint gives way but the control position stays.
-    bench.tell(&format!("{} 0d22{}", go(f32::NAN, 0.0), float(2.0)));
+    bench.command(&format!("{} 0d22{}", go(f32::NAN, 0.0), float(2.0)));
     bench.wait_ms(300);
     assert!((bench.float(0x001) - 0.31).abs() < 0.002, "2 N·m against 200 N·m per turn");
-    bench.tell(&go(f32::NAN, 0.0));
+    bench.command(&go(f32::NAN, 0.0));
     assert!((bench.float(0x038) - 0.3).abs() < 1e-6);
     // Recapture takes the measured position.
-    bench.tell(&format!("{} 0d22{}", go(f32::NAN, 0.0), float(2.0)));
+    bench.command(&format!("{} 0d22{}", go(f32::NAN, 0.0), float(2.0)));
     bench.wait_ms(300);
-    bench.tell("01b30201");
+    bench.command("01b30201");
     bench.wait_ms(1);
     assert!((bench.float(0x038) - 0.31).abs() < 0.002);
 }
@@ -70,10 +70,10 @@ fn a_nan_position_holds_where_the_servo_is_and_does_not_capture_again() {
 #[test]
 fn a_velocity_moves_the_control_position_and_nan_is_zero() {
     let mut bench = stiff(&[]);
-    bench.tell(&go(f32::NAN, 0.5));
+    bench.command(&go(f32::NAN, 0.5));
     bench.wait_ms(1000);
     assert!((bench.float(0x002) - 0.5).abs() < 0.02);
-    bench.tell(&go(f32::NAN, f32::NAN));
+    bench.command(&go(f32::NAN, f32::NAN));
     bench.wait_ms(300);
     assert!(bench.float(0x002).abs() < 0.01);
 }
@@ -81,7 +81,7 @@ fn a_velocity_moves_the_control_position_and_nan_is_zero() {
 #[test]
 fn the_velocity_limit_caps_the_velocity() {
     let mut bench = stiff(&[]);
-    bench.tell(&format!("{} 0d28{}", go(f32::NAN, 3.0), float(0.5)));
+    bench.command(&format!("{} 0d28{}", go(f32::NAN, 3.0), float(0.5)));
     bench.wait_ms(20);
     assert_eq!(bench.float(0x039), 0.5);
     bench.wait_ms(500);
@@ -91,19 +91,19 @@ fn the_velocity_limit_caps_the_velocity() {
 #[test]
 fn torque_limits_report_themselves() {
     let mut bench = stiff(&[("servo.default_accel_limit", "nan")]);
-    bench.tell(&format!("{} 0d25{}", go(5.0, 0.0), float(0.5)));
+    bench.command(&format!("{} 0d25{}", go(5.0, 0.0), float(0.5)));
     bench.wait_ms(12);
     assert_eq!(bench.state(), (10, 102));
     assert!((bench.float(0x03a) - 0.5).abs() < 1e-4);
     // 10 A of 0.504 N·m each.
     let mut bench = stiff(&[("servo.default_accel_limit", "nan"), ("servo.max_current_A", "10")]);
-    bench.tell(&go(5.0, 0.0));
+    bench.command(&go(5.0, 0.0));
     bench.wait_ms(12);
     assert_eq!(bench.state(), (10, 99));
     assert!((bench.float(0x003) - 5.04).abs() < 0.01);
     // A NaN limit is none.
     let mut bench = stiff(&[("servo.default_accel_limit", "nan"), ("servo.max_current_A", "1000")]);
-    bench.tell(&format!("{} 0d25{}", go(3.0, 0.0), float(f32::NAN)));
+    bench.command(&format!("{} 0d25{}", go(3.0, 0.0), float(f32::NAN)));
     bench.wait_ms(11);
     assert_ne!(bench.state().1, 102);
 }
@@ -111,13 +111,13 @@ fn torque_limits_report_themselves() {
 #[test]
 fn beyond_a_bound_only_the_way_back_has_torque() {
     let mut bench = stiff(&[("servopos.position_max", "0.1")]);
-    bench.tell(&format!("01000a 0d200000c07f 0d270000c07f 0d23{} 0d22{}", float(0.0), float(2.0)));
+    bench.command(&format!("01000a 0d200000c07f 0d270000c07f 0d23{} 0d22{}", float(0.0), float(2.0)));
     bench.wait_ms(2000);
     assert_eq!(bench.state(), (10, 103));
     let position = bench.float(0x001);
     assert!((0.12..0.3).contains(&position), "coasted to {position} against friction alone");
     assert_eq!((bench.float(0x003), bench.float(0x03a)), (0.0, 2.0), "given, and asked for");
-    bench.tell(&format!("01000a 0d200000c07f 0d270000c07f 0d23{} 0d22{}", float(0.0), float(-2.0)));
+    bench.command(&format!("01000a 0d200000c07f 0d270000c07f 0d23{} 0d22{}", float(0.0), float(-2.0)));
     bench.wait_ms(500);
     assert!(bench.float(0x001) < 0.1);
 }
@@ -127,20 +127,20 @@ fn stays_within_its_bounds() {
     let mut bench = stiff(&[]);
     let within =
         |torque: f32| format!("01000d 0f40{}{}{} 0d460000c07f", float(-0.1), float(0.1), float(torque));
-    bench.tell(&within(1.0));
+    bench.command(&within(1.0));
     bench.wait_ms(2000);
     assert_eq!(bench.state(), (13, 0));
     let position = bench.float(0x001);
     assert!((0.1..0.11).contains(&position), "{position}");
-    bench.tell(&within(-1.0));
+    bench.command(&within(-1.0));
     bench.wait_ms(2000);
     let position = bench.float(0x001);
     assert!((-0.11..-0.1).contains(&position), "{position}");
     // Inside, nothing holds it: control position and velocity are not there.
-    bench.tell(&within(0.0));
+    bench.command(&within(0.0));
     bench.wait_ms(100);
     let inside = format!("01000d 0e40{}{} 0d460000c07f", float(-0.5), float(0.5));
-    bench.tell(&inside);
+    bench.command(&inside);
     bench.wait_ms(10);
     assert_eq!(bench.float(0x030), 0.0);
 }
@@ -156,7 +156,7 @@ fn gravity_is_held_and_its_torque_measured() {
     let servo = ServoConfig { joint, ..ServoConfig::new(0, 1) };
     let servo = servo.with("servo.pid_position.kp", 200).with("servo.pid_position.kd", 6);
     let mut bench = Bench::of(BusConfig::INSTANT, vec![servo]);
-    bench.tell(&go(0.25, 0.0));
+    bench.command(&go(0.25, 0.0));
     bench.wait_ms(1000);
     let torque = bench.float(0x003);
     assert!((torque - 3.0).abs() < 0.05, "{torque}");
@@ -176,7 +176,7 @@ fn the_integral_removes_the_sag() {
     let gains = [("kp", 200), ("kd", 6), ("ki", 400), ("ilimit", 5)];
     let servo = gains.iter().fold(servo, |s, (name, v)| s.with(&format!("servo.pid_position.{name}"), v));
     let mut bench = Bench::of(BusConfig::INSTANT, vec![servo]);
-    bench.tell(&go(0.25, 0.0));
+    bench.command(&go(0.25, 0.0));
     bench.wait_ms(5000);
     assert!((bench.float(0x001) - 0.25).abs() < 0.0005);
     assert!((bench.float(0x031) + 3.0).abs() < 0.1, "the I register carries the sign of the error");
@@ -186,9 +186,9 @@ fn the_integral_removes_the_sag() {
 fn modes_that_brake() {
     for stop in ["01000c", "01000f"] {
         let mut bench = stiff(&[]);
-        bench.tell(&go(f32::NAN, 2.0));
+        bench.command(&go(f32::NAN, 2.0));
         bench.wait_ms(1000);
-        bench.tell(stop);
+        bench.command(stop);
         bench.wait_ms(300);
         assert!(bench.float(0x002).abs() < 0.1, "{stop}");
     }
@@ -197,13 +197,13 @@ fn modes_that_brake() {
 #[test]
 fn current_mode_gives_torque_and_voltage_mode_speed() {
     let mut bench = stiff(&[]);
-    bench.tell("010009 0e1c0000004000000000");
+    bench.command("010009 0e1c0000004000000000");
     bench.wait_ms(15);
     assert!((bench.float(0x003) - 1.009).abs() < 0.01);
     assert!((bench.float(0x004) - 2.0).abs() < 0.01);
     let mut bench = stiff(&[]);
     // 2.11 V per turn per second.
-    bench.tell(&format!("010008 0d1b{}", float(2.112)));
+    bench.command(&format!("010008 0d1b{}", float(2.112)));
     bench.wait_ms(3000);
     assert!((bench.float(0x002) - 1.0).abs() < 0.05, "{}", bench.float(0x002));
 }
@@ -212,7 +212,7 @@ fn current_mode_gives_torque_and_voltage_mode_speed() {
 fn open_loop_voltage_turns_the_rotor_along() {
     let mut bench = stiff(&[]);
     // Half turns of the electrical angle: 7 pole pairs make 14 of them one turn.
-    bench.tell(&format!("010007 0e18{}{} 0d1e{}", float(0.0), float(1.0), float(1.4)));
+    bench.command(&format!("010007 0e18{}{} 0d1e{}", float(0.0), float(1.0), float(1.4)));
     bench.wait_ms(2015);
     assert!((bench.float(0x001) - 0.2).abs() < 0.02, "{}", bench.float(0x001));
 }
@@ -222,7 +222,7 @@ fn end_stops_stop() {
     let joint = JointConfig { stops: Some([-0.5, 0.5]), ..JointConfig::default() };
     let servo = ServoConfig { joint, ..ServoConfig::new(0, 1) }.with("servo.pid_position.kp", 20);
     let mut bench = Bench::of(BusConfig::INSTANT, vec![servo]);
-    bench.tell(&go(1.0, 0.0));
+    bench.command(&go(1.0, 0.0));
     bench.wait_ms(2000);
     assert!((bench.float(0x001) - 0.5 / std::f32::consts::TAU).abs() < 1e-6);
 }
@@ -230,7 +230,7 @@ fn end_stops_stop() {
 #[test]
 fn the_stop_position_ends_an_unlimited_motion() {
     let mut bench = stiff(&[("servo.default_accel_limit", "nan")]);
-    bench.tell(&format!("01000a 0e20{}{} 0d26{} 0d270000c07f", float(f32::NAN), float(0.5), float(-0.2)));
+    bench.command(&format!("01000a 0e20{}{} 0d26{} 0d270000c07f", float(f32::NAN), float(0.5), float(-0.2)));
     bench.wait_ms(2000);
     assert!((bench.float(0x001) + 0.2).abs() < 0.005, "towards the stop, whatever the sign of the velocity");
 }

@@ -37,25 +37,25 @@ impl Bench {
     }
 
     fn wait(&mut self, ms: i64) -> Vec<Frame> {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for _ in 0..ms {
             self.now_ns += MS;
             while let Some(Received { frame, .. }) = self.world.receive(self.now_ns).unwrap() {
-                heard.push(frame);
+                received.push(frame);
             }
         }
-        heard
+        received
     }
 
-    fn tell(&mut self, message: u8, payload: &[u8]) -> Vec<Frame> {
+    fn command(&mut self, message: u8, payload: &[u8]) -> Vec<Frame> {
         self.world.send(0, &odrive::frame(3, message, payload), self.now_ns).unwrap();
         self.wait(1)
     }
 
     fn ask(&mut self, asked: u8) -> Option<[u8; 8]> {
         self.world.send(0, &odrive::ask(3, asked), self.now_ns).unwrap();
-        let heard = self.wait(1);
-        let answer = heard.iter().find(|frame| odrive::parts(frame) == Some((3, asked)))?;
+        let received = self.wait(1);
+        let answer = received.iter().find(|frame| odrive::parts(frame) == Some((3, asked)))?;
         answer.payload().try_into().ok()
     }
 
@@ -64,9 +64,9 @@ impl Bench {
     }
 
     fn close_loop(&mut self) {
-        self.tell(command::LIMITS, &floats([20.0, 40.0]));
-        self.tell(command::VEL_GAINS, &floats([0.2, 0.0]));
-        self.tell(command::AXIS_STATE, &words([state::CLOSED_LOOP.into(), 0]));
+        self.command(command::LIMITS, &floats([20.0, 40.0]));
+        self.command(command::VEL_GAINS, &floats([0.2, 0.0]));
+        self.command(command::AXIS_STATE, &words([state::CLOSED_LOOP.into(), 0]));
     }
 
     fn doing(&mut self) -> Doing {
@@ -86,11 +86,11 @@ fn it_answers_remote_frames_and_empty_ones_and_only_what_its_line_has() {
         {
             let message = bench.ask(asked);
             assert!(message.is_some(), "{line:?} {asked:#x}");
-            let empty = bench.tell(asked, &[]);
+            let empty = bench.command(asked, &[]);
             assert_eq!(empty.first().map(Frame::payload), message.as_ref().map(|bytes| &bytes[..]));
         }
         assert_eq!(silent.map(|asked| bench.ask(asked)), [None, None], "{line:?}");
-        assert!(bench.tell(command::INPUT_POS, &[0; 8]).is_empty(), "a message is not answered");
+        assert!(bench.command(command::INPUT_POS, &[0; 8]).is_empty(), "a message is not answered");
     }
     let mut bench = Bench::new(Setup { line: Line::V06, ..SETUP });
     assert_eq!(Version::parse(&bench.ask(command::VERSION).unwrap()).unwrap().firmware, [0, 6, 11]);
@@ -101,11 +101,11 @@ fn it_answers_remote_frames_and_empty_ones_and_only_what_its_line_has() {
 fn shorter_messages_of_clients_are_carried_out() {
     let mut bench = Bench::new(SETUP);
     bench.close_loop();
-    bench.tell(command::AXIS_STATE, &1_u32.to_le_bytes());
+    bench.command(command::AXIS_STATE, &1_u32.to_le_bytes());
     assert_eq!(bench.doing(), Doing::Off);
-    bench.tell(command::ESTOP, &[]);
+    bench.command(command::ESTOP, &[]);
     assert_eq!(bench.doing(), Doing::Faulted);
-    bench.tell(command::CLEAR_ERRORS, &[]);
+    bench.command(command::CLEAR_ERRORS, &[]);
     assert_eq!(bench.doing(), Doing::Off);
 }
 
@@ -118,10 +118,10 @@ fn every_frame_feeds_its_watchdog_which_acts_with_the_output_off_too() {
         bench.ask(command::ESTIMATES);
     }
     assert!(bench.doing().is_on(), "it was only asked");
-    let heard = bench.wait(100);
-    let beat = heard.iter().filter_map(|frame| Heartbeat::parse(frame.payload())).next_back().unwrap();
+    let received = bench.wait(100);
+    let beat = received.iter().filter_map(|frame| Heartbeat::parse(frame.payload())).next_back().unwrap();
     assert_eq!((bench.doing(), beat.errors, beat.state), (Doing::Faulted, Line::V05.watchdog(), state::IDLE));
-    bench.tell(command::CLEAR_ERRORS, &[0]);
+    bench.command(command::CLEAR_ERRORS, &[0]);
     bench.wait(100);
     assert_eq!(bench.doing(), Doing::Faulted, "off all the time");
     // With an error its loop is not closed.
@@ -132,15 +132,15 @@ fn every_frame_feeds_its_watchdog_which_acts_with_the_output_off_too() {
 #[test]
 fn what_it_sends_by_itself_looks_like_an_answer() {
     let mut bench = Bench::new(Setup { estimates_ms: 10, ..SETUP });
-    let heard = bench.wait(1000);
+    let received = bench.wait(1000);
     let is_estimate = |frame: &&Frame| odrive::parts(frame) == Some((3, command::ESTIMATES));
-    assert!((95..=101).contains(&heard.iter().filter(is_estimate).count()));
+    assert!((95..=101).contains(&received.iter().filter(is_estimate).count()));
 }
 
 #[test]
 fn an_old_set_point_makes_it_jump() {
     let mut bench = Bench::new(SETUP);
-    bench.tell(command::INPUT_POS, &InputPos::new(0.5, 0.0, 0.0).to_bytes());
+    bench.command(command::INPUT_POS, &InputPos::new(0.5, 0.0, 0.0).to_bytes());
     bench.close_loop();
     bench.wait(2000);
     let [turns, _] = bench.floats(command::ESTIMATES);
@@ -151,12 +151,12 @@ fn an_old_set_point_makes_it_jump() {
 fn its_position_term_is_clamped_to_the_velocity_limit_beyond_which_it_switches_off() {
     let mut bench = Bench::new(SETUP);
     bench.close_loop();
-    bench.tell(command::LIMITS, &floats([2.0, 40.0]));
-    bench.tell(command::INPUT_POS, &InputPos::new(20.0, 0.0, 0.0).to_bytes());
+    bench.command(command::LIMITS, &floats([2.0, 40.0]));
+    bench.command(command::INPUT_POS, &InputPos::new(20.0, 0.0, 0.0).to_bytes());
     bench.wait(1000);
     let [_, speed] = bench.floats(command::ESTIMATES);
     assert!((1.3..=2.05).contains(&speed), "{speed}");
-    bench.tell(command::INPUT_POS, &InputPos::new(20.0, 30.0, 0.0).to_bytes());
+    bench.command(command::INPUT_POS, &InputPos::new(20.0, 30.0, 0.0).to_bytes());
     bench.wait(1000);
     assert_eq!(bench.doing(), Doing::Faulted);
 }
@@ -165,7 +165,7 @@ fn its_position_term_is_clamped_to_the_velocity_limit_beyond_which_it_switches_o
 fn restarted_it_is_silent_and_knows_its_place_within_a_turn_of_the_motor() {
     let mut bench = Bench::new(SETUP);
     bench.close_loop();
-    bench.tell(command::INPUT_POS, &InputPos::new(1.25, 0.0, 0.0).to_bytes());
+    bench.command(command::INPUT_POS, &InputPos::new(1.25, 0.0, 0.0).to_bytes());
     bench.wait(3000);
     bench.world.inject(0, Injection::Reboot, bench.now_ns);
     assert_eq!((bench.ask(command::ESTIMATES), bench.doing()), (None, Doing::Off));
@@ -179,10 +179,10 @@ fn restarted_it_is_silent_and_knows_its_place_within_a_turn_of_the_motor() {
 #[test]
 fn an_axis_takes_its_zero_and_a_node() {
     let mut bench = Bench::new(SETUP);
-    bench.tell(command::ABSOLUTE_POSITION, &words([8192, 0]));
+    bench.command(command::ABSOLUTE_POSITION, &words([8192, 0]));
     let [turns, _] = bench.floats(command::ESTIMATES);
     assert!((turns - 1.0).abs() < 0.001, "{turns}");
-    bench.tell(command::ADDRESS, &words([7, 0]));
+    bench.command(command::ADDRESS, &words([7, 0]));
     assert_eq!(bench.ask(command::ESTIMATES), None);
 }
 
@@ -199,27 +199,27 @@ fn endpoints_are_written_and_read_to_the_byte_and_forgotten_unless_they_are_save
         ),
         (&[1, 0x2c, 1, 0, 1], &[0, 0x2c, 1, 0], [0, 0x2c, 1, 0, 1, 0, 0, 0]),
     ] {
-        let nothing = bench.tell(command::RX_SDO, write);
+        let nothing = bench.command(command::RX_SDO, write);
         assert!(nothing.iter().all(|frame| odrive::parts(frame) != Some((3, command::TX_SDO))));
-        let told = bench.tell(command::RX_SDO, read);
-        let told = told.iter().find(|frame| odrive::parts(frame) == Some((3, command::TX_SDO))).unwrap();
-        assert_eq!(told.payload(), answer);
+        let reply = bench.command(command::RX_SDO, read);
+        let reply = reply.iter().find(|frame| odrive::parts(frame) == Some((3, command::TX_SDO))).unwrap();
+        assert_eq!(reply.payload(), answer);
     }
     assert!(
         bench
-            .tell(command::RX_SDO, &[0, 0xff, 0xff, 0])
+            .command(command::RX_SDO, &[0, 0xff, 0xff, 0])
             .iter()
             .all(|frame| odrive::parts(frame) != Some((3, command::TX_SDO)))
     );
     let watched = |bench: &mut Bench| {
-        let told = bench.tell(command::RX_SDO, &[0, 0x2c, 1, 0]);
-        told.iter().find(|frame| odrive::parts(frame) == Some((3, command::TX_SDO))).unwrap().payload()[4]
+        let reply = bench.command(command::RX_SDO, &[0, 0x2c, 1, 0]);
+        reply.iter().find(|frame| odrive::parts(frame) == Some((3, command::TX_SDO))).unwrap().payload()[4]
     };
-    bench.tell(command::REBOOT, &[0]);
+    bench.command(command::REBOOT, &[0]);
     bench.wait(700);
     assert_eq!(watched(&mut bench), 0, "forgotten");
-    bench.tell(command::RX_SDO, &[1, 0x2c, 1, 0, 1]);
-    bench.tell(command::REBOOT, &[1]);
+    bench.command(command::RX_SDO, &[1, 0x2c, 1, 0, 1]);
+    bench.command(command::REBOOT, &[1]);
     bench.wait(700);
     assert_eq!(watched(&mut bench), 1, "saved");
 }

@@ -180,12 +180,12 @@ fn set_output_moves_the_coordinate() {
     let mut bench = Bench::servo(&[("motor_position.rotor_to_output_ratio", "0.125")]);
     // Exact, then nearest: turns of the rotor are an eighth of a revolution.
     table(&mut bench, &[("110c", "210c01")]);
-    bench.tell("0db1020000003f");
+    bench.command("0db1020000003f");
     assert_eq!(bench.float(0x001), 0.5);
     table(&mut bench, &[("110c", "210c02")]);
-    bench.tell("0db002cdcc4c3f");
+    bench.command("0db002cdcc4c3f");
     assert_eq!(bench.float(0x001), 0.75, "0.8 lies nearest to 0.75 among 0.5 + n/8");
-    bench.tell("01b20201");
+    bench.command("01b20201");
     assert_eq!(bench.float(0x001), 0.0);
     table(&mut bench, &[("110c", "210c00"), ("01b30201", "")]);
 }

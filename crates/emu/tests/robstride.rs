@@ -411,19 +411,19 @@ fn a_sleeper_wakes_for_every_frame_and_never_too_late() {
 
 #[test]
 fn how_often_it_is_called_makes_no_difference() {
-    let heard = [1_000, 77_777, 1000 * MS].map(|step_ns| {
+    let received = [1_000, 77_777, 1000 * MS].map(|step_ns| {
         let reports = Setup { reports: true, late: 0.5, ..RS02 };
         let mut bench = Bench::of(CAN, vec![servo(1, reports, JointConfig::default())], 3);
         bench.send(Request::Enable);
         bench.send(Request::SetZero);
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while bench.now_ns < 1000 * MS {
             bench.now_ns = (bench.now_ns + step_ns).min(1000 * MS);
-            heard.extend(bench.wait(0));
+            received.extend(bench.wait(0));
         }
-        heard
+        received
     });
-    assert!(heard[0].len() > 90 && heard[0] == heard[1] && heard[1] == heard[2]);
+    assert!(received[0].len() > 90 && received[0] == received[1] && received[1] == received[2]);
 }
 
 /// From a request's last bit to that of its reply, µs.
@@ -496,20 +496,20 @@ fn replies_overtake_each_other_as_they_were_recorded() {
         let models = [RS03, RS03, RS02, RS02, RS02];
         let servos = (1..).zip(models).map(|(id, motor)| servo(id, motor, fixed())).collect();
         let mut bench = Bench::of(CAN, servos, seed);
-        let mut heard = Vec::new();
-        let mut hear = |bench: &mut Bench, until_ns| {
+        let mut frames = Vec::new();
+        let mut receive = |bench: &mut Bench, until_ns| {
             bench.now_ns = until_ns;
             while let Some(received) = bench.world.receive(until_ns).unwrap() {
-                heard.push((received.at_ns, received.frame));
+                frames.push((received.at_ns, received.frame));
             }
         };
         for (end_ns, frame) in &requests {
-            hear(&mut bench, MS + end_ns - 300_000);
+            receive(&mut bench, MS + end_ns - 300_000);
             bench.world.send(0, frame, bench.now_ns).unwrap();
         }
-        hear(&mut bench, 20 * MS);
-        assert_eq!(heard.len(), replies.len());
-        let (real, twin) = (of_the_first(replies.clone()), of_the_first(heard));
+        receive(&mut bench, 20 * MS);
+        assert_eq!(frames.len(), replies.len());
+        let (real, twin) = (of_the_first(replies.clone()), of_the_first(frames));
         let kinds = |of: &[(i64, u16)]| of.iter().map(|(_, kind)| *kind).collect::<Vec<_>>();
         assert_eq!(kinds(&twin), kinds(&real), "seed {seed}");
         let value_ns = |of: &[(i64, u16)]| of.iter().find(|(_, kind)| *kind == 0x7019).unwrap().0;
@@ -666,19 +666,19 @@ fn speaking_unasked_does_not_touch_the_heap() {
     let servos = (1..=3).map(|id| servo(id, reports, JointConfig::default())).collect();
     let mut bench = Bench::of(CAN, servos, 1);
     let frame = Request::Command(NEUTRAL).to_frame(1, HOST);
-    let (heard, heap) = forbid(|| {
-        let mut heard = 0;
+    let (received, heap) = forbid(|| {
+        let mut received = 0;
         for n in 1..1000 {
             bench.world.send(0, &frame, n * MS).unwrap();
             while bench.world.receive((n + 1) * MS - 1).unwrap().is_some() {
-                heard += 1;
+                received += 1;
             }
         }
         bench.world.inject(0, Injection::Overheated, 1001 * MS);
         bench.world.advance(1002 * MS);
-        heard
+        received
     });
-    assert!(heard > 1200, "{heard}");
+    assert!(received > 1200, "{received}");
     heap.assert_untouched();
 }
 

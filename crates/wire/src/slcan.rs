@@ -181,7 +181,7 @@ impl Adapter {
     }
 
     /// Takes a line of the host: the frame that goes to the bus, if one does, and the answer.
-    pub fn hear(&mut self, line: &[u8]) -> (Option<Frame>, &'static [u8]) {
+    pub fn receive(&mut self, line: &[u8]) -> (Option<Frame>, &'static [u8]) {
         let (frame, answer): (_, &[u8]) = match parse(line) {
             Ok(Line::Frame(frame)) if self.channel == Channel::Open && (!frame.fd || self.data.is_some()) => {
                 (Some(frame), if frame.extended { b"Z\r" } else { b"z\r" })
@@ -340,22 +340,22 @@ mod tests {
     fn an_adapter_passes_frames_only_while_open_and_at_the_bit_rate_of_the_bus() {
         let mut adapter = Adapter::new(1_000_000, 5_000_000, Answers::Lawicel);
         let enable = b"t0018FFFFFFFFFFFFFFFC";
-        assert_eq!(adapter.hear(enable), (None, &[BELL][..]));
+        assert_eq!(adapter.receive(enable), (None, &[BELL][..]));
         for command in [&b"S6"[..], b"O"] {
-            assert_eq!(adapter.hear(command), (None, &b"\r"[..]));
+            assert_eq!(adapter.receive(command), (None, &b"\r"[..]));
         }
         // Queued, and never on the bus.
-        assert_eq!(adapter.hear(b"F"), (None, &b"F00\r"[..]));
-        assert_eq!(adapter.hear(enable), (None, &b"z\r"[..]));
-        assert_eq!(adapter.hear(b"F"), (None, &b"F84\r"[..]));
+        assert_eq!(adapter.receive(b"F"), (None, &b"F00\r"[..]));
+        assert_eq!(adapter.receive(enable), (None, &b"z\r"[..]));
+        assert_eq!(adapter.receive(b"F"), (None, &b"F84\r"[..]));
         for command in [&b"C"[..], b"S8", b"Y5", b"O"] {
-            assert_eq!(adapter.hear(command), (None, &b"\r"[..]));
+            assert_eq!(adapter.receive(command), (None, &b"\r"[..]));
         }
-        assert!(adapter.hear(enable).0.is_some() && adapter.hear(b"b0018FFFFFFFFFFFFFFFC").0.is_some());
-        assert_eq!(adapter.hear(b"S8"), (None, &[BELL][..]));
+        assert!(adapter.receive(enable).0.is_some() && adapter.receive(b"b0018FFFFFFFFFFFFFFFC").0.is_some());
+        assert_eq!(adapter.receive(b"S8"), (None, &[BELL][..]));
         let mut out = [0; MAX_LINE];
         assert_eq!(adapter.write_received(&Frame::classic(0x11, &[]).unwrap(), &mut out), Some(6));
-        adapter.hear(b"C");
+        adapter.receive(b"C");
         assert_eq!(adapter.write_received(&Frame::classic(0x11, &[]).unwrap(), &mut out), None);
     }
 
@@ -363,9 +363,9 @@ mod tests {
     fn listening_only_sends_nothing() {
         let mut adapter = Adapter::new(1_000_000, 5_000_000, Answers::None);
         for command in [&b"S8"[..], b"L"] {
-            assert_eq!(adapter.hear(command), (None, &b""[..]));
+            assert_eq!(adapter.receive(command), (None, &b""[..]));
         }
-        assert_eq!(adapter.hear(b"t1230"), (None, &b""[..]));
+        assert_eq!(adapter.receive(b"t1230"), (None, &b""[..]));
         let mut out = [0; MAX_LINE];
         assert!(adapter.write_received(&Frame::classic(1, &[]).unwrap(), &mut out).is_some());
     }

@@ -128,13 +128,13 @@ impl Pending {
 /// Whether the servo can suffer it; else why not.
 fn is_there(what: InjectedFault, servo: &ServoConfig) -> Result<(), String> {
     let (twin, family) = (servo.twin(), servo.family.title());
-    let lies = twin.lies();
+    let misbehaviours = twin.misbehaviours();
     match what {
-        InjectedFault::Servo(_, Injection::Fault(code)) if !lies.has_fault(code) => {
+        InjectedFault::Servo(_, Injection::Fault(code)) if !misbehaviours.has_fault(code) => {
             Err(format!("a {family} has no fault {code}"))
         }
-        _ if !what.suits(lies) => {
-            Err(format!("a {family} has no such fault; it has {}", InjectedFault::names(Some(lies))))
+        _ if !what.suits(misbehaviours) => {
+            Err(format!("a {family} has no such fault; it has {}", InjectedFault::names(Some(misbehaviours))))
         }
         _ => Ok(()),
     }

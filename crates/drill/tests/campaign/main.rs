@@ -340,10 +340,10 @@ fn finds_a_flood_that_starves_other_buses() {
     find(Plant::SharedInbox);
 }
 
-/// Servos and sensors that lie: each of these defects is a promise that was not kept.
+/// Servos and sensors that misbehave: each of these defects is a promise that was not kept.
 #[test]
 fn finds_what_is_believed_of_liars() {
-    // A lie is rare: not far before the first seed with one that shows it.
+    // They are rare: not far before the first seed with one that shows it.
     let plants = [
         (Plant::OtherModes, 161),
         (Plant::StaysOn, 1),

@@ -4,7 +4,7 @@
 //! stands between the machine and its buses.
 
 use khz_drill::defect::{Defect, Forge};
-use khz_emu::moteus::lies::{copied, rewritten};
+use khz_emu::moteus::misbehaviour::{copied, rewritten};
 use khz_file::config::{Format, RobotConfig};
 use khz_link::Received;
 use khz_loop::supervisor::{Reaction, Recover};

@@ -7,7 +7,7 @@
 //! of its drive mode, secondary ids, PWM slope, homing, startup configuration, backup, overload, profile accelerations.
 
 mod answer;
-mod lies;
+mod misbehaviour;
 mod table;
 
 use crate::body::{Drive, JointState};
@@ -446,7 +446,7 @@ impl Twin for Servo {
                 self.table.trip();
                 self.stay();
             }
-            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
+            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Misbehave(_) => {}
         }
     }
 

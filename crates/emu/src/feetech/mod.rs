@@ -9,7 +9,7 @@
 //! backup.
 
 mod answer;
-mod lies;
+mod misbehaviour;
 mod table;
 
 use crate::body::{Drive, JointState};
@@ -392,7 +392,7 @@ impl Twin for Servo {
                 self.restart();
                 self.injected.unpowered = !on;
             }
-            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
+            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Misbehave(_) => {}
         }
     }
 

@@ -8,7 +8,7 @@
 //! | [`control`] | the torque asked for in each mode |
 //! | [`trajectory`] | how the control position moves towards its target |
 //! | [`motor`] | torque ⇄ current ⇄ voltage, and everything that limits them |
-//! | [`lies`] | what it sends and receives when it lies |
+//! | [`misbehaviour`] | what it sends and receives when it misbehaves |
 //! | [`settings`] | what can be configured |
 //! | [`telemetry`] | what it reports about itself on its console |
 //! | `console` | the text console itself |
@@ -20,7 +20,7 @@ mod aux;
 pub mod command;
 mod console;
 pub mod control;
-pub mod lies;
+pub mod misbehaviour;
 pub mod modes;
 pub mod motor;
 mod protocol;
@@ -354,8 +354,8 @@ impl Twin for Servo {
                 self.offset += by;
                 self.status.position += by;
             }
-            // The world has a liar for that.
-            Injection::Lie(_) => {}
+            // The world does that (`tamper`).
+            Injection::Misbehave(_) => {}
             Injection::RefuseRead(what) => self.injected.refused_read = what.map(register_read),
             Injection::RefuseWrite(what) => self.injected.refused_write = what.map(register_written),
             Injection::Asleep(on) => {

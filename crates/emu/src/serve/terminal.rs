@@ -96,7 +96,7 @@ impl Port for Terminal {
         let mut bytes = [0; 4096];
         // An error means that there is nothing to read now; the next turn asks again.
         let Ok(count) = rustix::io::read(&self.master, &mut bytes) else { return };
-        self.speech.hear(&bytes[..count], &mut self.frames, &mut self.out);
+        self.speech.receive(&bytes[..count], &mut self.frames, &mut self.out);
     }
 
     fn next_frame(&mut self) -> Option<Frame> {
@@ -140,7 +140,7 @@ impl Speech {
     }
 
     /// Takes what the client wrote; text is answered line by line.
-    fn hear(&mut self, mut input: &[u8], frames: &mut VecDeque<Frame>, out: &mut Vec<u8>) {
+    fn receive(&mut self, mut input: &[u8], frames: &mut VecDeque<Frame>, out: &mut Vec<u8>) {
         match self {
             Self::Text { uart, lines } => {
                 while let Some(line) = lines.next(&mut input) {
@@ -157,7 +157,7 @@ impl Speech {
             }
             Self::Slcan { adapter, lines } => {
                 while let Some((line, _)) = lines.next_ended(&mut input, |byte| byte == b'\r') {
-                    let (frame, answer) = adapter.hear(line);
+                    let (frame, answer) = adapter.receive(line);
                     frames.extend(frame);
                     queue(out, answer);
                 }

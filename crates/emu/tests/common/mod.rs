@@ -68,7 +68,7 @@ impl Bench {
     }
 
     /// Sends without a query.
-    pub fn tell(&mut self, hex: &str) {
+    pub fn command(&mut self, hex: &str) {
         self.send(1, false, hex);
         self.world.advance(self.now_ns);
     }

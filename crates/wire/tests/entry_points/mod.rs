@@ -73,7 +73,7 @@ pub fn slcan(bytes: &[u8]) {
             let len = slcan::write(&frame, &mut out).expect("a parsed frame has a length CAN has");
             assert_eq!(slcan::parse(&out[..len - 1]), Ok(slcan::Line::Frame(frame)));
         }
-        let (frame, answer) = adapter.hear(line);
+        let (frame, answer) = adapter.receive(line);
         assert!(!answer.is_empty());
         if let Some(frame) = frame {
             assert!(adapter.write_received(&frame, &mut out).is_some());

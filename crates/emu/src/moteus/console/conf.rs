@@ -19,12 +19,12 @@ impl Servo {
             "set" => self.conf_set(rest),
             "write" => {
                 self.saved = self.settings.clone();
-                self.say_ok();
+                self.print_ok();
             }
             "load" => self.adopt(self.saved.clone()),
             "default" => self.conf_default(),
             "size" => self.conf_size(),
-            _ => self.say("ERR unknown subcommand\r\n"),
+            _ => self.print("ERR unknown subcommand\r\n"),
         }
     }
 
@@ -34,7 +34,7 @@ impl Servo {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\r\n");
         });
-        self.say_ok();
+        self.print_ok();
     }
 
     fn conf_schema(&mut self, name: &str) {
@@ -63,28 +63,28 @@ impl Servo {
                 text::enumerate(group, record, out);
             }
         });
-        if found { self.say_ok() } else { self.say("ERR unknown group\r\n") }
+        if found { self.print_ok() } else { self.print("ERR unknown group\r\n") }
     }
 
     fn conf_get(&mut self, path: &str) {
         if !self.has_group(path) {
-            return self.say("ERR unknown group\r\n");
+            return self.print("ERR unknown group\r\n");
         }
         let out = &mut self.console.output;
         let found = at(&mut self.settings, path, &mut |field| text::write_value(field, out));
-        self.say(if found { "\r\n" } else { "ERR error reading\r\n" });
+        self.print(if found { "\r\n" } else { "ERR error reading\r\n" });
     }
 
     fn conf_set(&mut self, line: &str) {
         let (path, value) = first_word(line);
         if !self.has_group(path) {
-            return self.say("ERR unknown group\r\n");
+            return self.print("ERR unknown group\r\n");
         }
         let mut settings = self.settings.clone();
         if settings.set(path, value) {
             self.adopt(settings);
         } else {
-            self.say("ERR error setting\r\n");
+            self.print("ERR error setting\r\n");
         }
     }
 
@@ -99,8 +99,8 @@ impl Servo {
         blob::data(&mut self.settings, &mut self.console.output);
         let size = self.console.output.len() - start;
         self.console.output.truncate(start);
-        self.say_number(size as i64);
-        self.say_ok();
+        self.print_number(size as i64);
+        self.print_ok();
     }
 
     fn has_group(&mut self, path: &str) -> bool {
@@ -116,18 +116,18 @@ impl Servo {
         if moved && self.torque_on() {
             self.fail(khz_wire::Fault(41));
         }
-        self.say_ok();
+        self.print_ok();
     }
 
-    pub(super) fn say_number(&mut self, number: i64) {
+    pub(super) fn print_number(&mut self, number: i64) {
         let mut number = number;
         text::write_value(crate::moteus::record::Field::Signed(8, &mut number), &mut self.console.output);
-        self.say("\r\n");
+        self.print("\r\n");
     }
 
     pub(super) fn unless(&mut self, done: bool, error: &str) {
         if !done {
-            self.say(error);
+            self.print(error);
         }
     }
 }

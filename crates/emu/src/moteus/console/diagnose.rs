@@ -41,7 +41,7 @@ impl Servo {
             "reset" => return self.reboot(),
             _ => "ERR unknown command\r\n",
         };
-        self.say(answer);
+        self.print(answer);
     }
 
     fn carry_out(&mut self, command: Option<Command>, missing: &'static str) -> &'static str {
@@ -79,31 +79,31 @@ impl Servo {
 
     pub(super) fn clock_command(&mut self, line: &str) {
         match first_word(line) {
-            ("us", _) => self.say_number(i64::from((self.clock.ns / 1000) as u32)),
-            ("trim", "") => self.say_number(i64::from(self.clock.trim)),
+            ("us", _) => self.print_number(i64::from((self.clock.ns / 1000) as u32)),
+            ("trim", "") => self.print_number(i64::from(self.clock.trim)),
             ("trim", number) => {
                 self.clock.trim = (float(number) as i32).clamp(-8, 8);
-                self.say_ok();
+                self.print_ok();
             }
-            _ => self.say("ERR unknown clock\r\n"),
+            _ => self.print("ERR unknown clock\r\n"),
         }
     }
 
     pub(super) fn aux_command(&mut self, port: usize, line: &str) {
         let (word, rest) = first_word(line);
         match (word, numbers::<2>(rest)) {
-            ("out", _) if rest.is_empty() => self.say("ERR missing gpio value\r\n"),
+            ("out", _) if rest.is_empty() => self.print("ERR missing gpio value\r\n"),
             ("out", _) => {
                 self.set_pins(port, float(rest) as u8);
-                self.say_ok();
+                self.print_ok();
             }
             ("pwm", Some(([pin, duty], _))) => {
                 self.set_duty(port, pin as usize, duty);
-                self.say_ok();
+                self.print_ok();
             }
-            ("pwm", None) => self.say("ERR missing pin or value\r\n"),
-            ("ic-extra" | "ic-cmd" | "ic-wr" | "ic-rd", _) => self.say("ERR no iC-PZ setup\r\n"),
-            _ => self.say("ERR unknown aux cmd\r\n"),
+            ("pwm", None) => self.print("ERR missing pin or value\r\n"),
+            ("ic-extra" | "ic-cmd" | "ic-wr" | "ic-rd", _) => self.print("ERR no iC-PZ setup\r\n"),
+            _ => self.print("ERR unknown aux cmd\r\n"),
         }
     }
 }

@@ -157,16 +157,16 @@ impl Servo {
             "clock" => self.clock_command(rest),
             "aux1" => self.aux_command(0, rest),
             "aux2" => self.aux_command(1, rest),
-            _ => self.say("ERR unknown command\r\n"),
+            _ => self.print("ERR unknown command\r\n"),
         }
     }
 
-    fn say(&mut self, text: &str) {
+    fn print(&mut self, text: &str) {
         self.console.output.extend_from_slice(text.as_bytes());
     }
 
-    fn say_ok(&mut self) {
-        self.say("OK\r\n");
+    fn print_ok(&mut self) {
+        self.print("OK\r\n");
     }
 }
 

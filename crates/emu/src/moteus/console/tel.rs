@@ -27,24 +27,24 @@ impl Servo {
         match word {
             "list" => {
                 for channel in CHANNELS {
-                    self.say(channel.name());
-                    self.say("\r\n");
+                    self.print(channel.name());
+                    self.print("\r\n");
                 }
-                self.say_ok();
+                self.print_ok();
             }
             "stop" => {
                 self.console.subscriptions.0.iter_mut().for_each(|wanted| wanted.rate_ms = 0);
-                self.say_ok();
+                self.print_ok();
             }
             "text" => {
                 self.console.subscriptions.0.iter_mut().for_each(|wanted| wanted.text = true);
-                self.say_ok();
+                self.print_ok();
             }
             "schema" | "get" | "fmt" | "rate" => match index(name) {
                 Some(index) => self.tel_channel(word, index, number),
-                None => self.say("ERR unknown name\r\n"),
+                None => self.print("ERR unknown name\r\n"),
             },
-            _ => self.say("ERR unknown subcommand\r\n"),
+            _ => self.print("ERR unknown subcommand\r\n"),
         }
     }
 
@@ -57,12 +57,12 @@ impl Servo {
             "get" => {
                 self.emit(index);
                 if self.console.subscriptions.0[index].text {
-                    self.say_ok();
+                    self.print_ok();
                 }
             }
             "fmt" => {
                 wanted.text = number() != 0;
-                self.say_ok();
+                self.print_ok();
             }
             _ => {
                 wanted.rate_ms = match number() {
@@ -70,7 +70,7 @@ impl Servo {
                     rate => rate.max(PERIODIC_MS),
                 };
                 wanted.next_s = now_s;
-                self.say_ok();
+                self.print_ok();
             }
         }
     }

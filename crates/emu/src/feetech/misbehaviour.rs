@@ -1,8 +1,8 @@
-//! How Feetech servos lie: in what a cycle reads of them, which is their state, or whether they are on.
+//! How Feetech servos misbehave: in what a cycle reads of them, which is their state, or whether they are on.
 
 use super::{STEPS, Setup, VOLTAGE};
-use crate::injection::{Injection, Lie};
-use crate::lies::{Lies, Said};
+use crate::injection::{Injection, Misbehaviour};
+use crate::misbehaviour::{FrozenReply, Misbehaviours};
 use khz_wire::Frame;
 use khz_wire::feetech::{CONDITIONS, address as at, written};
 use std::f64::consts::TAU;
@@ -16,13 +16,13 @@ const TORQUE: usize = 1;
 /// In a sync write: the id of the first servo.
 const FIRST: usize = 2;
 
-impl Lies for Setup {
+impl Misbehaviours for Setup {
     /// A packet names several servos at once and is answered by all of them, of which none can answer twice. Whether they are on is asked for so
     /// seldom that one true answer in five may be all that is received.
     fn suits(&self, injection: Injection) -> bool {
         match injection {
             Injection::RefuseRead(what) | Injection::RefuseWrite(what) => what.is_none(),
-            Injection::Lie(Some(lie)) => !matches!(lie, Lie::Twice | Lie::Unmeasured | Lie::Mostly(_)),
+            Injection::Misbehave(Some(kind)) => !matches!(kind, Misbehaviour::Twice | Misbehaviour::Unmeasured | Misbehaviour::Mostly(_)),
             Injection::Jump(by) => by.unsigned_abs() >= crate::mit::LEAST_JUMP,
             _ => true,
         }
@@ -51,16 +51,16 @@ impl Lies for Setup {
     }
 
     fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
-        let mut lied = *reply;
+        let mut altered = *reply;
         if reply.payload().len() < STATE.end
-            && let Some(on) = lied.payload_mut().get_mut(TORQUE)
+            && let Some(on) = altered.payload_mut().get_mut(TORQUE)
         {
             *on = mode;
         }
-        lied
+        altered
     }
 
-    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+    fn frozen(&self, reply: &Frame, said: &mut FrozenReply) -> Frame {
         if reply.payload().len() < STATE.end { *reply } else { said.again(reply, STATE, CELSIUS) }
     }
 }

@@ -1,8 +1,8 @@
-//! How Dynamixel servos lie: in what a cycle reads of them, whose last bytes report whether they are on and what is wrong with them.
+//! How Dynamixel servos misbehave: in what a cycle reads of them, whose last bytes report whether they are on and what is wrong with them.
 
 use super::{STEPS, Setup, VOLTAGE};
-use crate::injection::{Injection, Lie, Refused};
-use crate::lies::{Lies, Said};
+use crate::injection::{Injection, Misbehaviour, Refused};
+use crate::misbehaviour::{FrozenReply, Misbehaviours};
 use khz_wire::Frame;
 use khz_wire::dynamixel::{HARDWARE_ERRORS, address as at, written};
 use std::f64::consts::TAU;
@@ -17,13 +17,13 @@ const CYCLE: usize = 14;
 /// In a sync write: the id of the first servo.
 const FIRST: usize = 4;
 
-impl Lies for Setup {
+impl Misbehaviours for Setup {
     /// A packet names several servos at once and is answered by all of them, of which none can answer twice.
     fn suits(&self, injection: Injection) -> bool {
         match injection {
             Injection::RefuseRead(what) => what.is_none(),
             Injection::RefuseWrite(what) => what != Some(Refused::MaxTorque),
-            Injection::Lie(Some(lie)) => !matches!(lie, Lie::Twice | Lie::Unmeasured),
+            Injection::Misbehave(Some(kind)) => !matches!(kind, Misbehaviour::Twice | Misbehaviour::Unmeasured),
             Injection::Jump(by) => by.unsigned_abs() >= crate::mit::LEAST_JUMP,
             _ => true,
         }
@@ -53,14 +53,14 @@ impl Lies for Setup {
     }
 
     fn in_mode(&self, reply: &Frame, mode: u8) -> Frame {
-        let mut lied = *reply;
+        let mut altered = *reply;
         if reply.payload().len() >= CYCLE {
-            lied.payload_mut()[TORQUE] = mode;
+            altered.payload_mut()[TORQUE] = mode;
         }
-        lied
+        altered
     }
 
-    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+    fn frozen(&self, reply: &Frame, said: &mut FrozenReply) -> Frame {
         if reply.payload().len() < CYCLE { *reply } else { said.again(reply, STATE, CELSIUS) }
     }
 }

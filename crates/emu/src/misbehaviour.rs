@@ -1,11 +1,11 @@
-//! How the servos of a family lie: what they receive instead of a frame, and what they send instead of a reply.
+//! How the servos of a family misbehave: what they receive instead of a frame, and what they send instead of a reply.
 
 use crate::injection::Injection;
 use khz_wire::{Frame, Value};
 use std::ops::Range;
 
-/// A family's lies.
-pub trait Lies {
+/// A family's misbehaviours.
+pub trait Misbehaviours {
     /// Drills put this into its servos: they can suffer or report it, and a host can be expected to notice.
     fn suits(&self, injection: Injection) -> bool;
 
@@ -34,8 +34,8 @@ pub trait Lies {
     /// The reply of a servo that reports this mode.
     fn in_mode(&self, reply: &Frame, mode: u8) -> Frame;
 
-    /// The reply of a servo that repeats what it `said` first.
-    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame;
+    /// The reply of a servo that repeats its `first` reply.
+    fn frozen(&self, reply: &Frame, first: &mut FrozenReply) -> Frame;
 
     /// The reply of a servo whose voltage and temperature are no numbers, where its family has a value for that.
     fn unmeasured(&self, reply: &Frame) -> Frame {
@@ -45,24 +45,24 @@ pub trait Lies {
 
 /// What a servo reported when it froze.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Said {
+pub struct FrozenReply {
     /// By register.
     pub values: [Option<(u32, Value)>; 8],
     /// As a whole.
     pub frame: Option<Frame>,
 }
 
-impl Said {
+impl FrozenReply {
     /// A reply with these bytes, and the one at `other`, as far as both have it, as they were sent first.
     pub fn again(&mut self, reply: &Frame, state: Range<usize>, other: usize) -> Frame {
         let before = *self.frame.get_or_insert(*reply);
-        let mut lied = *reply;
+        let mut altered = *reply;
         let places = state.chain([other]);
-        for (place, said) in places.filter_map(|place| Some((place, before.payload().get(place)?))) {
-            if let Some(byte) = lied.payload_mut().get_mut(place) {
-                *byte = *said;
+        for (place, first) in places.filter_map(|place| Some((place, before.payload().get(place)?))) {
+            if let Some(byte) = altered.payload_mut().get_mut(place) {
+                *byte = *first;
             }
         }
-        lied
+        altered
     }
 }

@@ -1,13 +1,13 @@
-//! The lies of a moteus: other values in its replies, other commands in what it hears.
+//! How a moteus misbehaves: other values in its replies, other commands in what it receives.
 
 use super::Setup;
 use crate::injection::Injection;
-use crate::lies::{Lies, Said};
+use crate::misbehaviour::{FrozenReply, Misbehaviours};
 use khz_wire::{Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 
 const MODE: u32 = Register::MODE.0 as u32;
 
-impl Lies for Setup {
+impl Misbehaviours for Setup {
     fn suits(&self, _: Injection) -> bool {
         true
     }
@@ -55,10 +55,10 @@ impl Lies for Setup {
         })
     }
 
-    fn frozen(&self, reply: &Frame, said: &mut Said) -> Frame {
+    fn frozen(&self, reply: &Frame, first: &mut FrozenReply) -> Frame {
         copied(reply, |register, value| {
             let lives = [Register::MODE, Register::FAULT].iter().any(|live| u32::from(live.0) == register);
-            let place = said.values.iter_mut().find(|place| place.is_none_or(|(known, _)| known == register));
+            let place = first.values.iter_mut().find(|place| place.is_none_or(|(known, _)| known == register));
             place.filter(|_| !lives).map_or(value, |place| place.get_or_insert((register, value)).1)
         })
     }

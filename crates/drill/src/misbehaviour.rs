@@ -1,9 +1,9 @@
-//! Servos and sensors that lie: when they are drawn, and what that may and must lead to.
+//! Servos and sensors that misbehave: when they are drawn, and what that may and must lead to.
 
 use super::scenario::{Dice, Event, Fault, Scenario};
 use khz_emu::injection::Refused;
 use khz_emu::noise::Noise;
-use khz_emu::{Injection, Lie};
+use khz_emu::{Injection, Misbehaviour};
 use khz_file::config::RobotConfig;
 use khz_loop::supervisor::Trigger;
 
@@ -14,38 +14,38 @@ const JUMPS_HZ: f64 = 100.0;
 /// What is less than this is no jump by itself, rad·10⁻³: it comes in so many ticks one after another.
 const A_JUMP: u16 = 150;
 const SLICES: u64 = 6;
-/// Lies are drawn from a stream of their own, so that seeds without one stay as they are.
+/// They are drawn from a stream of their own, so that seeds without one stay as they are.
 const SALT: u64 = 0x11e5;
 
-/// In a scenario of this seed one of the faults may be a lie instead.
+/// In a scenario of this seed one of the faults may be one of these instead.
 pub fn draw(seed: u64, events: &mut Vec<Event>, robot: &RobotConfig, rate_hz: f64) {
     let mut dice = Dice(Noise::new(seed ^ SALT));
     let Some(event) = events.first_mut().filter(|event| !event.fault.is_alone()) else { return };
     if dice.pick(RARELY) > 0 {
         return;
     }
-    let Some(lie) = lie(&mut dice, robot, rate_hz) else { return };
-    event.fault = lie;
+    let Some(fault) = drawn(&mut dice, robot, rate_hz) else { return };
+    event.fault = fault;
     event.tick = event.tick.max(1);
-    // A lie hides what else is wrong with its servo, and what only its servo could report.
-    let liar = lie.injection().map(|(servo, _)| servo);
-    let liar_of = |fault: Fault| match fault {
+    // Such a fault hides what else is wrong with its servo, and what only its servo could report.
+    let hides = fault.injection().map(|(servo, _)| servo);
+    let servo_of = |fault: Fault| match fault {
         Fault::RefusesLimit(servo) => Some(servo),
         Fault::BrownOut(_) if robot.servos.len() == 1 => Some(0),
         fault => fault.injection().map(|(servo, _)| servo),
     };
-    let hidden = |event: &Event| liar.is_some() && liar_of(event.fault) == liar;
+    let hidden = |event: &Event| hides.is_some() && servo_of(event.fault) == hides;
     let mut first = true;
     // What it hides is not drawn; itself is the first.
     events.retain(|event| std::mem::take(&mut first) || !hidden(event));
 }
 
-fn lie(dice: &mut Dice, robot: &RobotConfig, rate_hz: f64) -> Option<Fault> {
+fn drawn(dice: &mut Dice, robot: &RobotConfig, rate_hz: f64) -> Option<Fault> {
     let number = dice.pick(robot.servos.len() as u64) as usize;
     let (family, size) = (robot.servos[number].twin(), dice.pick(1000));
-    let modes = family.lies().other_modes();
+    let modes = family.misbehaviours().other_modes();
     let mode = modes.get(size as usize % modes.len().max(1));
-    let suits = |fault: &Fault| fault.injection().is_none_or(|(_, injection)| family.lies().suits(injection));
+    let suits = |fault: &Fault| fault.injection().is_none_or(|(_, injection)| family.misbehaviours().suits(injection));
     let drawn = match dice.pick(8) {
         0 => [Some(Fault::StaysOn(number)), None],
         1 => [
@@ -80,23 +80,23 @@ impl Fault {
             Self::Asleep(servo) => (servo, Injection::Asleep(true)),
             Self::RefusesPosition(servo) => (servo, Injection::RefuseRead(Some(Refused::Position))),
             Self::WatchdogActs(servo) => (servo, Injection::RefuseWrite(Some(Refused::Position))),
-            lie => return lie.lie(),
+            fault => return fault.misbehaviour(),
         })
     }
 
-    const fn lie(self) -> Option<(usize, Injection)> {
-        let (servo, lie) = match self {
-            Self::StaysOn(servo) => (servo, Lie::StaysOn),
-            Self::OtherMode(servo, mode) => (servo, Lie::Mode(mode)),
-            Self::MostlyOtherMode(servo, mode) => (servo, Lie::Mostly(mode)),
-            Self::Frozen(servo) => (servo, Lie::Frozen),
-            Self::Echoes(servo) => (servo, Lie::Twice),
-            Self::Altered(servo, percent) => (servo, Lie::Altered(percent)),
-            Self::Unmeasured(servo) => (servo, Lie::Unmeasured),
+    const fn misbehaviour(self) -> Option<(usize, Injection)> {
+        let (servo, misbehaviour) = match self {
+            Self::StaysOn(servo) => (servo, Misbehaviour::StaysOn),
+            Self::OtherMode(servo, mode) => (servo, Misbehaviour::Mode(mode)),
+            Self::MostlyOtherMode(servo, mode) => (servo, Misbehaviour::Mostly(mode)),
+            Self::Frozen(servo) => (servo, Misbehaviour::Frozen),
+            Self::Echoes(servo) => (servo, Misbehaviour::Twice),
+            Self::Altered(servo, percent) => (servo, Misbehaviour::Altered(percent)),
+            Self::Unmeasured(servo) => (servo, Misbehaviour::Unmeasured),
             Self::Jumps(servo, milliradians) => return Some((servo, Injection::Jump(milliradians))),
             _ => return None,
         };
-        Some((servo, Injection::Lie(Some(lie))))
+        Some((servo, Injection::Misbehave(Some(misbehaviour))))
     }
 
     /// In how many ticks one after another it happens.
@@ -125,8 +125,8 @@ impl Fault {
         }
     }
 
-    /// A lie with which the robot must not stay under control.
-    pub(super) const fn is_unbearable_lie(self) -> bool {
+    /// A misbehaviour with which the robot must not stay under control.
+    pub(super) const fn is_unbearable(self) -> bool {
         matches!(
             self,
             Self::OtherMode(..)
@@ -138,8 +138,8 @@ impl Fault {
         )
     }
 
-    /// Whether a lie may lead to what this trigger watches.
-    pub(super) fn lie_leads_to(self, trigger: Trigger, robot: &RobotConfig) -> bool {
+    /// Whether a misbehaviour may lead to what this trigger watches.
+    pub(super) fn misbehaviour_leads_to(self, trigger: Trigger, robot: &RobotConfig) -> bool {
         let moves = matches!(trigger, Trigger::Tilt | Trigger::Position | Trigger::Velocity);
         let silence = matches!(trigger, Trigger::MissedReplies | Trigger::Stale | Trigger::ServoFault);
         match self {
