@@ -44,25 +44,25 @@ impl Random {
     }
 }
 
-/// Fits the model to the recordings. `told` is called with the share that is done, 0 to 1. Allocates, and computes for up to a minute.
-pub fn fit(model: &Model, recordings: &[&Recording], seed: u64, mut told: impl FnMut(f64)) -> Fit {
+/// Fits the model to the recordings. `progress` is called with the share that is done, 0 to 1. Allocates, and computes for up to a minute.
+pub fn fit(model: &Model, recordings: &[&Recording], seed: u64, mut progress: impl FnMut(f64)) -> Fit {
     let few = spread(recordings, TRIED_S);
     let mut random = Random(seed);
     let (coarse, fine) = (Step(500e-6), Step(250e-6));
     let mut tried: Vec<Fit> = (0..STARTS)
         .map(|start| {
-            told(0.3 * start as f64 / STARTS as f64);
+            progress(0.3 * start as f64 / STARTS as f64);
             descend(model, &few, start_of(model, &mut random), coarse, 12)
         })
         .collect();
     tried.sort_by(|one, other| one.cost.total_cmp(&other.cost));
     tried.truncate(FINALISTS);
     let followed = tried.into_iter().enumerate().map(|(index, start)| {
-        told(0.3 + 0.3 * index as f64 / FINALISTS as f64);
+        progress(0.3 + 0.3 * index as f64 / FINALISTS as f64);
         descend(model, &few, start.values, coarse, 30)
     });
     let best = followed.min_by(|one, other| one.cost.total_cmp(&other.cost));
-    told(0.6);
+    progress(0.6);
     let seconds: f64 = recordings.iter().map(|recording| recording.duration_s()).sum();
     let rounds = (LAST_S / seconds / (model.parameters.len() + 2) as f64).clamp(2.0, 30.0) as usize;
     let values = best.map_or_else(|| start_of(model, &mut random), |best| best.values);

@@ -5,7 +5,7 @@ use crate::model::{Friction, Model, Scale, Step};
 use crate::recording::{Recording, Sample};
 
 /// An uncertainty of so many usual steps, or this share of a positive value, is none any more: the data cannot determine it.
-const UNTOLD: f64 = 1.0;
+const UNDETERMINED: f64 = 1.0;
 /// So near to a bound, as a share of its range, a value is on it.
 const NEAR: f64 = 1e-3;
 /// More than so many steps of an encoder, which alone makes 0.3, are left over of no motion that is explained.
@@ -58,7 +58,7 @@ pub struct Value {
     /// It ended on this bound of its range.
     pub on_bound: bool,
     /// The data determine it.
-    pub told: bool,
+    pub determined: bool,
 }
 
 /// How one recording is met.
@@ -94,20 +94,20 @@ pub struct Found {
     pub scores: Vec<Score>,
 }
 
-/// Fits the servo to the recordings, which are in the order of their names; at least one. `told` is called with the share that is done. Allocates,
+/// Fits the servo to the recordings, which are in the order of their names; at least one. `progress` is called with the share that is done. Allocates,
 /// and computes for up to a minute.
 pub fn identify(
     recordings: &[Recording],
     friction: Friction,
     split: Split,
     seed: u64,
-    told: impl FnMut(f64),
+    progress: impl FnMut(f64),
 ) -> Found {
     let is_fitted = |index: usize| split == Split::All || recordings.len() == 1 || index.is_multiple_of(2);
     let fitted: Vec<&Recording> =
         recordings.iter().enumerate().filter(|(index, _)| is_fitted(*index)).map(|(_, r)| r).collect();
     let model = Model::of(&fitted, friction);
-    let values = fit::fit(&model, &fitted, seed, told).values;
+    let values = fit::fit(&model, &fitted, seed, progress).values;
     let (parameters, together) = trusted(&model, &fitted, &values);
     let score = |(index, recording): (usize, &Recording)| {
         let errors = residuals(&model, &[recording], &values, FINE);
@@ -257,22 +257,22 @@ fn trusted(model: &Model, recordings: &[&Recording], values: &[f64]) -> (Vec<Val
         let least = if parameter.name == "gravity_at" { LEAST * LEAST_ANGLE } else { LEAST * value.abs() };
         let steps = uncertainty(index).hypot(least / per_step);
         let on_bound = value - parameter.low < near || parameter.high - value < near;
-        let told = (parameter.name != "goal_speed" || is_met(index))
-            && (steps < UNTOLD || steps * per_step < 0.5 * value.abs());
+        let determined = (parameter.name != "goal_speed" || is_met(index))
+            && (steps < UNDETERMINED || steps * per_step < 0.5 * value.abs());
         Value {
             name: parameter.name,
             unit: parameter.unit,
             value,
             uncertainty: steps * per_step,
             on_bound,
-            told,
+            determined,
         }
     });
     let mut together: Vec<Vec<&'static str>> = Vec::new();
     for (square, direction) in squares.iter().zip(directions) {
         let parts = model.parameters.iter().zip(direction).filter(|(_, part)| part.abs() > 0.3);
         let names: Vec<&'static str> = parts.map(|(parameter, _)| parameter.name).collect();
-        if sigma(*square) > UNTOLD && names.len() > 1 {
+        if sigma(*square) > UNDETERMINED && names.len() > 1 {
             together.push(names);
         }
     }
@@ -280,7 +280,7 @@ fn trusted(model: &Model, recordings: &[&Recording], values: &[f64]) -> (Vec<Val
     // No angle of a pull that is none.
     let hangs = !parameters.iter().any(|it| it.name == "gravity" && it.value < 2.0 * it.uncertainty);
     for angle in parameters.iter_mut().filter(|it| it.name == "gravity_at") {
-        angle.told = hangs && angle.uncertainty < SURE_ANGLE;
+        angle.determined = hangs && angle.uncertainty < SURE_ANGLE;
     }
     (parameters, together)
 }

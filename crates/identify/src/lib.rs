@@ -10,7 +10,7 @@
 //! | [`fit`] | the fit |
 //! | [`found`] | what was found, and how far it can be trusted |
 //! | [`log`] | recordings out of Kilohertz' own logs |
-//! | [`tell`] | text, page, and files of other programs |
+//! | [`results`] | text, page, and files of other programs |
 #![forbid(unsafe_code)]
 
 pub mod fit;
@@ -18,7 +18,7 @@ pub mod found;
 pub mod log;
 pub mod model;
 pub mod recording;
-pub mod tell;
+pub mod results;
 
 pub use found::{Found, Split, identify};
 pub use model::{Friction, Model};

@@ -247,7 +247,7 @@ impl Stretches {
 
     fn longest(mut self, name: &str, servo: &Servo) -> Recording {
         self.end();
-        let Stretch { mut samples, lead_s, volts: [volts, told], velocity, .. } = self.best;
+        let Stretch { mut samples, lead_s, volts: [volts, reports], velocity, .. } = self.best;
         let measured = samples.iter().filter(|sample| sample.measured).count();
         let is_held = trim(&mut samples);
         let lead_s = lead_s / measured.max(1) as f64 - PERIOD_S;
@@ -266,7 +266,7 @@ impl Stretches {
             samples,
             kp: 1.0,
             velocity: if is_held { 0.0 } else { velocity },
-            supply_v: if told > 0.0 { volts / told } else { 1.0 },
+            supply_v: if reports > 0.0 { volts / reports } else { 1.0 },
             known: servo.known,
             stops: servo.stops,
             step: servo.step,

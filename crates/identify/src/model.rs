@@ -268,8 +268,8 @@ fn known_gain(recordings: &[&Recording]) -> Option<f64> {
 fn share(recording: &Recording, sample: &Sample) -> f64 {
     let Some(Known { law, share }) = recording.known else { return 1.0 };
     let stalled = law.kt / law.resistance * recording.supply_v;
-    let told = |command: TorqueCommand| (1000.0 * command.most / stalled).floor() / 1000.0;
-    sample.torque.map_or(share, |command| share.min(told(command)))
+    let commanded = |command: TorqueCommand| (1000.0 * command.most / stalled).floor() / 1000.0;
+    sample.torque.map_or(share, |command| share.min(commanded(command)))
 }
 
 /// A servo with torque control: position and velocity gains, within a torque.

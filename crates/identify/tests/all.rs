@@ -73,7 +73,7 @@ fn a_servo_is_found_and_unseen_motion_is_met() {
     let of = |name: &str| found.parameters.iter().find(|parameter| parameter.name == name).unwrap();
     assert!((of("delay_ms").value - 35.0).abs() < 3.0, "{:?}", of("delay_ms"));
     assert!((of("goal_speed").value / 4.8 - 1.0).abs() < 0.1, "{:?}", of("goal_speed"));
-    assert!(of("delay_ms").told && of("goal_speed").told);
+    assert!(of("delay_ms").determined && of("goal_speed").determined);
     let unseen = found.error(|score| !score.fitted).unwrap();
     assert!(unseen < 0.01, "{unseen}, {:?}", found.parameters);
     assert_eq!(found.scores.iter().filter(|score| score.fitted).count(), 2);
@@ -87,8 +87,8 @@ fn what_the_data_cannot_tell_is_named() {
     let model = Model::of(&asked.iter().collect::<Vec<_>>(), Friction::M1);
     let recordings = made_by(&model, &values(&model, &SERVO), &asked);
     let found = identify(&recordings, Friction::M1, Split::All, 1, |_| {});
-    let told = |name: &str| found.parameters.iter().find(|p| p.name == name).is_some_and(|p| p.told);
-    assert!(!told("goal_speed") && !told("armature"), "{:?}", found.parameters);
+    let determined = |name: &str| found.parameters.iter().find(|p| p.name == name).is_some_and(|p| p.determined);
+    assert!(!determined("goal_speed") && !determined("armature"), "{:?}", found.parameters);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_joint_with_torque_control_is_found_without_a_rig() {
     let found = identify(&recordings, Friction::M1, Split::EveryOther, 1, |_| {});
     for (name, value) in [("inertia", 0.03), ("gravity", 0.8)] {
         let of = found.parameters.iter().find(|parameter| parameter.name == name).unwrap();
-        assert!((of.value / value - 1.0).abs() < 0.1 && of.told, "{of:?}");
+        assert!((of.value / value - 1.0).abs() < 0.1 && of.determined, "{of:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use khz_file::RobotConfig;
 use khz_file::config::ServoConfig;
 use khz_file::edit::{rewritten, set};
 use khz_identify::recording::{Known, Rig};
-use khz_identify::tell::Written;
+use khz_identify::results::Written;
 use khz_identify::{Columns, Found, Friction, Recording, Split, identify, log};
 use khz_tlog::Reader;
 use std::fs::{self, File};

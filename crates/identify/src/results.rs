@@ -49,7 +49,7 @@ impl Found {
         let mut text = String::new();
         for value in &self.parameters {
             let (number, note) = (number(value.value), note(value));
-            let is_sure = value.told && self.unexplained.is_none();
+            let is_sure = value.determined && self.unexplained.is_none();
             let spread =
                 if is_sure { format!("± {}", self::number(value.uncertainty)) } else { String::new() };
             let line = format!("{:<14} {number:>10} {spread:<12} {}", value.name, value.unit);
@@ -162,14 +162,14 @@ impl Found {
 
     /// What the table of a servo with a voltage law gets: what the data determine of it.
     pub fn servo_keys(&self) -> Vec<(&'static str, f64)> {
-        let told = self.parameters.iter().filter(|value| value.told && SERVO_KEYS.contains(&value.name));
-        told.map(|value| (value.name, rounded(value.value))).collect()
+        let determined = self.parameters.iter().filter(|value| value.determined && SERVO_KEYS.contains(&value.name));
+        determined.map(|value| (value.name, rounded(value.value))).collect()
     }
 
     /// How well those of these keys are known: what the data determine, unless they are not explained.
     pub fn uncertainties<'a>(&'a self, keys: &'a [&str]) -> impl Iterator<Item = (&'static str, f64)> + 'a {
-        let told = |value: &&Value| value.told && self.unexplained.is_none() && value.uncertainty > 0.0;
-        let written = self.parameters.iter().filter(|value| keys.contains(&value.name)).filter(told);
+        let determined = |value: &&Value| value.determined && self.unexplained.is_none() && value.uncertainty > 0.0;
+        let written = self.parameters.iter().filter(|value| keys.contains(&value.name)).filter(determined);
         written.map(|value| (value.name, rounded(value.uncertainty)))
     }
 
@@ -246,7 +246,7 @@ impl Found {
 }
 
 fn note(value: &Value) -> &'static str {
-    match (value.told, value.on_bound) {
+    match (value.determined, value.on_bound) {
         (false, true) => "  the data cannot tell it; it ended on a bound",
         (false, false) => "  the data cannot tell it",
         (true, true) => "  it ended on a bound",
