@@ -142,7 +142,7 @@ impl Emulated {
             |stepped: &mut Stepped, ticks| _ = stepped.advance(ticks, |machine| since.count(machine));
         match (&mut self.decides, mapped) {
             (Decides::Policy(policy), _) => {
-                policy.say(action).map_err(|error| CommandError::new_err(error.to_string()))?;
+                policy.act(action).map_err(|error| CommandError::new_err(error.to_string()))?;
                 self.action.copy_from_slice(action);
                 advance(stepped, ticks);
             }

@@ -84,7 +84,7 @@ pub(super) fn fit(config: &PolicyConfig, robot: &RobotInfo) -> Result<Fitting, C
         every: fixed.pace.every,
         delay: fixed.pace.delay,
         max_late: fixed.pace.max_late,
-        ..told(config, &model, &observation, &action)
+        ..record_of(config, &model, &observation, &action)
     };
     let mut decider = Decider { model, observation, action };
     pairs(&mut decider, config)?;
@@ -94,7 +94,7 @@ pub(super) fn fit(config: &PolicyConfig, robot: &RobotInfo) -> Result<Fitting, C
 }
 
 /// What the log records of it.
-fn told(
+fn record_of(
     config: &PolicyConfig,
     model: &Evaluator,
     observation: &Observation,
@@ -228,10 +228,10 @@ fn ports(model: &Evaluator, observation: &Observation, joints: usize) -> Result<
             "the model's input `{name}` has {found} numbers, and the terms have {wanted}: {table}"
         )));
     }
-    let (name, said) = (&outputs[0].name, len(&outputs[0]));
-    if said != joints {
+    let (name, count) = (&outputs[0].name, len(&outputs[0]));
+    if count != joints {
         return Err(wrong(format!(
-            "the model's output `{name}` has {said} numbers, and there are {joints} joints"
+            "the model's output `{name}` has {count} numbers, and there are {joints} joints"
         )));
     }
     if let Some((input, output)) = crossed(inputs, outputs) {
@@ -279,7 +279,7 @@ fn pairs(decider: &mut Decider, config: &PolicyConfig) -> Result<(), ControlErro
             "`test`: {path} is no text; write one in Python by `numpy.savetxt(\"pairs.csv\", numpy.hstack([observations, actions]))`"
         ))
     })?;
-    let (seen, said) = (decider.model.input_mut(0).len(), config.joints.len());
+    let (seen, joints) = (decider.model.input_mut(0).len(), config.joints.len());
     decider.begin();
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let mut number = 0;
@@ -289,10 +289,10 @@ fn pairs(decider: &mut Decider, config: &PolicyConfig) -> Result<(), ControlErro
         let numbers = words.map(str::parse).collect::<Result<Vec<f32>, _>>();
         let numbers =
             numbers.map_err(|_| wrong(format!("`test`: line {line} of {path} has what is no number")))?;
-        if numbers.len() != seen + said {
+        if numbers.len() != seen + joints {
             let found = numbers.len();
             return Err(wrong(format!(
-                "`test`: line {line} of {path} has {found} numbers; an observation has {seen}, and an action {said}"
+                "`test`: line {line} of {path} has {found} numbers; an observation has {seen}, and an action {joints}"
             )));
         }
         let (observation, action) = numbers.split_at(seen);
@@ -301,8 +301,8 @@ fn pairs(decider: &mut Decider, config: &PolicyConfig) -> Result<(), ControlErro
         let largest = action.iter().fold(1.0_f32, |largest, value| largest.max(value.abs()));
         let apart =
             |(found, wanted): (&f32, &f32)| (found - wanted).abs() > 1e-4 * largest || !wanted.is_finite();
-        if let Some(joint) = decider.action.said().iter().zip(action).position(apart) {
-            let (found, wanted, name) = (decider.action.said()[joint], action[joint], &config.joints[joint]);
+        if let Some(joint) = decider.action.output().iter().zip(action).position(apart) {
+            let (found, wanted, name) = (decider.action.output()[joint], action[joint], &config.joints[joint]);
             return Err(wrong(format!(
                 "`test`: pair {number} (line {line}) has {wanted} for the joint `{name}`, and the model says {found}"
             )));
@@ -414,11 +414,11 @@ mod tests {
     #[test]
     fn a_decision_that_does_not_fit_in_its_time_is_refused() {
         let pace = |delay| Pace { every: 20, delay, max_late: 2, waits_for_first: false };
-        let said =
+        let refusal =
             |took_us: i64, delay| in_time(took_us * 1000, pace(delay), 1_000_000).err().unwrap_or_default();
-        assert_eq!([said(999, 1), said(4_900, 5)], ["", ""]);
-        assert_eq!(said(1_200, 1), "a decision takes 1.2 ms here: write `delay_ticks = 2` or more");
+        assert_eq!([refusal(999, 1), refusal(4_900, 5)], ["", ""]);
+        assert_eq!(refusal(1_200, 1), "a decision takes 1.2 ms here: write `delay_ticks = 2` or more");
         let too_slow = "a decision takes 30.0 ms here, more than a quarter of the 20 ms to the next: take a smaller model, a lower rate, or another computer";
-        assert_eq!(said(30_000, 20), too_slow);
+        assert_eq!(refusal(30_000, 20), too_slow);
     }
 }

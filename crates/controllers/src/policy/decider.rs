@@ -22,7 +22,7 @@ pub(super) struct Action {
     pub(super) scale: Vec<f64>,
     pub(super) offset: Vec<f64>,
     /// The model's last output.
-    said: Vec<f32>,
+    output: Vec<f32>,
     /// Numbers of it that were beyond `clip`, in how many decisions in a row, and of how many the next is an error.
     clipped: u32,
     in_a_row: u32,
@@ -44,7 +44,7 @@ impl Action {
             scale: action.scale.clone(),
             offset,
             names,
-            said: vec![0.0; joints],
+            output: vec![0.0; joints],
             clipped: 0,
             in_a_row: 0,
             max_clipped: config.max_clipped.unwrap_or(u32::MAX),
@@ -55,10 +55,10 @@ impl Action {
     ///
     /// # Errors
     /// The first joint for which it is no number.
-    pub(super) fn say(&mut self, said: &[f32]) -> Result<(), ControlError> {
-        self.said.copy_from_slice(said);
-        let Some(joint) = said.iter().position(|said| !said.is_finite()) else { return Ok(()) };
-        Err(ControlError(format!("it says {} for the joint `{}`", said[joint], self.names[joint]).into()))
+    pub(super) fn take(&mut self, output: &[f32]) -> Result<(), ControlError> {
+        self.output.copy_from_slice(output);
+        let Some(joint) = output.iter().position(|output| !output.is_finite()) else { return Ok(()) };
+        Err(ControlError(format!("it says {} for the joint `{}`", output[joint], self.names[joint]).into()))
     }
 
     /// Targets of its action, which later observations have.
@@ -71,7 +71,7 @@ impl Action {
         into: &mut [f64],
     ) -> Result<(), ControlError> {
         self.targets(into);
-        observation.acted(&self.said, into);
+        observation.acted(&self.output, into);
         self.bear()
     }
 
@@ -81,8 +81,8 @@ impl Action {
     }
 
     /// The model's last output.
-    pub(super) fn said(&self) -> &[f32] {
-        &self.said
+    pub(super) fn output(&self) -> &[f32] {
+        &self.output
     }
 
     fn bear(&mut self) -> Result<(), ControlError> {
@@ -92,12 +92,12 @@ impl Action {
         }
         let beyond = |joint: &usize| {
             let [least, most] = *one_or_each(&self.clip, *joint);
-            !(least..=most).contains(&f64::from(self.said[*joint]))
+            !(least..=most).contains(&f64::from(self.output[*joint]))
         };
-        let joint = (0..self.said.len()).find(beyond).unwrap_or_default();
-        let (said, name) = (self.said[joint], &self.names[joint]);
+        let joint = (0..self.output.len()).find(beyond).unwrap_or_default();
+        let (output, name) = (self.output[joint], &self.names[joint]);
         let text = format!(
-            "it says more than `action.clip` in {} decisions in a row (`max_clipped`): {said} for the joint `{name}`",
+            "it says more than `action.clip` in {} decisions in a row (`max_clipped`): {output} for the joint `{name}`",
             self.in_a_row
         );
         Err(ControlError(text.into()))
@@ -106,10 +106,10 @@ impl Action {
     /// Targets in rad, rad/s or N·m.
     fn targets(&mut self, into: &mut [f64]) {
         self.clipped = 0;
-        for (joint, (to, &said)) in into.iter_mut().zip(&self.said).enumerate() {
+        for (joint, (to, &output)) in into.iter_mut().zip(&self.output).enumerate() {
             let [least, most] = *one_or_each(&self.clip, joint);
-            let clipped = f64::from(said).clamp(least, most);
-            self.clipped += u32::from(clipped != f64::from(said));
+            let clipped = f64::from(output).clamp(least, most);
+            self.clipped += u32::from(clipped != f64::from(output));
             *to = clipped * one_or_each(&self.scale, joint) + one_or_each(&self.offset, joint);
         }
     }
@@ -122,7 +122,7 @@ impl Decider {
     /// Its output is not finite, or it cannot be evaluated.
     pub(super) fn evaluate(&mut self) -> Result<(), ControlError> {
         self.model.run().map_err(|error| ControlError(error.to_string().into()))?;
-        self.action.say(self.model.output(0))?;
+        self.action.take(self.model.output(0))?;
         self.check_carried()?;
         (1..self.model.inputs().len()).for_each(|number| self.model.carry(number, number));
         Ok(())
@@ -164,10 +164,10 @@ impl Decide for Decider {
         self.action.follow(&mut self.observation, decision)
     }
 
-    fn tell(&self, into: &mut Decision) {
+    fn record(&self, into: &mut Decision) {
         self.observation.newest(&mut into.observation.0);
-        into.action.0.clone_from(&self.action.said);
-        into.cut.0.resize(self.action.said.len(), false);
+        into.action.0.clone_from(&self.action.output);
+        into.cut.0.resize(self.action.output.len(), false);
         into.clipped = self.action.clipped;
         into.carried = self.carried();
     }

@@ -63,7 +63,7 @@ struct Made {
     /// Joints whose commands were cut since the decision that is followed.
     cut: Vec<bool>,
     /// What is logged; `None` for one that is decided outside.
-    told: Option<record::Policy>,
+    record: Option<record::Policy>,
 }
 
 impl Policy {
@@ -89,7 +89,7 @@ impl Policy {
             asked: vec![f64::NAN; count],
             filtered: vec![0.0; count],
             cut: vec![false; count],
-            told: None,
+            record: None,
         }
     }
 
@@ -112,7 +112,7 @@ impl Controller for Policy {
     fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
         let fitting = checks::fit(&self.config, robot)?;
         let made = self.made(Box::new(fitting.decider), fitting.fixed, robot);
-        self.made = Some(Made { took_ns: fitting.took_ns, told: Some(fitting.policy), ..made });
+        self.made = Some(Made { took_ns: fitting.took_ns, record: Some(fitting.policy), ..made });
         Ok(())
     }
 
@@ -164,8 +164,8 @@ impl Controller for Policy {
         made.since += 1;
         made.see_cuts(commands);
         let is_new = made.decisions.tick(state);
-        if made.told.is_some() && made.decisions.followed().begins_in(state.tick) {
-            made.tell_cuts();
+        if made.record.is_some() && made.decisions.followed().begins_in(state.tick) {
+            made.record_cuts();
         }
         if is_new? {
             made.before.copy_from_slice(&made.target);
@@ -181,7 +181,7 @@ impl Controller for Policy {
     }
 
     fn policy(&self) -> Option<record::Policy> {
-        self.made.as_ref().and_then(|made| made.told.clone())
+        self.made.as_ref().and_then(|made| made.record.clone())
     }
 
     fn decided(&self) -> Option<&Decision> {
@@ -237,7 +237,7 @@ impl Made {
         }
     }
 
-    fn tell_cuts(&mut self) {
+    fn record_cuts(&mut self) {
         self.decisions.followed_mut().cut.0.copy_from_slice(&self.cut);
         self.cut.fill(false);
     }

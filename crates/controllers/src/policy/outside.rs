@@ -14,19 +14,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The policy of a robot file without its model. Its terms, its ticks and what its actions mean are those of [`Policy`], which runs here,
 /// too; so who learns in its place has learned what the loop does, to the last bit.
 ///
-/// Between two ticks: if a decision [is due](Outside::is_due), [`observe`](Outside::observe) the state, then [`say`](Outside::say) the
-/// action; the next tick takes it. All handles are of one policy. Every call locks: it is for virtual time.
+/// Between two ticks: if a decision [is due](Outside::is_due), [`observe`](Outside::observe) the state, then [`act`](Outside::act) on it; the
+/// next tick takes that action. All handles are of one policy. Every call locks: it is for virtual time.
 #[derive(Clone)]
 pub struct Outside {
     policy: Arc<Mutex<Policy>>,
-    seat: Arc<Mutex<Seat>>,
+    model: Arc<Mutex<ExternalModel>>,
     every: u64,
     sizes: [usize; 2],
     signals: Vec<String>,
 }
 
-/// Where the model would be.
-struct Seat {
+/// What is there instead of the model.
+struct ExternalModel {
     observation: Observation,
     action: Action,
     /// The tick of the last decision.
@@ -34,7 +34,7 @@ struct Seat {
 }
 
 /// Decides what was set from outside.
-struct Seated(Arc<Mutex<Seat>>);
+struct Given(Arc<Mutex<ExternalModel>>);
 
 impl Outside {
     /// `start_s` replaces the time in which joints move to the default posture.
@@ -46,11 +46,11 @@ impl Outside {
         config.start_s = start_s.unwrap_or(config.start_s);
         let Frame { observation, action, fixed } = frame(&config, robot)?;
         let (sizes, every) = ([observation.len(), fixed.servos.len()], fixed.pace.every);
-        let seat = Arc::new(Mutex::new(Seat { observation, action, decided: None }));
+        let model = Arc::new(Mutex::new(ExternalModel { observation, action, decided: None }));
         let signals = signals::names(&config.observe).into_iter().map(str::to_owned).collect();
         let mut policy = Policy::new(config);
-        policy.made = Some(policy.made(Box::new(Seated(Arc::clone(&seat))), fixed, robot));
-        Ok(Self { policy: Arc::new(Mutex::new(policy)), seat, every, sizes, signals })
+        policy.made = Some(policy.made(Box::new(Given(Arc::clone(&model))), fixed, robot));
+        Ok(Self { policy: Arc::new(Mutex::new(policy)), model, every, sizes, signals })
     }
 
     /// Ticks from one decision to the next.
@@ -70,7 +70,7 @@ impl Outside {
 
     /// The tick of this state, which is to come, takes a decision.
     pub fn is_due(&self, state: &RobotState) -> bool {
-        let decided = locked(&self.seat).decided;
+        let decided = locked(&self.model).decided;
         let is_turn = decided.is_none_or(|decided| state.tick.saturating_sub(decided) >= self.every);
         is_turn && locked(&self.policy).has_risen(state)
     }
@@ -80,26 +80,26 @@ impl Outside {
     /// # Errors
     /// A number of it is none.
     pub fn observe(&self, state: &RobotState, into: &mut [f32]) -> Result<(), ControlError> {
-        locked(&self.seat).observation.observe(state, into)
+        locked(&self.model).observation.observe(state, into)
     }
 
     /// The policy's action.
     ///
     /// # Errors
     /// The first joint for which it is no number.
-    pub fn say(&self, action: &[f32]) -> Result<(), ControlError> {
-        locked(&self.seat).action.say(action)
+    pub fn act(&self, action: &[f32]) -> Result<(), ControlError> {
+        locked(&self.model).action.take(action)
     }
 }
 
 impl Controller for Outside {
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
-        let mut seat = locked(&self.seat);
+        let mut model = locked(&self.model);
         // Here, and not with its first decision, which is observed before it.
-        seat.observation.begin();
-        seat.action.begin();
-        seat.decided = None;
-        drop(seat);
+        model.observation.begin();
+        model.action.begin();
+        model.decided = None;
+        drop(model);
         locked(&self.policy).start(state)
     }
 
@@ -108,12 +108,12 @@ impl Controller for Outside {
     }
 }
 
-impl Decide for Seated {
+impl Decide for Given {
     fn begin(&mut self) {}
 
     fn decide(&mut self, state: &RobotState, decision: &mut [f64]) -> Result<(), ControlError> {
-        let mut seat = locked(&self.0);
-        let Seat { observation, action, decided } = &mut *seat;
+        let mut model = locked(&self.0);
+        let ExternalModel { observation, action, decided } = &mut *model;
         *decided = Some(state.tick);
         action.follow(observation, decision)
     }

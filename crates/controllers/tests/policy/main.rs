@@ -6,7 +6,7 @@ mod onnx;
 mod refused;
 mod rig;
 mod sees;
-mod told;
+mod records;
 mod wants;
 
 #[global_allocator]

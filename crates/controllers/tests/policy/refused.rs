@@ -236,10 +236,10 @@ fn what_the_trainer_said_otherwise() {
         prepared(&echo(2, 0), config).err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert_eq!(tried(b"# as numpy writes it\n0.5, 0.25, 0.5, 0.25\n1e0 2.0  1.0 2.00005\n\n"), "");
-    let said = tried(b"0.5,0.25,0.5,0.25\n1,2,1,2.001\n");
+    let refusal = tried(b"0.5,0.25,0.5,0.25\n1,2,1,2.001\n");
     assert!(
-        said.contains("`test`: pair 1 (line 2) has 2.001 for the joint `hip`, and the model says 2"),
-        "{said}"
+        refusal.contains("`test`: pair 1 (line 2) has 2.001 for the joint `hip`, and the model says 2"),
+        "{refusal}"
     );
     assert!(tried(b"1,2,1,-inf\n").contains("pair 0 (line 1) has -inf for the joint `hip`"));
     assert!(tried(b"1,2,1,nan\n").contains("pair 0 (line 1) has NaN for the joint `hip`"));

@@ -128,15 +128,15 @@ fn where_the_decision_before_wants_the_joints() {
     }
 }
 
-fn told(names: &[&str], of: Term) -> ObserveConfig {
+fn named(names: &[&str], of: Term) -> ObserveConfig {
     ObserveConfig { signals: names.iter().map(|&name| name.to_owned()).collect(), ..term(of) }
 }
 
 /// Its own are in the order in which they are first named.
 #[test]
 fn a_program_tells_signals_and_contacts() {
-    let terms = vec![told(&["speed", "left"], Term::Signal), told(&["left", "right"], Term::Contact)];
-    let tells = |state: &mut RobotState, _| {
+    let terms = vec![named(&["speed", "left"], Term::Signal), named(&["left", "right"], Term::Contact)];
+    let set = |state: &mut RobotState, _| {
         for (signal, value) in state.signals.iter_mut().zip([0.25, 0.75, 0.5]) {
             *signal = Signal { value, tick: Some(state.tick) };
         }
@@ -147,12 +147,12 @@ fn a_program_tells_signals_and_contacts() {
     assert_eq!(names, ["speed", "left", "right"]);
     assert!(policy.parameters().iter().all(|parameter| parameter.is_signal));
     // 0.5 is not greater than the threshold.
-    assert_near(&seen(config(terms), 4, tells, 1), &[0.25, 0.75, 1.0, 0.0]);
+    assert_near(&seen(config(terms), 4, set, 1), &[0.25, 0.75, 1.0, 0.0]);
 }
 
 #[test]
 fn a_signal_that_is_silent_is_an_error_that_names_it() {
-    let terms = vec![ObserveConfig { max_age_s: 0.05, ..told(&["speed", "left"], Term::Signal) }];
+    let terms = vec![ObserveConfig { max_age_s: 0.05, ..named(&["speed", "left"], Term::Signal) }];
     let (policy, _folder) = prepared(&echo(2, 0), config(terms)).unwrap_or_else(|error| panic!("{error}"));
     let mut ticks = Ticks::of(policy);
     ticks.state.signals[0] = Signal { value: 0.1, tick: Some(0) };

@@ -34,7 +34,7 @@ pub trait Decide<T = f64>: Send {
 
     /// What the log is to have of the decision made last. `into` holds an older one: its lists are written in full, and are as long
     /// each time, so that nothing is allocated but by the first.
-    fn tell(&self, into: &mut Decision) {
+    fn record(&self, into: &mut Decision) {
         let _ = into;
     }
 }
@@ -176,13 +176,13 @@ impl<T> Job<T> {
             self.decide.begin();
         }
         self.outcome = self.decide.decide(&self.state, &mut self.decision);
-        self.tell();
+        self.write_record();
         self.took_ns = now_ns() - begun_ns;
     }
 
-    fn tell(&mut self) {
+    fn write_record(&mut self) {
         self.record.failed = self.outcome.is_err();
-        self.decide.tell(&mut self.record);
+        self.decide.record(&mut self.record);
     }
 }
 
@@ -192,7 +192,7 @@ impl<T: Copy + Send + 'static> Decisions<T> {
     pub fn new(decide: Box<dyn Decide<T>>, pace: Pace, first: Vec<T>, state: &RobotState) -> Self {
         let mut profile = Profile::default();
         let mut followed = Decision::default();
-        decide.tell(&mut followed);
+        decide.record(&mut followed);
         let job = Job {
             decide,
             begins: false,

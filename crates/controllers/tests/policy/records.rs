@@ -16,7 +16,7 @@ fn ticks(action: ActionConfig) -> Ticks {
     Ticks::of(policy)
 }
 
-fn told(ticks: &Ticks) -> Decision {
+fn decision(ticks: &Ticks) -> Decision {
     ticks.policy.decided().cloned().expect("decisions")
 }
 
@@ -25,9 +25,9 @@ fn a_decision_is_told_with_its_ticks_its_newest_frame_and_what_it_said() {
     let mut ticks = ticks(ActionConfig::default());
     ticks.state.servos[0].position = 0.6;
     ticks.after(1);
-    assert_eq!(told(&ticks).number, 0, "it is under way");
+    assert_eq!(decision(&ticks).number, 0, "it is under way");
     ticks.after(1);
-    let first = told(&ticks);
+    let first = decision(&ticks);
     assert!((first.number, first.of_tick, first.in_tick) == (1, 0, 1) && first.begins_in(1), "{first:?}");
     // Knee and hip, less the default posture; the last action; and once more.
     let seen = [0.3 - 0.1_f32, 0.6 - 0.2_f32];
@@ -35,7 +35,7 @@ fn a_decision_is_told_with_its_ticks_its_newest_frame_and_what_it_said() {
     assert_eq!(first.action.0, seen, "of the oldest frame, which the first one fills");
     assert_eq!((first.took_ns, first.late, first.missed, first.failed), (0, 0, 0, false));
     ticks.after(10);
-    let second = told(&ticks);
+    let second = decision(&ticks);
     assert_eq!((second.number, second.of_tick, second.in_tick), (2, 10, 11));
     assert_eq!(second.observation.0[2..4], [2.0 * seen[0], 2.0 * seen[1]]);
 }
@@ -55,17 +55,17 @@ fn what_is_clipped_and_what_limits_cut_is_told() {
     let clip = vec![[-0.25, 0.25], [-0.3, 0.5]];
     let mut ticks = ticks(ActionConfig { clip, ..ActionConfig::default() });
     ticks.after(2);
-    assert_eq!((told(&ticks).clipped, &told(&ticks).cut.0[..]), (0, &[false, false][..]));
+    assert_eq!((decision(&ticks).clipped, &decision(&ticks).cut.0[..]), (0, &[false, false][..]));
     // 0.2 and 0.3 are output again; the hip's command is cut once, in the way of a limit.
     ticks.state.servos[1].position = 0.9;
     ticks.after(9);
     ticks.cut(0, -0.001);
     ticks.after(1);
-    let second = told(&ticks);
+    let second = decision(&ticks);
     assert_eq!((second.number, &second.cut.0[..]), (2, &[false, true][..]));
     // The oldest frame of three is the new one in the third decision after it.
     ticks.after(20);
-    let later = told(&ticks);
+    let later = decision(&ticks);
     assert_eq!((later.number, later.clipped, &later.cut.0[..]), (4, 1, &[false, false][..]));
 }
 
@@ -76,7 +76,7 @@ fn a_decision_that_fails_is_told_too() {
     ticks.state.servos[1].position = f64::NAN;
     ticks.after(9);
     assert!(ticks.next().is_err());
-    let failed = told(&ticks);
+    let failed = decision(&ticks);
     assert!(failed.failed && failed.number == 2 && failed.begins_in(11), "{failed:?}");
     assert!(failed.observation.0[0].is_nan(), "{failed:?}");
 }
@@ -89,8 +89,8 @@ fn a_replay_decides_and_follows_when_the_run_did() {
     for _ in 0..50 {
         let tick = ticks.state.tick;
         ticks.after(1);
-        if told(&ticks).begins_in(tick) {
-            seen.push([told(&ticks).of_tick, tick]);
+        if decision(&ticks).begins_in(tick) {
+            seen.push([decision(&ticks).of_tick, tick]);
         }
     }
     assert_eq!(seen, [[2, 9], [10, 11], [40, 41]]);
