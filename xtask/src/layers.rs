@@ -111,7 +111,7 @@ fn upward_arrows(metadata: &Value) -> Result<Vec<String>> {
         for dependency in dependencies {
             let target = dependency["name"].as_str().context("a dependency without a name")?;
             if ours.contains(&target) && !points_down(name, target, dependency["kind"].as_str()) {
-                wrong.push(told(name, target));
+                wrong.push(message(name, target));
             }
         }
     }
@@ -128,7 +128,7 @@ fn place(name: &str) -> Option<(&'static str, u8)> {
     CRATES.iter().find(|(crate_name, ..)| *crate_name == name).map(|(_, group, layer)| (*group, *layer))
 }
 
-fn told(from: &str, to: &str) -> String {
+fn message(from: &str, to: &str) -> String {
     let layer = |name| place(name).map_or("?".into(), |(_, layer)| layer.to_string());
     format!("{from} (layer {}) must not depend on {to} (layer {})", layer(from), layer(to))
 }

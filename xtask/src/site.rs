@@ -14,7 +14,7 @@ pub fn build(args: &[String]) -> Result<bool> {
         [] => {
             let mut sphinx = sphinx(shell::command(venv::pages()?, &[]));
             let sound = shell::succeeds(sphinx.args(["--tag", "pages"]))?;
-            tell();
+            notice();
             Ok(sound)
         }
         [all] if all == "--all" => everything(),
@@ -30,7 +30,7 @@ fn everything() -> Result<bool> {
     shell::run(&mut shell::cargo(&rust))?;
     let site = shell::target().join("site");
     shell::run(shell::command("cp", &["-r"]).arg(shell::target().join("doc")).arg(site.join("rust")))?;
-    tell();
+    notice();
     Ok(sound)
 }
 
@@ -40,6 +40,6 @@ fn sphinx(mut python: Command) -> Command {
     python
 }
 
-fn tell() {
+fn notice() {
     println!("{}", shell::target().join("site/index.html").display());
 }

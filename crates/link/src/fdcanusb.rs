@@ -526,7 +526,7 @@ mod tests {
     }
 
     /// All that is on the wire, without the dots.
-    fn all_heard(wire: &mut UnixStream) -> String {
+    fn all_received(wire: &mut UnixStream) -> String {
         wire.set_nonblocking(true).unwrap();
         let mut text = Vec::new();
         let _ = wire.read_to_end(&mut text);
@@ -544,9 +544,9 @@ mod tests {
             let _ = link.flush(cycle);
             assert_eq!(link.receive(cycle), Ok(None));
         }
-        assert_eq!(all_heard(&mut wire), "");
+        assert_eq!(all_received(&mut wire), "");
         assert_eq!(link.receive(50), Ok(None));
-        assert_eq!(all_heard(&mut wire), "can send 8001 31 BF\ncan send 8002 31 BF\ncan send 8003 31 BF\n");
+        assert_eq!(all_received(&mut wire), "can send 8001 31 BF\ncan send 8002 31 BF\ncan send 8003 31 BF\n");
         let counters = link.counters(0);
         assert_eq!((counters.sent, counters.expired, counters.errors), (3, 49 * 3, 0));
     }
@@ -559,9 +559,9 @@ mod tests {
             link.send(0, &Address::request(&frame(0x8001, &[cycle as u8])), cycle).unwrap();
             assert_eq!(link.flush(cycle), if cycle == 0 { Ok(()) } else { Err(LinkError::Full) });
         }
-        assert_eq!(all_heard(&mut wire), "can send 8001 00 BF\n", "what the kernel had");
+        assert_eq!(all_received(&mut wire), "can send 8001 00 BF\n", "what the kernel had");
         assert_eq!(link.receive(5), Ok(None));
-        assert_eq!(all_heard(&mut wire), "can send 8001 04 BF\n");
+        assert_eq!(all_received(&mut wire), "can send 8001 04 BF\n");
     }
 
     #[test]
@@ -571,7 +571,7 @@ mod tests {
         link.flush(0).unwrap();
         let message = link.close(1).concat();
         assert!(message.contains("bytes of the last frames were not sent"), "{message}");
-        all_heard(&mut wire);
+        all_received(&mut wire);
         assert_eq!(link.close(2), Vec::<String>::new());
     }
 
@@ -586,7 +586,7 @@ mod tests {
             link.begin_cycle(1);
             link.send(0, &Address::request(&frame(0x8002, &[0x33])), 1).unwrap();
             link.flush(1).unwrap();
-            assert_eq!(all_heard(&mut wire), "!\ncan send 8002 33 BF\n");
+            assert_eq!(all_received(&mut wire), "!\ncan send 8002 33 BF\n");
             assert_eq!((link.counters(0).sent, link.counters(0).expired), (1, 1));
         }
     }

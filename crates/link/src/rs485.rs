@@ -401,16 +401,16 @@ mod tests {
                 let len = servos.write(&reply, &mut bytes).unwrap();
                 answers.extend_from_slice(&bytes[..len]);
             }
-            let (mut now_ns, mut heard) = (0, 0);
+            let (mut now_ns, mut count) = (0, 0);
             for piece in answers.chunks(62) {
                 line.write_all(piece).unwrap();
                 // Some looks find nothing.
                 for _ in 0..4 {
-                    heard += std::iter::from_fn(|| link.receive(now_ns).unwrap()).count();
+                    count += std::iter::from_fn(|| link.receive(now_ns).unwrap()).count();
                     now_ns += 4_000_000;
                 }
             }
-            assert_eq!((heard, link.counters(0).corrupt), (6, 0), "{packets:?}");
+            assert_eq!((count, link.counters(0).corrupt), (6, 0), "{packets:?}");
         }
     }
 

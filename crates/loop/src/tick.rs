@@ -343,7 +343,7 @@ impl Machine {
         self.state.planned_ns = timing.planned_ns;
         self.state.started_ns = timing.started_ns;
         self.state.now_ns = timing.collected_ns;
-        self.hear_people();
+        self.take_requests();
         let overrun = self.state.tick > 0 && self.late;
         let seen = Observation {
             cycle: self.result,
@@ -390,7 +390,7 @@ impl Machine {
     }
 
     /// What people beside the loop ask for: steering, parameters, arming.
-    fn hear_people(&mut self) {
+    fn take_requests(&mut self) {
         if let Some(receiver) = &mut self.receiver {
             self.state.teleop = receiver.look(self.state.now_ns);
         }
@@ -554,7 +554,7 @@ impl Machine {
 
     /// A cause for people, who know buses by what `links` calls them; for a controller that gave up, with its error text, in this tick or the
     /// last time. Allocates nothing.
-    pub fn told(&self, cause: Cause, tick: Option<u64>, links: &[String]) -> impl fmt::Display {
+    pub fn explained(&self, cause: Cause, tick: Option<u64>, links: &[String]) -> impl fmt::Display {
         let is_its_own = matches!(cause, Cause::ControllerFailed | Cause::ControllerPanicked);
         let mut failures =
             self.failures.iter().rev().filter(|(in_tick, _)| tick.is_none_or(|tick| tick == *in_tick));

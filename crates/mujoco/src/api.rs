@@ -508,8 +508,8 @@ mod tests {
 
     #[test]
     fn the_static_program_says_that_it_cannot_and_what_can() {
-        let said = MujocoError::from(Absent::Static(&LIBRARY)).to_string();
-        assert!(said.contains("the static program") && said.contains("pip install kilohertz"), "{said}");
+        let message = MujocoError::from(Absent::Static(&LIBRARY)).to_string();
+        assert!(message.contains("the static program") && message.contains("pip install kilohertz"), "{message}");
     }
 
     #[test]

@@ -118,7 +118,7 @@ struct Sender {
     seen: u64,
     lost: u64,
     records: HashMap<u64, Taken>,
-    heard_ns: i64,
+    received_ns: i64,
 }
 
 /// A record that is written.
@@ -205,7 +205,7 @@ impl<W: Write> Intake<W> {
         }
         let Some(sender) = self.senders.get_mut(&key) else { return Ok(()) };
         match sender.arrive(datagram.number) {
-            Arrival::Fresh => sender.heard_ns = now_ns,
+            Arrival::Fresh => sender.received_ns = now_ns,
             Arrival::Repeated => {
                 self.counts.repeated += 1;
                 return Ok(());
@@ -289,7 +289,7 @@ impl<W: Write> Intake<W> {
             let candidates = self.senders.iter().filter(|(_, sender)| sender.number.is_none());
             let mut found: Vec<_> =
                 candidates.filter(|((from, _), _)| ip.is_none_or(|ip| from.ip() == ip)).collect();
-            found.sort_unstable_by_key(|(key, sender)| (sender.heard_ns, **key));
+            found.sort_unstable_by_key(|(key, sender)| (sender.received_ns, **key));
             (found.len(), found.first().map(|(key, _)| **key))
         };
         let (of_address, oldest_of_address) = waiting(Some(key.0.ip()));
@@ -305,7 +305,7 @@ impl<W: Write> Intake<W> {
         }
         let (number, announced, next, seen, lost) = (None, Vec::new(), first, 0, 0);
         let sender =
-            Sender { number, announced, first, next, seen, lost, records: HashMap::new(), heard_ns: now_ns };
+            Sender { number, announced, first, next, seen, lost, records: HashMap::new(), received_ns: now_ns };
         self.senders.insert(key, sender);
     }
 
@@ -370,8 +370,8 @@ impl<W: Write> Intake<W> {
             return true;
         }
         let may_leave = admitted().filter(|((from, _), _)| !crowded || from.ip() == ip);
-        let idle = may_leave.min_by_key(|(_, sender)| sender.heard_ns);
-        let Some((&idle, sender)) = idle.filter(|(_, s)| now_ns - s.heard_ns > SILENCE_NS) else {
+        let idle = may_leave.min_by_key(|(_, sender)| sender.received_ns);
+        let Some((&idle, sender)) = idle.filter(|(_, s)| now_ns - s.received_ns > SILENCE_NS) else {
             return false;
         };
         self.counts.lost += sender.lost;

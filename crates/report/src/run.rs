@@ -275,7 +275,7 @@ impl RunSummary {
         let places = khz_robot::assemble::places(config);
         let narrow = |cause: Cause, tick: Option<u64>| {
             let cause = khz_robot::assemble::narrowed(cause, outcome.machine.links(), &places);
-            outcome.machine.told(cause, tick, &links).to_string()
+            outcome.machine.explained(cause, tick, &links).to_string()
         };
         let events: Vec<EventSummary> =
             stats.transitions.iter().map(|transition| event(config, &narrow, stats, transition)).collect();

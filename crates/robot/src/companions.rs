@@ -141,7 +141,7 @@ impl Aimed {
             return "it ended before it was under control".to_owned();
         };
         let servo = cause.servo().and_then(|servo| self.servos.get(usize::from(servo)));
-        let text = outcome.machine.told(cause, None, &self.links);
+        let text = outcome.machine.explained(cause, None, &self.links);
         servo.map_or_else(|| text.to_string(), |servo| format!("{servo}: {text}"))
     }
 }

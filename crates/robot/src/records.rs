@@ -158,7 +158,7 @@ impl Observer for RunLog {
             let mut out = khz_tlog::Slice::new(&mut event);
             let cause = narrowed(transition.cause, machine.links(), &self.places);
             let transition = &Transition { cause, ..*transition };
-            let why = machine.told(cause, Some(transition.tick), &self.links);
+            let why = machine.explained(cause, Some(transition.tick), &self.links);
             write_event(transition, &why, self.name(transition.cause.servo()), &mut out);
             if let Some(bytes) = out.written() {
                 self.tap.push(self.event, transition.at_ns, bytes);

@@ -53,7 +53,7 @@ pub struct Checkpoints {
     plan: Plan,
     notes: Vec<String>,
     stolen_before: Usage,
-    told_steal_ns: i64,
+    reported_steal_ns: i64,
 }
 
 impl Checkpoints {
@@ -66,7 +66,7 @@ impl Checkpoints {
         let exchange = Exchange { empty: empties, full: fulls, began: began.clone() };
         let (plan, notes) = (plan.clone(), notes.to_vec());
         let stolen_before = Usage::read();
-        (exchange, Self { empty, full, began, spare, plan, notes, stolen_before, told_steal_ns: 0 })
+        (exchange, Self { empty, full, began, spare, plan, notes, stolen_before, reported_steal_ns: 0 })
     }
 
     /// Asks the sender for what it has; [`Checkpoints::look`] gets it, a tick later at the earliest.
@@ -82,8 +82,8 @@ impl Checkpoints {
     pub fn look(&mut self) -> Option<Results> {
         let mut tally = self.full.pop().ok()?;
         let began = self.began.get()?;
-        let steal_ns = Usage::read().since(&self.stolen_before).steal_total_ns() - self.told_steal_ns;
-        self.told_steal_ns += steal_ns;
+        let steal_ns = Usage::read().since(&self.stolen_before).steal_total_ns() - self.reported_steal_ns;
+        self.reported_steal_ns += steal_ns;
         let results = Results::new(&self.plan, &tally, &began.setup, began.begun_ns, steal_ns);
         tally.clear();
         self.spare = Some(tally);
@@ -92,6 +92,6 @@ impl Checkpoints {
 
     /// The rest of the run: what the sender returned at its end, without the steal that was reported before.
     pub fn rest(&self, results: Results) -> Results {
-        Results { steal_ns: (results.steal_ns - self.told_steal_ns).max(0), ..results }
+        Results { steal_ns: (results.steal_ns - self.reported_steal_ns).max(0), ..results }
     }
 }

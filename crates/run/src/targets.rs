@@ -317,9 +317,9 @@ mod tests {
         /// It is released: ticks until it stands.
         Released,
         /// Others of it.
-        Says(Targets<'static>),
+        Received(Targets<'static>),
     }
-    use Happens::{Comes, Nothing, Released, Says};
+    use Happens::{Comes, Nothing, Released, Received};
 
     fn by_policy() -> Targets<'static> {
         Targets { by: "policy".into(), points: 2, ..Targets::default() }
@@ -352,7 +352,7 @@ mod tests {
                 }
                 Nothing { ms, meant } => ticks(&mut age_ms, *ms, *meant, true),
                 Released => ticks(&mut age_ms, 500, false, false),
-                Says(message) => mail.message(message),
+                Received(message) => mail.message(message),
             }
         }
         mail.fared(&course)
@@ -365,8 +365,8 @@ mod tests {
     fn what_is_reported_is_what_happened() {
         let nothing = |ms| Nothing { ms, meant: false };
         let after = |late_ms| Comes { late_ms, ahead_ms: 40 };
-        let refused = || Says(Targets { refused: "held".into(), by: "other".into(), ..by_policy() });
-        let cut = || Says(Targets { clamped: 2, ..by_policy() });
+        let refused = || Received(Targets { refused: "held".into(), by: "other".into(), ..by_policy() });
+        let cut = || Received(Targets { clamped: 2, ..by_policy() });
         let cases: [(&str, Vec<Happens>, &str); 15] = [
             ("nobody has sent", vec![], ""),
             ("all in time", vec![FIRST, FIRST, FIRST], ""),
@@ -414,7 +414,7 @@ mod tests {
             ),
             (
                 "one comes while the robot comes down",
-                vec![FIRST, Says(Targets { refused: "not_active".into(), ..by_policy() })],
+                vec![FIRST, Received(Targets { refused: "not_active".into(), ..by_policy() })],
                 "",
             ),
         ];

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum AskError {
     /// No server is there.
     #[error("no live view at {0}: {1}")]
-    Nobody(SocketAddr, io::Error),
+    NotServed(SocketAddr, io::Error),
     /// The server does not want to talk.
     #[error("the server refused: {0}")]
     Refused(String),
@@ -55,7 +55,7 @@ impl Connection {
     /// No server is there, or the token is wrong.
     pub fn open(at: SocketAddr, token: Option<&str>) -> Result<Self, AskError> {
         let mut stream =
-            TcpStream::connect_timeout(&at, PATIENCE).map_err(|error| AskError::Nobody(at, error))?;
+            TcpStream::connect_timeout(&at, PATIENCE).map_err(|error| AskError::NotServed(at, error))?;
         let broken = |error: io::Error| AskError::Broken(error.to_string());
         stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(broken)?;

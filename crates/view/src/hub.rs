@@ -66,7 +66,7 @@ pub struct RunState {
     /// The number its recorder drew; none before the first datagram.
     pub session: Option<u64>,
     /// When the last datagram came, by [`Hub::now_us`].
-    pub heard_us: Option<u64>,
+    pub received_us: Option<u64>,
     /// The robot has ended it.
     pub is_over: bool,
     /// Requests reach the robot.
@@ -425,7 +425,7 @@ impl State {
         });
         self.intake = intake;
         if is_sound {
-            self.run.heard_us = Some(now_us);
+            self.run.received_us = Some(now_us);
         }
         is_new
     }

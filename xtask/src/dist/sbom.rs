@@ -111,9 +111,9 @@ fn musl(version: &str) -> Value {
 
 /// The standard library of the toolchain, which cargo does not count.
 fn standard_library() -> Result<Value> {
-    let said = shell::output(&mut shell::command("rustc", &["--version", "--verbose"]))?;
+    let version = shell::output(&mut shell::command("rustc", &["--version", "--verbose"]))?;
     let release =
-        said.lines().find_map(|line| line.strip_prefix("release: ")).context("rustc has no release")?;
+        version.lines().find_map(|line| line.strip_prefix("release: ")).context("rustc has no release")?;
     Ok(json!({
         "type": "library", "bom-ref": STANDARD, "name": STANDARD, "version": release,
         "licenses": [{ "expression": "(MIT OR Apache-2.0) AND MIT AND Apache-2.0 WITH LLVM-exception" }],

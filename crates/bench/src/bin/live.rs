@@ -86,7 +86,7 @@ fn server_cpu(bench: &Bench) -> Result<Value> {
         let share = cpu_share(view.id(), bench)?;
         if let Some(viewers) = &viewers {
             sizes = json!(viewers.sizes());
-            tell_rate(bench, "live_ours", viewers);
+            print_rate(bench, "live_ours", viewers);
         }
         Ok(share)
     };
@@ -121,7 +121,7 @@ fn against_foxglove(bench: &Bench, sizes: &Value) -> Result<()> {
         let peer = foxglove(port, sizes)?;
         let viewers = Viewers::connect(port, TOPICS, MANY)?;
         theirs.push(cpu_share(peer.id(), bench)?);
-        tell_rate(bench, "live_foxglove_sdk", &viewers);
+        print_rate(bench, "live_foxglove_sdk", &viewers);
     }
     let (ours, theirs) = (Samples::new(ours).median(), Samples::new(theirs).median());
     bench.figure("live_view_cpu_with_many", 100.0 * ours, "percent", f64::INFINITY);
@@ -166,7 +166,7 @@ fn foxglove(port: u16, sizes: &Value) -> Result<Ended> {
 }
 
 /// How often viewers are served, each.
-fn tell_rate(bench: &Bench, name: &str, viewers: &Viewers) {
+fn print_rate(bench: &Bench, name: &str, viewers: &Viewers) {
     let before = viewers.got();
     let begun = Instant::now();
     std::thread::sleep(Duration::from_secs(1));

@@ -41,11 +41,11 @@ fn main() -> Result<()> {
     for round in 0..bench.rounds(20) {
         for place in 0..2 {
             let of = (place + round) % 2;
-            let said = run(&robots[of], folder.path(), of == 0)?;
+            let report = run(&robots[of], folder.path(), of == 0)?;
             for (values, name) in
                 seen[of].iter_mut().zip(["wake_latency_ns", "loop_compute_ns", "decision_ns"])
             {
-                values.extend(said[name]["p99"].as_f64());
+                values.extend(report[name]["p99"].as_f64());
             }
         }
     }
@@ -95,10 +95,10 @@ fn run(robot: &Path, folder: &Path, has_policy: bool) -> Result<Value> {
         command.arg("run").arg(robot).args(["--duration", "6s", "--json", "--no-report"]);
         let output = command.current_dir(folder).stdin(Stdio::null()).output().context("cannot start khz")?;
         let message = || format!("no summary of the run: {}", String::from_utf8_lossy(&output.stderr));
-        let said: Value = serde_json::from_slice(&output.stdout).with_context(message)?;
-        let decisions = said["decisions"].as_u64().unwrap_or_default();
+        let report: Value = serde_json::from_slice(&output.stdout).with_context(message)?;
+        let decisions = report["decisions"].as_u64().unwrap_or_default();
         if output.status.success() && (decisions > 100) == has_policy {
-            return Ok(said);
+            return Ok(report);
         }
     }
     bail!("{ATTEMPTS} runs in a row ended early: is the computer busy?")

@@ -134,7 +134,7 @@ fn set(connection: &mut Connection, values: &[(String, Value)]) -> Result<ExitCo
 /// What to do about it.
 fn explained(error: AskError) -> anyhow::Error {
     match error {
-        AskError::Nobody(..) => {
+        AskError::NotServed(..) => {
             anyhow!("{error}; is the robot running with `khz run --view`? Its link has the address for --at")
         }
         error => error.into(),

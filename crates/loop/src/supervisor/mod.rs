@@ -274,9 +274,9 @@ impl Supervisor {
         self.forget_old_request(state.now_ns);
         // A stop cancels that it arms by itself; it does not wait for an operator then.
         let waits = !self.arm && self.settings.arming == Arming::Operator;
-        let nobody_armed = || waits.then_some(Cause::NotArmed);
+        let not_armed = || waits.then_some(Cause::NotArmed);
         let silent = (!self.operator_is_there(seen)).then_some(Cause::HeartbeatLost { age_ns });
-        self.lack = silent.or_else(nobody_armed);
+        self.lack = silent.or_else(not_armed);
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
         } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > stale_ns) {

@@ -279,7 +279,7 @@ impl Tally {
     }
 
     /// At rest it is believed that it is off, when it has reported so often enough, and nothing less.
-    fn hear_whether_off(&mut self, servo: &ServoState) {
+    fn count_off_replies(&mut self, servo: &ServoState) {
         if servo.doing.is_on() {
             self.may_be_on = OFF_REPLIES;
         } else if self.commanded == Commanded::Stop && matches!(servo.doing, Doing::Off | Doing::Faulted) {
@@ -401,7 +401,7 @@ impl Watch {
         for (tally, servo) in self.tallies.iter_mut().zip(&state.servos) {
             *tally = Tally { commanded: tally.commanded, may_be_on: tally.may_be_on, ..Tally::default() };
             if servo.fresh {
-                tally.hear_whether_off(servo);
+                tally.count_off_replies(servo);
             }
         }
     }

@@ -81,9 +81,9 @@ impl<'a> Builder<'a> {
         let span = value.span().ok_or_else(|| wrong("it has whole numbers, and no floats".into()))?;
         let fits =
             |(&declared, &size): (&i64, &usize)| declared <= 0 || usize::try_from(declared) == Ok(size);
-        let (said, shape) = (&declared.shape, &value.shape);
-        if !said.is_empty() && (said.len() != shape.len() || !said.iter().zip(shape).all(fits)) {
-            return Err(wrong(format!("the file says its shape is {said:?}, and its nodes make {shape:?}")));
+        let (declared_shape, shape) = (&declared.shape, &value.shape);
+        if !declared_shape.is_empty() && (declared_shape.len() != shape.len() || !declared_shape.iter().zip(shape).all(fits)) {
+            return Err(wrong(format!("the file says its shape is {declared_shape:?}, and its nodes make {shape:?}")));
         }
         let span = if span.start < self.inputs {
             let out = self

@@ -162,12 +162,12 @@ fn recurrent(call: &Call<'_, '_>, gates: usize) -> Result<(Weights, usize), Mode
         hidden: fits(5, &[1, 1, size])?,
         size,
     };
-    let told = |name: &str, default: i64| node.int(name, default) == default;
+    let is_default = |name: &str, default: i64| node.int(name, default) == default;
     let forward = node.attribute("direction").is_none_or(|direction| direction.text == b"forward");
     let expected: &[&[u8]] =
         if gates == 4 { &[b"Sigmoid", b"Tanh", b"Tanh"] } else { &[b"Sigmoid", b"Tanh"] };
     let activations = node.attribute("activations").is_none_or(|names| names.texts == expected);
-    let is_plain = told("layout", 0) && told("input_forget", 0) && told("hidden_size", size as i64);
+    let is_plain = is_default("layout", 0) && is_default("input_forget", 0) && is_default("hidden_size", size as i64);
     if !(forward && activations && is_plain) {
         return Err(
             call.wrong("only the forward direction with the usual activations and layout is evaluated here")

@@ -110,8 +110,8 @@ fn shapes_that_do_not_fit() {
         "node 0 (`Gemm`, named ``): rows of 4 numbers do not fit weights for 3",
     );
     refused(&four(node("Add", &[])), "node 0 (`Add`, named ``): [1, 4] and [3, 2] do not fit each other");
-    let said = Graph::default().input("x", &[1, 4]).output("y", &[1, 5]).node("Elu", &["x"], &["y"]);
-    refused(&said.file(), "output `y`: the file says its shape is [1, 5], and its nodes make [1, 4]");
+    let graph = Graph::default().input("x", &[1, 4]).output("y", &[1, 5]).node("Elu", &["x"], &["y"]);
+    refused(&graph.file(), "output `y`: the file says its shape is [1, 5], and its nodes make [1, 4]");
     let both = Graph::default().input("x", &[4, 4]).input("w", &[4, 4]).output("y", &[]);
     refused(
         &both.node("MatMul", &["x", "w"], &["y"]).file(),

@@ -91,14 +91,14 @@ fn an_output_that_is_an_input_is_carried_as_it_was() {
     let reshaped = graph().output("h2o", &[1, 2]).ints("s", &[1, 2]).node("Reshape", &["h1", "s"], &["h2o"]);
     for graph in [renamed, identity, reshaped] {
         let mut model = parsed(&graph.file());
-        let said = [0.5, 0.0, 0.0].map(|seen: f32| {
+        let outputs = [0.5, 0.0, 0.0].map(|seen: f32| {
             model.input_mut(0).fill(seen);
             model.run();
             (1..3).for_each(|number| model.carry(number, number));
             model.output(0)[0]
         });
         // What was seen first comes out in the third.
-        assert_eq!(said, [0.0, 0.0, -khz_policy::maths::tanh(0.5)]);
+        assert_eq!(outputs, [0.0, 0.0, -khz_policy::maths::tanh(0.5)]);
     }
 }
 

@@ -240,8 +240,8 @@ fn two_sinks_of_one_name_could_not_be_distinguished() {
 
 #[test]
 fn samples_the_network_does_not_take_are_counted() {
-    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut bench = super::bench(|log| log.stream = Some(nobody.to_string()));
+    let unused = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut bench = super::bench(|log| log.stream = Some(unused.to_string()));
     // The answer that nobody listens there comes after a datagram, and the next one pays for it.
     bench.run(0..1000, 10);
     let summary = bench.finish(1000 * MS);

@@ -388,15 +388,15 @@ pub(crate) fn controller_error(cause: &str) -> Option<&str> {
 
 /// What to do about a controller that gave up with these words, which say all if there is nothing to do.
 fn remedy_of_its_own(error: &str) -> Option<&'static str> {
-    const SAYS: &str = "the log's last `decision` has what it saw: compare that, the scales and the order of joints with the training";
+    const WRONG_OUTPUT: &str = "the log's last `decision` has what it saw: compare that, the scales and the order of joints with the training";
     const IMU: &str = "check the IMU's power and connection";
     const REMEDIES: [(&str, Option<&str>); 9] = [
         (
             "its decisions are late",
             Some("raise `delay_ticks`, take a smaller model, or leave a CPU to the thread that decides"),
         ),
-        ("it says ", Some(SAYS)),
-        ("it carries ", Some(SAYS)),
+        ("it says ", Some(WRONG_OUTPUT)),
+        ("it carries ", Some(WRONG_OUTPUT)),
         ("its observation has ", Some("see that value in the report: not every servo reports all of them")),
         ("its signal ", Some("look why its program stopped sending, or begin it before the run")),
         ("onnxruntime says", Some("try another version of onnxruntime")),

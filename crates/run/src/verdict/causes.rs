@@ -185,7 +185,7 @@ fn stopped_before(facts: &Facts, cause: Cause) -> i64 {
 }
 
 /// From this share of what was lost on, a second cause is reported, too.
-const TOLD_SHARE: u64 = 5;
+const REPORTED_SHARE: u64 = 5;
 
 /// What cost a good part of it besides the leading cause, most first.
 pub(super) fn seconds(facts: &Facts) -> Vec<&LateGroup> {
@@ -195,7 +195,7 @@ pub(super) fn seconds(facts: &Facts) -> Vec<&LateGroup> {
         return Vec::new();
     };
     let all = all_costs(facts);
-    let counts = |group: &&LateGroup| group.cause != led.cause && cost(group, facts) * TOLD_SHARE >= all;
+    let counts = |group: &&LateGroup| group.cause != led.cause && cost(group, facts) * REPORTED_SHARE >= all;
     let mut seconds: Vec<&LateGroup> = facts.late.iter().filter(counts).collect();
     seconds.sort_by_key(|group| std::cmp::Reverse(cost(group, facts)));
     seconds

@@ -182,7 +182,7 @@ impl OnBus for Settings {
 impl mit::Protocol for Protocol {
     const MARKS: usize = 0;
     const WATCHED: usize = 0;
-    const TELLS_RANGES: bool = false;
+    const REPORTS_RANGES: bool = false;
 
     fn id(&self) -> u8 {
         self.id

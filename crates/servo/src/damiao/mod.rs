@@ -175,7 +175,7 @@ impl mit::Protocol for Protocol {
     const MARKS: usize = MARKS.len();
     // Writes to the others are visible on the bus.
     const WATCHED: usize = 1;
-    const TELLS_RANGES: bool = true;
+    const REPORTS_RANGES: bool = true;
 
     fn id(&self) -> u8 {
         self.id

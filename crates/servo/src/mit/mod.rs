@@ -75,7 +75,7 @@ pub trait Protocol: Debug + Send {
     const WATCHED: usize;
 
     /// Before the first tick a servo has reported what its velocity codes mean.
-    const TELLS_RANGES: bool;
+    const REPORTS_RANGES: bool;
 
     /// For this long after the frame that switches it on, a missed reply is expected, ns: of 245 times a RobStride servo took 5 ms at
     /// most.
@@ -265,7 +265,7 @@ impl<P: Protocol> Bus<P> {
         let off = protocol.frame(Message::Disable);
         self.servos.push(Servo {
             number: plan.servo,
-            codec: Codec::new(protocol.drive().clone(), plan.mounting).comparing(!P::TELLS_RANGES),
+            codec: Codec::new(protocol.drive().clone(), plan.mounting).comparing(!P::REPORTS_RANGES),
             protocol,
             queries: Queries::new(P::MARKS, P::WATCHED),
             turn: Turn::default(),

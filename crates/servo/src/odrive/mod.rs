@@ -573,7 +573,7 @@ impl mit::Protocol for Driver {
     const MARKS: usize = MARKS;
     const WATCHED: usize = 1;
     // Turns are turns.
-    const TELLS_RANGES: bool = true;
+    const REPORTS_RANGES: bool = true;
     // A heartbeat reports it, and two may be older.
     const SWITCHING_NS: i64 = 6_000_000;
 

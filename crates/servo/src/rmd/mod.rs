@@ -408,7 +408,7 @@ impl mit::Protocol for Driver {
     // Its clock.
     const WATCHED: usize = 1;
     // The date determines them, but not which shaft the velocity is of.
-    const TELLS_RANGES: bool = false;
+    const REPORTS_RANGES: bool = false;
     const SWITCHING_NS: i64 = RELEASE_NS;
 
     fn id(&self) -> u8 {

@@ -266,7 +266,7 @@ impl mit::Protocol for Protocol {
     const MARKS: usize = MARKS.len();
     // The run's mark, the run mode, the torque limit: nothing confirms that they were written.
     const WATCHED: usize = 3;
-    const TELLS_RANGES: bool = false;
+    const REPORTS_RANGES: bool = false;
 
     fn id(&self) -> u8 {
         self.id

@@ -55,7 +55,7 @@ pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
         "tell": "news",
         "signature": signature(run.session, &store),
         "now_us": now_us,
-        "age_ms": run.heard_us.map(|heard_us| now_us.saturating_sub(heard_us) as f64 / 1e3),
+        "age_ms": run.received_us.map(|received_us| now_us.saturating_sub(received_us) as f64 / 1e3),
         "is_over": run.is_over,
         "is_controllable": run.can_be_asked,
         "share_read": store.share_read(),
