@@ -127,7 +127,7 @@ pub enum Unanswered {
     Nonsense,
     /// No bridge on the network may be asked.
     #[error("no answer; is the robot's bridge on the network (`khz-fleet ls`), and may you ask for this?")]
-    Nobody,
+    NoReply,
     /// `stop` was set.
     #[error("interrupted")]
     Interrupted,
@@ -169,7 +169,7 @@ pub fn question(
             Ok(None) => continue,
             Ok(Some(reply)) => reply,
             // All have answered, or none can any more.
-            Err(_) => return Err(Unanswered::Nobody),
+            Err(_) => return Err(Unanswered::NoReply),
         };
         return reply.into_result().map_err(|error| {
             let refusal: Option<Value> = serde_json::from_slice(&error.payload().to_bytes()).ok();

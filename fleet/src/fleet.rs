@@ -14,7 +14,7 @@ use zenoh::sample::{Sample, SampleKind};
 use zenoh::{Session, Wait};
 
 /// How long the network may take to report who is there. It reports the end, too, so a quick network causes no wait.
-const TOLD: Duration = Duration::from_secs(5);
+const PRESENCE: Duration = Duration::from_secs(5);
 /// How long bridges may take to report the status of their robots.
 const ANSWER: Duration = Duration::from_secs(1);
 /// For how long answers of bridges are received before tokens are: on an open network any program can have thousands of tokens.
@@ -153,17 +153,17 @@ pub fn look(session: &Session, robots: &mut Robots) -> Result<()> {
             Found::Token(sample) => note_token(robots, &sample),
             _ => is_late = true,
         };
-        drain(&tokens, begun + 2 * TOLD, &mut take);
+        drain(&tokens, begun + 2 * PRESENCE, &mut take);
         if is_late {
-            return Err(not_told());
+            return Err(presence_unknown());
         }
     }
     Ok(())
 }
 
 /// The network did not report in time who is there, so whether a robot is missing is not known.
-pub fn not_told() -> anyhow::Error {
-    anyhow!("the network did not say within {} s who is there; try again", TOLD.as_secs())
+pub fn presence_unknown() -> anyhow::Error {
+    anyhow!("the network did not say within {} s who is there; try again", PRESENCE.as_secs())
 }
 
 /// Evidence that a robot is there: its bridge's answer, or a token.
@@ -206,7 +206,7 @@ pub fn answers(session: &Session, patience: Duration) -> Result<Receiver<Found>>
 pub fn tokens(session: &Session) -> Result<Receiver<Found>> {
     let (queue, found) = channel();
     for key in ["khz/*/@up", "khz/*/@bridge/*"] {
-        let get = session.liveliness().get(key).timeout(TOLD);
+        let get = session.liveliness().get(key).timeout(PRESENCE);
         get.callback(into(queue.clone(), Found::Token, true)).wait().map_err(failed)?;
     }
     Ok(found)
@@ -215,12 +215,12 @@ pub fn tokens(session: &Session) -> Result<Receiver<Found>> {
 fn into(
     queue: Sender<Found>,
     kind: fn(Sample) -> Found,
-    tells_all: bool,
+    must_be_all: bool,
 ) -> impl Fn(Reply) + Send + Sync + 'static {
     move |reply| {
         let _ = match reply.into_result() {
             Ok(sample) => queue.send(kind(sample)),
-            Err(_) if tells_all => queue.send(Found::Late),
+            Err(_) if must_be_all => queue.send(Found::Late),
             Err(_) => Ok(()),
         };
     }
@@ -238,13 +238,13 @@ fn drain(found: &Receiver<Found>, until: Instant, take: &mut impl FnMut(Found)) 
 /// # Errors
 /// The session is closed, or the network did not report in time who is there.
 pub fn is_there(session: &Session, robot: &RobotName) -> Result<bool> {
-    let replies = session.liveliness().get(robot.key("@bridge/*")).timeout(TOLD).wait().map_err(failed)?;
+    let replies = session.liveliness().get(robot.key("@bridge/*")).timeout(PRESENCE).wait().map_err(failed)?;
     any(replies.iter().map(Reply::into_result))
 }
 
 /// Whether there is a reply. Without one from a network that timed out, that is not known: an error.
 fn any<S, E>(mut replies: impl Iterator<Item = Result<S, E>>) -> Result<bool> {
-    replies.next().map_or(Ok(false), |reply| reply.map(|_| true).map_err(|_| not_told()))
+    replies.next().map_or(Ok(false), |reply| reply.map(|_| true).map_err(|_| presence_unknown()))
 }
 
 /// The message to a user who names a robot that is not seen.

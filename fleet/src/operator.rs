@@ -39,9 +39,9 @@ struct Input {
 
 /// Who steers: one at a time.
 #[derive(Debug, Default)]
-struct Seat(Option<(String, Instant)>);
+struct Steering(Option<(String, Instant)>);
 
-impl Seat {
+impl Steering {
     /// Whether this operator may steer now.
     fn take(&mut self, by: &str, now: Instant) -> bool {
         let is_free =
@@ -100,7 +100,7 @@ pub fn drive(shared: &Shared) -> Result<()> {
     let clock =
         clock.congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh).express(true);
     let clock = clock.encoding(zenoh::bytes::Encoding::APPLICATION_JSON).wait().map_err(failed)?;
-    let (mut view, mut seat) = (Asker::new(shared.view()), Seat::default());
+    let (mut view, mut steering) = (Asker::new(shared.view()), Steering::default());
     let mut known: Option<Clock> = None;
     let mut due = Instant::now();
     loop {
@@ -118,7 +118,7 @@ pub fn drive(shared: &Shared) -> Result<()> {
             known = now.ok();
             if let Some(Clock { now_us, run, .. }) = known {
                 let by =
-                    seat.0.as_ref().filter(|(_, received)| received.elapsed() <= LET_GO).map(|(by, _)| by);
+                    steering.0.as_ref().filter(|(_, received)| received.elapsed() <= LET_GO).map(|(by, _)| by);
                 clock
                     .put(json!({ "now_us": now_us, "run": run, "by": by }).to_string())
                     .wait()
@@ -126,10 +126,10 @@ pub fn drive(shared: &Shared) -> Result<()> {
             }
         }
         match inputs.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            // Only what counts at the robot gives or keeps the seat.
+            // Only what counts at the robot decides who steers.
             Ok(input)
                 if known.is_some_and(|clock| clock.takes(&input, Instant::now()))
-                    && seat.take(&input.by, Instant::now()) =>
+                    && steering.take(&input.by, Instant::now()) =>
             {
                 // The robot stands still by itself when inputs stay away.
                 let meant = Meant { run: Some(input.run), by: Some(input.by) };
@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn one_operator_at_a_time() {
-        let (mut seat, begun) = (Seat::default(), Instant::now());
+        let (mut steering, begun) = (Steering::default(), Instant::now());
         let at = |ms| begun + Duration::from_millis(ms);
-        assert!(seat.take("ann", at(0)));
-        assert!(!seat.take("bob", at(900)));
-        assert!(seat.take("ann", at(950)));
-        assert!(!seat.take("bob", at(1900)));
-        assert!(seat.take("bob", at(1960)));
+        assert!(steering.take("ann", at(0)));
+        assert!(!steering.take("bob", at(900)));
+        assert!(steering.take("ann", at(950)));
+        assert!(!steering.take("bob", at(1900)));
+        assert!(steering.take("bob", at(1960)));
     }
 
     #[test]

@@ -82,8 +82,8 @@ def episodes(envs: kilohertz.VecEnv, policies: list[tuple[np.ndarray, np.ndarray
     while running.any():
         actions = np.einsum("njs,ns->nj", weights, seen) + biases
         seen, _, terminated, truncated, info = envs.step(actions)
-        told = np.array([info["velocity"][:, 0], np.abs(info["velocity"][:, 1]), np.abs(info["rate"]).sum(axis=1), info["power"]])
-        sums += np.where(running, told, 0.0)
+        measured = np.array([info["velocity"][:, 0], np.abs(info["velocity"][:, 1]), np.abs(info["rate"]).sum(axis=1), info["power"]])
+        sums += np.where(running, measured, 0.0)
         fell |= running & terminated
         running &= ~(terminated | truncated)
         decisions += 1
@@ -125,13 +125,13 @@ def model(numbers: np.ndarray, controller: dict[str, Any]) -> bytes:
         [weights, biases],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="train_quadruped.py")
-    says = {
+    metadata = {
         "joint_names": controller["joints"],
         "default_joint_pos": controller["default"],
         "action_scale": controller["action"]["scale"] * len(controller["joints"]),
         "observation_names": [term["term"] for term in controller["observe"]],
     }
-    helper.set_model_props(made, {name: ",".join(map(str, values)) for name, values in says.items()})
+    helper.set_model_props(made, {name: ",".join(map(str, values)) for name, values in metadata.items()})
     return bytes(made.SerializeToString(deterministic=True))
 
 

@@ -223,7 +223,7 @@ class Env(gymnasium.Env[Array, Array]):
         self._stepper, self._done = stepper, 0
         posture = stepper.posture
         self._lowest = self._floor(-math.inf if posture is None else posture[1])
-        info = self._told(stepper)
+        info = self._info(stepper)
         info["end"], info["randomised"] = None, values
         return stepper.observe(self._size, self._mapped), info
 
@@ -232,7 +232,7 @@ class Env(gymnasium.Env[Array, Array]):
         stepper = self._running()
         stepper.decide(action, self.ticks, self._mapped)
         self._done += 1
-        info = self._told(stepper)
+        info = self._info(stepper)
         seen = stepper.observe(self._size, self._mapped)
         cosine, height = stepper.posture or (math.nan, math.nan)
         end = info["end"] = self._end(stepper.active, cosine, height, self._lowest, lambda: stepper.end)
@@ -242,8 +242,8 @@ class Env(gymnasium.Env[Array, Array]):
         reward = 0.0 if stepper.failed else float(self._reward(info))
         return seen, reward, terminated, truncated, info
 
-    def _told(self, stepper: _native.Stepper) -> Info:
-        """What happened; the policy is told its signals of that."""
+    def _info(self, stepper: _native.Stepper) -> Info:
+        """What happened; gives the policy its signals of that."""
         info: Info = stepper.info()
         for name, value in (self._signals(info) if self._signals else {}).items():
             stepper.signal(name, value)

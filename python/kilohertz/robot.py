@@ -374,7 +374,7 @@ class Robot:
                 view=_view(view),
                 seed=seed,
             )
-            _tell_view(run)
+            _print_view(run)
             return _summary(run, run.finish(_is_watched(), progress()), report)
 
     async def run_async(
@@ -405,7 +405,7 @@ class Robot:
                 view=_view(view),
                 seed=seed,
             )
-            _tell_view(run)
+            _print_view(run)
             ending = asyncio.ensure_future(asyncio.to_thread(run.finish, False, progress()))
             try:
                 text = await asyncio.shield(ending)
@@ -440,7 +440,7 @@ class Robot:
             run = self._native.start_beside(
                 age_limit=age_limit, duration=duration, log=_path(log), record=record, view=_view(view)
             )
-            _tell_view(run)
+            _print_view(run)
             live = Live(run, self.servos, report)
         except BaseException:
             _signals.end()
@@ -643,7 +643,7 @@ class Targets:
             message |= {key: [[float(value[name]) for name in position]] for key, value in named.items()}
         else:
             message |= {key: [_rows(cast(npt.ArrayLike, value))] for key, value in given.items()}
-        return self._say(message)
+        return self._send(message)
 
     def chunk(
         self,
@@ -665,15 +665,15 @@ class Targets:
         message |= {key: _rows(value) for key, value in (("velocity", velocity), ("torque", torque)) if value is not None}
         if names is not None:
             message["joints"] = list(names)
-        return self._say(message)
+        return self._send(message)
 
     def hold(self, seconds: float) -> None:
         """Nothing will come for so long, and that is no silence."""
-        self._say({"hold_s": seconds})
+        self._send({"hold_s": seconds})
 
     def release(self) -> None:
         """This program is done: the robot stands, others may have it, and nothing more is expected."""
-        self._say({"release": True})
+        self._send({"release": True})
 
     @property
     def status(self) -> dict[str, Any]:
@@ -682,7 +682,7 @@ class Targets:
         status: dict[str, Any] = answer["status"]
         return status
 
-    def _say(self, message: dict[str, Any]) -> str | None:
+    def _send(self, message: dict[str, Any]) -> str | None:
         answer = self._answer(message)
         why: str | None = answer.get("refused")
         if why == "invalid":
@@ -753,7 +753,7 @@ def _view(view: bool | str) -> tuple[str, str] | None:
     return "127.0.0.1" if view is True else view, sysconfig.get_path("scripts")
 
 
-def _tell_view(run: _native.Run) -> None:
+def _print_view(run: _native.Run) -> None:
     if run.view is not None:
         print(f"live view: {run.view}", file=sys.stderr)
 

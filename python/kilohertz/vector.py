@@ -15,8 +15,8 @@ from gymnasium.utils import seeding
 from .env import Array, Env, Info, _did_not_start
 from .robot import Robot
 
-#: What a robot does that does not decide.
-_NOBODY = ("active", "failed", "posture")
+#: What no `info` of an `Env` has.
+_INTERNAL = ("active", "failed", "posture")
 
 
 class VecEnv(gymnasium.vector.VectorEnv[Array, Array, npt.NDArray[Any]]):
@@ -110,14 +110,14 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, npt.NDArray[Any]]):
             raise ValueError(f"the actions have the shape {given.shape}; it is {self.action_space.shape}")
         begun = self._over.copy()
         self._done += 1
-        seen, info, nobody = self._step(given, None)
-        terminated = self._ends(info, nobody, ~begun)
+        seen, info, internal = self._step(given, None)
+        terminated = self._ends(info, internal, ~begun)
         truncated = ~terminated & (self._done >= self.env._decisions) & ~begun
         rewards = np.array(self.env._reward(info), dtype=float)
         if rewards.shape != (self.num_envs,):
             raise ValueError(f"the reward has the shape {rewards.shape}; of a VecEnv it is called once, and makes one for each robot")
         # A simulation that has diverged must not pay, and neither does a beginning.
-        rewards[nobody["failed"] | begun] = 0.0
+        rewards[internal["failed"] | begun] = 0.0
         self._over = terminated | truncated
         return seen, rewards, terminated, truncated, info
 
@@ -138,38 +138,38 @@ class VecEnv(gymnasium.vector.VectorEnv[Array, Array, npt.NDArray[Any]]):
             begins.append((number, seed, list(values.items())))
         seen = self._robots.step(actions, begins, sees=self.env._signals is None)
         info: Info = self._robots.info()
-        nobody = {name: info.pop(name) for name in _NOBODY}
+        internal = {name: info.pop(name) for name in _INTERNAL}
         if self.env._signals is not None:
-            seen = self._robots.tell(self._told(self.env._signals(info)))
-            # Who is not told all its signals does not see, and is brought down for that.
-            nobody["active"] = self._robots.info()["active"]
+            seen = self._robots.signal(self._rows(self.env._signals(info)))
+            # A policy that lacks a signal does not see, and is brought down for that.
+            internal["active"] = self._robots.info()["active"]
         for number, _, _ in begins:
-            if not nobody["active"][number]:
+            if not internal["active"][number]:
                 raise _did_not_start(self._robots.end(number))
             self._done[number] = 0
-            self._lowest[number] = self.env._floor(nobody["posture"][number, 1])
+            self._lowest[number] = self.env._floor(internal["posture"][number, 1])
         info["end"] = np.full(self.num_envs, None)
         # What `options` set for one episode, those that have begun anew do not have.
         names = {name: None for drawn in self._drawn for name in drawn}
         info["randomised"] = {name: np.array([drawn.get(name, math.nan) for drawn in self._drawn]) for name in names}
-        return seen, info, nobody
+        return seen, info, internal
 
-    def _told(self, signals: Mapping[str, npt.ArrayLike]) -> list[tuple[str, list[float]]]:
-        told = []
+    def _rows(self, signals: Mapping[str, npt.ArrayLike]) -> list[tuple[str, list[float]]]:
+        rows = []
         for name, values in signals.items():
             array = np.asarray(values, dtype=float)
             if array.shape not in ((), (self.num_envs,)):
                 raise ValueError(f"the signal `{name}` has the shape {array.shape}; it is a number for each of {self.num_envs} robots")
-            told.append((name, np.broadcast_to(array, self.num_envs).tolist()))
-        return told
+            rows.append((name, np.broadcast_to(array, self.num_envs).tolist()))
+        return rows
 
-    def _ends(self, info: Info, nobody: Info, decided: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def _ends(self, info: Info, internal: Info, decided: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         over: npt.NDArray[np.bool_]
-        cosines, heights = nobody["posture"].T
-        over = decided & (~nobody["active"] | (cosines < self.env._cos_tilt) | (heights < self._lowest))
+        cosines, heights = internal["posture"].T
+        over = decided & (~internal["active"] | (cosines < self.env._cos_tilt) | (heights < self._lowest))
         for number in np.flatnonzero(over).tolist():
             info["end"][number] = self.env._end(
-                bool(nobody["active"][number]),
+                bool(internal["active"][number]),
                 cosines[number],
                 heights[number],
                 self._lowest[number],

@@ -8,7 +8,7 @@ use khz_file::RobotConfig;
 use khz_loop::cycle::Cycle;
 use khz_loop::{PositionCommand, RobotState, ServoCommand};
 use khz_robot::assemble::Links;
-use khz_robot::desk::{Answer, Desk, DeskError, Order, Scan, Seat, Setting, Wanted};
+use khz_robot::desk::{Answer, Desk, DeskError, Order, Scan, DeskServo, Setting, Wanted};
 use khz_rt::now_ns;
 use khz_wire::Frame;
 use pyo3::exceptions::PyValueError;
@@ -80,7 +80,7 @@ impl Connection {
     #[pyo3(signature = (timeout=0.05))]
     fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<Vec<(String, u8, [u8; 16])>> {
         let timeout_ns = nanoseconds("timeout", timeout)?;
-        self.with(py, |open| open.scan(timeout_ns).map_err(told))
+        self.with(py, |open| open.scan(timeout_ns).map_err(error_of))
     }
 
     /// Asks a servo for its state and for further registers, and waits for its reply.
@@ -186,7 +186,7 @@ impl Connection {
         if bus >= self.config.buses.len() {
             return Err(PyValueError::new_err("no such bus"));
         }
-        self.with(py, |open| open.desk.send_by(bus, &frame, now_ns() + ROOM_NS).map_err(told))
+        self.with(py, |open| open.desk.send_by(bus, &frame, now_ns() + ROOM_NS).map_err(error_of))
     }
 
     /// The next raw frame that has arrived, as (bus, identifier, bytes), or None.
@@ -241,8 +241,8 @@ impl Connection {
         let wanted = registers.iter().map(|(&number, format)| Wanted { number, format: Some(format) });
         let wanted: Vec<_> = wanted.collect();
         self.with(py, |open| {
-            let seat = open.seat(servo)?;
-            open.desk.exchange(&seat, order.as_ref(), &wanted, timeout_ns).map(Reply::new).map_err(told)
+            let servo = open.servo(servo)?;
+            open.desk.exchange(&servo, order.as_ref(), &wanted, timeout_ns).map(Reply::new).map_err(error_of)
         })
     }
 
@@ -256,8 +256,8 @@ impl Connection {
     ) -> PyResult<Reply> {
         let timeout_ns = nanoseconds("timeout", timeout)?;
         self.with(py, |open| {
-            let seat = open.seat(servo)?;
-            open.desk.set(&seat, setting, store, timeout_ns).map(Reply::new).map_err(told)
+            let servo = open.servo(servo)?;
+            open.desk.set(&servo, setting, store, timeout_ns).map(Reply::new).map_err(error_of)
         })
     }
 
@@ -279,9 +279,9 @@ impl Connection {
 }
 
 impl Open {
-    fn seat(&self, servo: usize) -> PyResult<Seat> {
-        let seat = self.desk.servos().get(servo).cloned();
-        seat.ok_or_else(|| PyValueError::new_err("no such servo"))
+    fn servo(&self, servo: usize) -> PyResult<DeskServo> {
+        let found = self.desk.servos().get(servo).cloned();
+        found.ok_or_else(|| PyValueError::new_err("no such servo"))
     }
 
     fn scan(&mut self, timeout_ns: i64) -> Result<Vec<(String, u8, [u8; 16])>, DeskError> {
@@ -340,7 +340,7 @@ impl Reply {
     }
 }
 
-fn told(error: DeskError) -> PyErr {
+fn error_of(error: DeskError) -> PyErr {
     let text = error.to_string();
     match error {
         DeskError::Bus { .. } | DeskError::NotCarried { .. } | DeskError::Damaged { .. } => {

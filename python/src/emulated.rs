@@ -51,7 +51,7 @@ struct Since {
 }
 
 /// What came of a decision.
-pub struct Told {
+pub struct Outcome {
     /// Seconds since the episode began.
     pub time: f64,
     pub missed: u32,
@@ -231,7 +231,7 @@ impl Emulated {
         })
     }
 
-    pub fn told(&self) -> Told {
+    pub fn outcome(&self) -> Outcome {
         let since = self.since;
         // The motion of a body that no longer moves counts as no speed.
         let now = self.world.ask(|world| {
@@ -242,7 +242,7 @@ impl Emulated {
             Some(now) => (now, velocity(&self.trunk, &now, since.lasted)),
             None => (Trunk::UPRIGHT, [0.0; 3]),
         };
-        Told {
+        Outcome {
             time: self.state().time() - self.begun_s,
             missed: since.missed,
             late: since.late,

@@ -10,7 +10,7 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 /// If Python cannot.
-pub fn tell_children(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub fn mark_children(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let options = pyo3::types::PyDict::new(module.py());
     options.set_item("after_in_child", wrap_pyfunction!(is_child, module)?)?;
     module.py().import("os")?.call_method("register_at_fork", (), Some(&options)).map(drop)

@@ -71,8 +71,8 @@ impl Link for Injected {
 /// # Errors
 /// `ValueError` with the names there are.
 pub fn fault(kind: &str, servo: usize, value: f64) -> PyResult<InjectedFault> {
-    let told = || format!("no fault is called `{kind}`; there are: {}", InjectedFault::names(None));
-    InjectedFault::named(kind, servo, value).ok_or_else(|| PyValueError::new_err(told()))
+    let message = || format!("no fault is called `{kind}`; there are: {}", InjectedFault::names(None));
+    InjectedFault::named(kind, servo, value).ok_or_else(|| PyValueError::new_err(message()))
 }
 
 /// Puts a fault in, where there are emulated devices.

@@ -88,6 +88,6 @@ mod _native {
         let counts = COUNTS.iter().map(|count| (count.key, count.definition.trim()));
         let times = TIMES.iter().map(|time| (time.key, time.definition.trim()));
         module.add("FIGURES", counts.chain(times).collect::<BTreeMap<_, _>>())?;
-        crate::forked::tell_children(module)
+        crate::forked::mark_children(module)
     }
 }

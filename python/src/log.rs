@@ -37,7 +37,7 @@ impl Log {
             reader.survey()?;
             Ok(reader)
         });
-        let reader = reader.map_err(|error: Error| told(&path, &error))?;
+        let reader = reader.map_err(|error: Error| error_of(&path, &error))?;
         Ok(Self { path, reader: Mutex::new(Some(reader)) })
     }
 
@@ -77,7 +77,7 @@ impl Log {
 
     /// Time of the first sample that has one, µs since the Unix epoch.
     fn start_us(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        py.detach(|| self.with(|reader| first_time(reader).map_err(|error| told(&self.path, &error))))
+        py.detach(|| self.with(|reader| first_time(reader).map_err(|error| error_of(&self.path, &error))))
     }
 
     /// The times of a record's samples (int64, µs since the Unix epoch; NumPy's NaT where there is none) and the given
@@ -136,7 +136,7 @@ impl Log {
         start_us: Option<i64>,
         stop_us: Option<i64>,
     ) -> PyResult<(Vec<i64>, Damage)> {
-        let wrong = |error: Error| told(&self.path, &error);
+        let wrong = |error: Error| error_of(&self.path, &error);
         reader.select([record]);
         match start_us {
             Some(start_us) => drop(reader.seek(start_us.saturating_sub(1)).map_err(wrong)?),
@@ -228,6 +228,6 @@ fn first_time(reader: &mut Reader<File>) -> Result<Option<i64>, Error> {
     }
 }
 
-fn told(path: &std::path::Path, error: &Error) -> PyErr {
+fn error_of(path: &std::path::Path, error: &Error) -> PyErr {
     LogError::new_err(format!("{}: {error}", path.display()))
 }

@@ -295,10 +295,10 @@ impl Robot {
         parts: Parts,
         overrides: Overrides,
     ) -> PyResult<Run> {
-        let (tell, said) = channel();
+        let (sender, receiver) = channel();
         let links: OpenLinks = Box::new(move |config| {
             open(config).map(|(links, outside)| {
-                let _ = tell.send(outside);
+                let _ = sender.send(outside);
                 links
             })
         });
@@ -312,7 +312,7 @@ impl Robot {
             robot = robot.view(view(wanted)?);
         }
         let run = py.detach(|| robot.start()).map_err(cannot_start)?;
-        let outside = said.try_recv().ok().flatten();
+        let outside = receiver.try_recv().ok().flatten();
         let (faults, world_end) = outside.map(|outside| (outside.faults, outside.end)).unzip();
         Ok(Run {
             names: self.servos(),
@@ -585,11 +585,11 @@ impl Run {
     ) -> PyResult<Option<PyErr>> {
         // A signal that came before we listened has left no byte.
         let mut interrupted = self.interruption(py);
-        let mut told_ns = None;
+        let mut stopped_ns = None;
         let mut shown = Instant::now();
         loop {
             let show_at = progress.as_ref().map(|_| shown + PROGRESS);
-            match py.detach(|| self.next_event(signals, told_ns, watcher.as_deref_mut(), show_at)) {
+            match py.detach(|| self.next_event(signals, stopped_ns, watcher.as_deref_mut(), show_at)) {
                 Event::Over => return Ok(interrupted),
                 Event::Progress => {
                     shown = Instant::now();
@@ -612,7 +612,7 @@ impl Run {
                         shared.interrupt(py);
                     }
                     self.stop();
-                    told_ns = Some(now_ns());
+                    stopped_ns = Some(now_ns());
                 }
                 Event::Stuck => return Err(self.give_up(py)),
             }
@@ -628,7 +628,7 @@ impl Run {
     fn next_event(
         &self,
         signals: Option<&Signals>,
-        told_ns: Option<i64>,
+        stopped_ns: Option<i64>,
         mut watcher: Option<&mut Watcher>,
         show_at: Option<Instant>,
     ) -> Event {
@@ -650,9 +650,9 @@ impl Run {
             if show_at.is_some_and(|at| Instant::now() >= at) {
                 return Event::Progress;
             }
-            match told_ns {
+            match stopped_ns {
                 None if in_call_ns > self.patience_ns => return Event::Hangs,
-                Some(told_ns) if in_call_ns > 0 && now_ns() - told_ns > GIVE_UP_NS => {
+                Some(stopped_ns) if in_call_ns > 0 && now_ns() - stopped_ns > GIVE_UP_NS => {
                     return Event::Stuck;
                 }
                 _ => std::thread::sleep(LOOK),

@@ -376,12 +376,12 @@ impl Command {
             let mode = mode.get(index).copied().unwrap_or(STOP);
             let [position, velocity, torque, kp_scale, kd_scale, max_torque] = values;
             let target = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
-            *command = plain::read(mode, target).map_err(|wrong| self.told(index, wrong))?;
+            *command = plain::read(mode, target).map_err(|wrong| self.error_of(index, wrong))?;
         }
         Ok(())
     }
 
-    fn told(&self, index: usize, wrong: Wrong) -> PyErr {
+    fn error_of(&self, index: usize, wrong: Wrong) -> PyErr {
         let name = self.names.get(index).map_or("?", String::as_str);
         CommandError::new_err(format!("{name}: {wrong}"))
     }

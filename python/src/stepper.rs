@@ -135,22 +135,22 @@ impl Stepper {
     /// What happened in the last decision, as `kilohertz.Env` tells it.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let robot = self.robot();
-        let told = robot.told();
+        let outcome = robot.outcome();
         let info = PyDict::new(py);
-        info.set_item("time", told.time)?;
+        info.set_item("time", outcome.time)?;
         let faults = PyDict::new(py);
         let servos = robot.state().servos.iter().zip(&self.names);
         let mut faulted = servos.filter(|(servo, _)| servo.fault.code != 0);
         faulted.try_for_each(|(servo, name)| faults.set_item(name, servo.fault.code))?;
         info.set_item("faults", faults)?;
-        info.set_item("missed", told.missed)?;
-        info.set_item("late", told.late)?;
-        info.set_item("power", told.power)?;
+        info.set_item("missed", outcome.missed)?;
+        info.set_item("late", outcome.late)?;
+        info.set_item("power", outcome.power)?;
         let numbers = |numbers: &[f64]| PyArray1::from_slice(py, numbers);
-        info.set_item("position", numbers(&told.position))?;
-        info.set_item("attitude", numbers(&told.attitude))?;
-        info.set_item("velocity", numbers(&told.velocity))?;
-        info.set_item("rate", numbers(&told.rate))?;
+        info.set_item("position", numbers(&outcome.position))?;
+        info.set_item("attitude", numbers(&outcome.attitude))?;
+        info.set_item("velocity", numbers(&outcome.velocity))?;
+        info.set_item("rate", numbers(&outcome.rate))?;
         Ok(info)
     }
 

@@ -106,7 +106,7 @@ impl Steppers {
 #[pymethods]
 impl Steppers {
     /// Starts the robots of `begins` anew; all others carry out their row of `actions`. Returns a row of what is seen for each; zeros
-    /// without `sees`, where `tell` is to follow.
+    /// without `sees`, where `signal` is to follow.
     #[pyo3(signature = (actions, begins, sees=true))]
     fn step<'py>(
         &self,
@@ -136,8 +136,8 @@ impl Steppers {
         table(py, seen, self.size)
     }
 
-    /// Tells the policies their signals, a value of each for every robot, and returns a row of what is seen then for each.
-    fn tell<'py>(
+    /// Gives the policies their signals, a value of each for every robot, and returns a row of what is seen then for each.
+    fn signal<'py>(
         &self,
         py: Python<'py>,
         signals: Vec<(String, Vec<f64>)>,
@@ -157,12 +157,12 @@ impl Steppers {
         table(py, seen, self.size)
     }
 
-    /// What happened in the last decision, as `kilohertz.VecEnv` tells it, with `active`, `failed` and `posture`: the cosine of the
+    /// What happened in the last decision, as `kilohertz.VecEnv` reports it, with `active`, `failed` and `posture`: the cosine of the
     /// tilt and the height, NaN without a trunk.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = PyDict::new(py);
-        let told = self.each(Emulated::told)?;
-        info.set_item("time", list(py, told.iter().map(|told| told.time)))?;
+        let outcome = self.each(Emulated::outcome)?;
+        info.set_item("time", list(py, outcome.iter().map(|outcome| outcome.time)))?;
         let servos = self.config.servos.len();
         let faults =
             self.each(|robot| robot.state().servos.iter().map(|servo| servo.fault.code).collect())?;
@@ -170,13 +170,13 @@ impl Steppers {
             "faults",
             table(py, faults.into_iter().flat_map(Vec::<u32>::into_iter).collect(), servos)?,
         )?;
-        info.set_item("missed", list(py, told.iter().map(|told| told.missed)))?;
-        info.set_item("late", list(py, told.iter().map(|told| told.late)))?;
-        info.set_item("power", list(py, told.iter().map(|told| told.power)))?;
-        info.set_item("position", table(py, told.iter().flat_map(|told| told.position).collect(), 3)?)?;
-        info.set_item("attitude", table(py, told.iter().flat_map(|told| told.attitude).collect(), 4)?)?;
-        info.set_item("velocity", table(py, told.iter().flat_map(|told| told.velocity).collect(), 3)?)?;
-        info.set_item("rate", table(py, told.iter().flat_map(|told| told.rate).collect(), 3)?)?;
+        info.set_item("missed", list(py, outcome.iter().map(|outcome| outcome.missed)))?;
+        info.set_item("late", list(py, outcome.iter().map(|outcome| outcome.late)))?;
+        info.set_item("power", list(py, outcome.iter().map(|outcome| outcome.power)))?;
+        info.set_item("position", table(py, outcome.iter().flat_map(|outcome| outcome.position).collect(), 3)?)?;
+        info.set_item("attitude", table(py, outcome.iter().flat_map(|outcome| outcome.attitude).collect(), 4)?)?;
+        info.set_item("velocity", table(py, outcome.iter().flat_map(|outcome| outcome.velocity).collect(), 3)?)?;
+        info.set_item("rate", table(py, outcome.iter().flat_map(|outcome| outcome.rate).collect(), 3)?)?;
         info.set_item("active", list(py, self.each(Emulated::is_active)?))?;
         info.set_item("failed", list(py, self.each(Emulated::has_failed)?))?;
         let posture = self.each(|robot| robot.posture().unwrap_or((f64::NAN, f64::NAN)))?;

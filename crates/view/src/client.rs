@@ -105,7 +105,7 @@ pub(crate) fn converse(
     line.flush()
 }
 
-/// What a client receives that has to leave: the server ends, or others need the seat.
+/// What a client receives that has to leave: the server ends, or others need its slot.
 fn leave() -> CloseFrame {
     CloseFrame {
         code: CloseCode::Again,

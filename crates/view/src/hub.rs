@@ -3,7 +3,7 @@
 use crate::control::{Answer, Ask, Denied, Parameter, Robot, Teleop, ValueKind, answer, input, request};
 use crate::intake::{Counts, Intake, Known, News};
 use crate::peer::{CHANGES, Peer, PerSecond};
-use crate::seats::{Limits, Origin, who_leaves};
+use crate::slots::{Limits, Origin, who_leaves};
 use crate::standard::{Level, Status};
 use crate::store::{DEFAULT_BUDGET, Log, Store};
 use crate::topics::Topics;
@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How many clients there may be, in all and of one address, which is one computer or one tunnel.
-const SEATS: Limits = Limits { seats: 64, of_one: 32 };
-/// Those that are just coming have as many seats, and those that have to leave count until they have left.
-const MAX_CLIENTS: usize = 3 * SEATS.seats;
+const SLOTS: Limits = Limits { slots: 64, of_one: 32 };
+/// Those that are just coming have as many slots, and those that have to leave count until they have left.
+const MAX_CLIENTS: usize = 3 * SLOTS.slots;
 /// Requests of all clients together that change something within a second: fewer than the robot looks at.
 const CHANGES_OF_ALL: u32 = 400;
 /// How many requests may wait for an answer: of one client, of all, and those of one client that stop; and how long they do.
@@ -245,7 +245,7 @@ impl Hub {
         Ok(age_us as f64 / 1000.0)
     }
 
-    /// A client comes, and another leaves if there is no seat. Nothing: too many have not left yet that have to.
+    /// A client comes, and another leaves if there is no slot. Nothing: too many have not left yet that have to.
     pub(crate) fn join(&self, by: String, from: IpAddr) -> std::io::Result<Option<Arc<Peer>>> {
         let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by, from)?);
         client.comes(self.now_us());
@@ -357,11 +357,11 @@ impl Hub {
 }
 
 impl State {
-    /// Has one leave if there is no seat for one more.
+    /// Has one leave if there is no slot for one more.
     fn make_room(&self, from: Origin, now_us: u64) {
         let staying = self.clients.values().filter(|client| !client.is_over());
-        let seats: Vec<_> = staying.map(|client| client.seat(self.is_stopping(client), now_us)).collect();
-        let leaving = who_leaves(&seats, from, SEATS).and_then(|id| self.clients.get(&id));
+        let slots: Vec<_> = staying.map(|client| client.slot(self.is_stopping(client), now_us)).collect();
+        let leaving = who_leaves(&slots, from, SLOTS).and_then(|id| self.clients.get(&id));
         leaving.into_iter().for_each(|client| client.close());
     }
 

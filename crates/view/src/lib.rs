@@ -33,7 +33,7 @@ mod intake;
 mod page;
 pub mod parameters;
 mod peer;
-mod seats;
+mod slots;
 mod senders;
 mod server;
 pub mod standard;

@@ -2,7 +2,7 @@
 //! little the client reads.
 
 use crate::control::Answer;
-use crate::seats::{Origin, Seat};
+use crate::slots::{Origin, Slot};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -65,7 +65,7 @@ pub struct Peer {
     changes: Mutex<PerSecond>,
 }
 
-/// A client keeps its seat for so long after it last sent something or took what it was sent, or, before that, after it connected, µs.
+/// A client keeps its slot for so long after it last sent something or took what it was sent, or, before that, after it connected, µs.
 const FRESH_US: u64 = 1_000_000;
 /// Inputs of a stick that count within a second; one every 50 ms is usual.
 const STEERS: u32 = 200;
@@ -122,13 +122,13 @@ impl Peer {
         self.active_us.store(now_us.max(1), Ordering::Relaxed);
     }
 
-    /// Its seat among the others.
-    pub(crate) fn seat(&self, is_stopping: bool, now_us: u64) -> Seat {
+    /// Its slot among the others.
+    pub(crate) fn slot(&self, is_stopping: bool, now_us: u64) -> Slot {
         let (came_us, active_us) =
             (self.came_us.load(Ordering::Relaxed), self.active_us.load(Ordering::Relaxed));
         let is_fresh = now_us.saturating_sub(came_us.max(active_us)) < FRESH_US;
         let active_us = Some(active_us).filter(|active_us| *active_us > 0);
-        Seat { client: self.id, from: self.from, active_us, is_stopping, is_fresh }
+        Slot { client: self.id, from: self.from, active_us, is_stopping, is_fresh }
     }
 
     /// The client has confirmed what was sent to it at this time of the hub, so whatever it sends next is newer than that.

@@ -7,7 +7,7 @@ use crate::foxglove::Foxglove;
 use crate::http::{self, ASK, MAX_HEAD, PAGE, Request, Status};
 use crate::hub::{Hub, PROGRAM};
 use crate::page::{self, PageClient};
-use crate::seats::{Limits, Origin, Seat, who_leaves};
+use crate::slots::{Limits, Origin, Slot, who_leaves};
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// The port that PlotJuggler, Foxglove and `khz param` try first.
 pub const PORT: u16 = 8765;
 /// How many connections without a first request there may be, in all and of one address.
-const NEW: Limits = Limits { seats: 64, of_one: 32 };
+const NEW: Limits = Limits { slots: 64, of_one: 32 };
 /// How many different reasons are reported.
 const MAX_REPORTS: usize = 16;
 /// How long a request's head may take.
@@ -91,14 +91,14 @@ impl Shared {
     fn welcome(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
         let from = Origin::of(stream.peer_addr()?.ip());
         let mut new = self.newcomers();
-        let seat = |&(client, from, _): &(u64, Origin, TcpStream)| Seat {
+        let slot = |&(client, from, _): &(u64, Origin, TcpStream)| Slot {
             client,
             from,
             active_us: None,
             is_stopping: false,
             is_fresh: false,
         };
-        let taken: Vec<Seat> = new.iter().map(seat).collect();
+        let taken: Vec<Slot> = new.iter().map(slot).collect();
         if let Some(leaving) = who_leaves(&taken, from, NEW)
             && let Some(at) = new.iter().position(|(number, ..)| *number == leaving)
         {

@@ -3,7 +3,7 @@
 use super::show;
 use crate::asks::{by, done, selector};
 use crate::bridge::{Presence, Status, eprint_line};
-use crate::fleet::{Found, NONE_SEEN, age, answers, is_there, no_such, not_told, tokens};
+use crate::fleet::{Found, NONE_SEEN, age, answers, is_there, no_such, presence_unknown, tokens};
 use crate::names::RobotName;
 use crate::network::{Options, Role};
 use anyhow::{Result, anyhow, bail};
@@ -103,10 +103,10 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
 /// The exit code, and what is to be printed beside the outcomes. `are_all`: the network has reported all robots.
 fn ended(outcomes: &[Outcome], are_all: bool) -> Result<(u8, Option<String>)> {
     if outcomes.is_empty() {
-        return Err(if are_all { anyhow!(NONE_SEEN) } else { not_told() });
+        return Err(if are_all { anyhow!(NONE_SEEN) } else { presence_unknown() });
     }
     let is_well = are_all && outcomes.iter().all(|outcome| outcome.rest.is_ok());
-    let warning = (!are_all).then(|| format!("NOT ALL ROBOTS MAY HAVE BEEN ASKED: {}", not_told()));
+    let warning = (!are_all).then(|| format!("NOT ALL ROBOTS MAY HAVE BEEN ASKED: {}", presence_unknown()));
     Ok((u8::from(!is_well), warning))
 }
 
@@ -495,8 +495,8 @@ mod tests {
         assert_eq!(ended(&[outcome(Err("refused".into()))], true).unwrap(), (1, None));
         let (code, warning) = ended(&stopped, false).unwrap();
         assert!(code == 1 && warning.is_some_and(|warning| warning.contains("did not say")));
-        let nobody = |are_all| ended(&[], are_all).unwrap_err().to_string();
-        assert!(nobody(false).contains("did not say") && nobody(true).contains(NONE_SEEN));
+        let none = |are_all| ended(&[], are_all).unwrap_err().to_string();
+        assert!(none(false).contains("did not say") && none(true).contains(NONE_SEEN));
     }
 
     /// A forged answer ended `khz-fleet stop` with "at rest" and code 0, while the robot went on.

@@ -45,17 +45,17 @@ def main() -> int:
             notify=_Notes().show,
         )
     except (CampaignError, ImportError, ValueError) as error:
-        _say(f"error: {error}", sys.stderr)
+        _print(f"error: {error}", sys.stderr)
         return 2
     except KeyboardInterrupt:
         ending = "" if words.out is None else "; the same command goes on where this one ended"
-        _say(f"\ninterrupted{ending}", sys.stderr)
+        _print(f"\ninterrupted{ending}", sys.stderr)
         return 130
-    _say(str(done), sys.stdout)
+    _print(str(done), sys.stdout)
     return 0 if done.held else 1
 
 
-def _say(text: str, stream: TextIO) -> None:
+def _print(text: str, stream: TextIO) -> None:
     """Prints it. Who has read enough (`| head`), or has a full disk, has the results and the exit code all the same."""
     try:
         print(text, file=stream, flush=True)
@@ -71,7 +71,7 @@ def _here(words: argparse.Namespace) -> int:
     seeds = Seeds.of(words.seed, words.scenarios)
     verdicts = set()
     for row in task.each(seeds.first, seeds.last, show=True):
-        _say("".join(f"{name}: {value}\n" for name, value in row.items() if value is not None), sys.stdout)
+        _print("".join(f"{name}: {value}\n" for name, value in row.items() if value is not None), sys.stdout)
         verdicts.add(row["verdict"])
     return 0 if verdicts == {"held"} else 1
 
@@ -87,7 +87,7 @@ class _Notes:
         if is_progress and time.monotonic() < self._shown + _EVERY_S:
             return
         self._shown = time.monotonic()
-        _say(line, sys.stderr)
+        _print(line, sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

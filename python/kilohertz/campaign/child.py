@@ -22,7 +22,7 @@ from .errors import CampaignError
 Line = dict[str, Any]
 Command = Callable[[int, int], list[str]]
 
-#: Dies with the worker that started it, even if that is killed, and is in nobody's way with signals that are blocked.
+#: Dies with the worker that started it, even if that is killed, and blocks no signals.
 _LEASH = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)

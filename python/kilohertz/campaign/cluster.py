@@ -142,7 +142,7 @@ def _sigterm() -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def _environment(ours: dict[str, str]) -> Iterator[None]:
-    """These variables, for Ray's processes too; what somebody has set stays."""
+    """These variables, for Ray's processes too; what is set already stays."""
     new = {name: value for name, value in ours.items() if name not in os.environ}
     os.environ.update(new)
     try:

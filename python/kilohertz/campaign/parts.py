@@ -92,7 +92,7 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else writes to it meanwhile. Creates it. Raises CampaignError if it cannot be written, somebody does, or it is not a
+        """No other program writes to it meanwhile. Creates it. Raises CampaignError if it cannot be written, another program does, or it is not a
         campaign's: then nothing in it is touched."""
         if "://" in str(self.path) or re.match(r"\w[\w+.-]+:/[^/]", str(self.path)):
             raise CampaignError(f"{self.path}: is an address; take a folder of this computer, and copy it there afterwards")

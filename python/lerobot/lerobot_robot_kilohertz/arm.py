@@ -107,7 +107,7 @@ class Arm:
         try:
             self._open().send(joints=joints, hold_s=self._config.hold_s, **rows)
         except RobotDown as error:
-            raise self._told(error) from error
+            raise self._with_cause(error) from error
 
     def disconnect(self) -> None:
         """Lets go of the robot; one that was started here comes down. Not connected, it does nothing."""
@@ -136,7 +136,7 @@ class Arm:
                 if child is None:
                     raise
                 if child.is_over() or time.monotonic() > end:
-                    raise self._told(error) from error
+                    raise self._with_cause(error) from error
             time.sleep(_LOOK_S)
 
     def _await(self, connection: Connection, end: float) -> None:
@@ -144,7 +144,7 @@ class Arm:
             try:
                 state = connection.look()["state"]
             except RobotDown as error:
-                raise self._told(error) from error
+                raise self._with_cause(error) from error
             unknown = _unknown(state)
             if state["phase"] == "active" and not unknown:
                 break
@@ -162,23 +162,23 @@ class Arm:
         try:
             return self._open().look()
         except RobotDown as error:
-            raise self._told(error) from error
+            raise self._with_cause(error) from error
 
     def _judged(self, answer: Message) -> Joints:
         state = answer["state"]
         if state["phase"] != "active":
             # It says why when it is down.
-            raise self._told(RobotDown(self._open().reason() or f"{self} is not under control: it is {state['phase']}"))
+            raise self._with_cause(RobotDown(self._open().reason() or f"{self} is not under control: it is {state['phase']}"))
         if unknown := _unknown(state):
             raise RobotDown(f"{self}: nothing is known of {', '.join(unknown)}")
         position, velocity, torque, command = (_numbers(state[key]) for key in ("position", "velocity", "torque", "command"))
         return Joints(answer["tick"], state["at"], max(state["age"]) + answer["now"] - state["at"], position, velocity, torque, command)
 
-    def _told(self, error: RobotDown) -> RobotDown:
+    def _with_cause(self, error: RobotDown) -> RobotDown:
         """With what the process has printed, if that is all there is to know."""
         child = self._child
-        if child is not None and child.is_over() and not str(error).startswith("the robot is down") and child.said():
-            return RobotDown(child.said())
+        if child is not None and child.is_over() and not str(error).startswith("the robot is down") and child.reason():
+            return RobotDown(child.reason())
         return error
 
 

@@ -26,13 +26,13 @@ class RobotFile:
         """ValueError if it is none."""
         self.path, self.khz = path, khz or _installed()
         try:
-            said = subprocess.run([self.khz, "check", path, "--json"], capture_output=True, text=True, timeout=60)
+            report = subprocess.run([self.khz, "check", path, "--json"], capture_output=True, text=True, timeout=60)
         except OSError as error:
             raise ValueError(f"`khz`: {self.khz} cannot be run ({error.strerror}); without it, the command installed beside LeRobot is") from error
-        if said.returncode != 0:
-            told = subprocess.run([self.khz, "check", path], capture_output=True, text=True, timeout=60)
-            raise ValueError(_errors(told.stderr or told.stdout))
-        found = json.loads(said.stdout)
+        if report.returncode != 0:
+            check = subprocess.run([self.khz, "check", path], capture_output=True, text=True, timeout=60)
+            raise ValueError(_errors(check.stderr or check.stdout))
+        found = json.loads(report.stdout)
         if found["controller"] != "targets":
             raise ValueError(
                 f"{path}: its controller is `{found['controller']}`; LeRobot needs one that follows targets: `name = \"targets\"` below [controller]"
@@ -60,8 +60,8 @@ class Child:
     def is_over(self) -> bool:
         return self._process.poll() is not None
 
-    def said(self) -> str:
-        """Why it is over, as it said itself."""
+    def reason(self) -> str:
+        """Why it is over, as it reports itself."""
         code = self._process.poll()
         if code is not None and code < 0:
             return f"the robot's process was ended by {signal.Signals(-code).name}"
@@ -78,7 +78,7 @@ class Child:
             self._process.kill()
             self._process.wait()
         elif self._process.returncode != 0:
-            _LOG.warning("%s", self.said())
+            _LOG.warning("%s", self.reason())
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -23,7 +23,7 @@ class Connection:
     """To one robot, for one program. Not for several threads at a time."""
 
     def __init__(self, at: str, name: str, **about: Any) -> None:
-        """Connects to `unix:PATH` as the program `name`; `about` is said in every message with targets. RobotDown if nobody is there."""
+        """Connects to `unix:PATH` as the program `name`; `about` goes with every message with targets. RobotDown if no robot is there."""
         self._at, self._name, self._about = at, name, about
         self._numbers = itertools.count(1)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -32,7 +32,7 @@ class Connection:
             self._socket.connect(os.fspath(_path(at)))
         except OSError as error:
             self._socket.close()
-            raise RobotDown(_nobody(at, error)) from error
+            raise RobotDown(_refused(at, error)) from error
 
     def send(self, **points: Any) -> Message:
         """Sends targets for now. RuntimeError if they are not taken, RobotDown if the robot is not under control."""
@@ -63,7 +63,7 @@ class Connection:
         text = json.dumps({"from": self._name, "seq": number, **message}, allow_nan=False)
         try:
             self._socket.send(text.encode())
-            while (answer := self._hear()).get("seq") != number:
+            while (answer := self._receive()).get("seq") != number:
                 # To a message whose answer came too late.
                 pass
         except TimeoutError as error:
@@ -73,7 +73,7 @@ class Connection:
         return answer
 
     def close(self) -> None:
-        """The robot is told that nothing more is to come, and the socket is closed. Never fails."""
+        """The robot is informed that nothing more is to come, and the socket is closed. Never fails."""
         try:
             self._socket.settimeout(_PATIENCE_S)
             self._socket.send(json.dumps({"from": self._name, "release": True}).encode())
@@ -82,7 +82,7 @@ class Connection:
             pass
         self._socket.close()
 
-    def _hear(self) -> Message:
+    def _receive(self) -> Message:
         data = self._socket.recv(_LONGEST)
         if not data:
             raise ConnectionResetError("it has closed the connection")
@@ -123,7 +123,7 @@ def _path(at: str) -> str:
     return path
 
 
-def _nobody(at: str, error: OSError) -> str:
+def _refused(at: str, error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError):
         return f"nobody listens at {at} any more: its robot has ended without removing it"
     if isinstance(error, FileNotFoundError):

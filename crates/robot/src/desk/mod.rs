@@ -105,7 +105,7 @@ impl DeskError {
 pub struct Desk {
     links: Vec<Box<dyn Link>>,
     buses: Vec<Bus>,
-    servos: Vec<Seat>,
+    servos: Vec<DeskServo>,
 }
 
 /// The bit rates that are tried on a serial line without a reply, bit/s: first that of servos from their maker.
@@ -134,9 +134,9 @@ struct Bus {
     families: Vec<Family>,
 }
 
-/// A servo: where it is and how it is spoken to.
+/// A servo: where it is, and the family whose messages it takes.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct DeskServo {
     /// For messages.
     pub name: String,
     /// Its bus, counted from 0.
@@ -156,7 +156,7 @@ pub struct Scan {
     pub together: bool,
 }
 
-impl Seat {
+impl DeskServo {
     /// The servo, with the file of the numbers of its settings (`flat_endpoints.json` of an ODrive).
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl Desk {
             if !families.iter().any(|other| discriminant(other) == discriminant(&plan.family)) {
                 families.push(plan.family.clone());
             }
-            self.servos.push(Seat { name: servo.name.clone(), bus, servo: plan });
+            self.servos.push(DeskServo { name: servo.name.clone(), bus, servo: plan });
         }
     }
 
@@ -238,7 +238,7 @@ impl Desk {
     }
 
     /// The servos of the robot files, in their order.
-    pub fn servos(&self) -> &[Seat] {
+    pub fn servos(&self) -> &[DeskServo] {
         &self.servos
     }
 
@@ -570,7 +570,7 @@ impl Desk {
     /// It does not answer, its answer is damaged, or that cannot be sent.
     pub fn exchange(
         &mut self,
-        servo: &Seat,
+        servo: &DeskServo,
         order: Option<&Order>,
         registers: &[Wanted<'_>],
         timeout_ns: i64,
@@ -588,7 +588,7 @@ impl Desk {
     }
 
     /// Sends a servo the command to switch off, without waiting for an answer.
-    fn switch_off(&mut self, servo: &Seat, timeout_ns: i64) {
+    fn switch_off(&mut self, servo: &DeskServo, timeout_ns: i64) {
         let ServoPlan { id, family, .. } = &servo.servo;
         let frame = family.by_hand().off(*id);
         let request = Request { frame: &frame, to: Some(*id), replies: 0 };
@@ -604,7 +604,7 @@ impl Desk {
     /// As [`Desk::exchange`].
     pub fn write(
         &mut self,
-        servo: &Seat,
+        servo: &DeskServo,
         register: &Wanted<'_>,
         value: f64,
         timeout_ns: i64,
@@ -613,7 +613,7 @@ impl Desk {
         self.ask(servo, asks.map_err(DeskError::Impossible)?, timeout_ns)
     }
 
-    fn ask(&mut self, servo: &Seat, asks: Vec<Ask>, timeout_ns: i64) -> Result<Answer, DeskError> {
+    fn ask(&mut self, servo: &DeskServo, asks: Vec<Ask>, timeout_ns: i64) -> Result<Answer, DeskError> {
         let mut whole = Answer { id: servo.servo.id, ..Answer::default() };
         for ask in asks {
             let answer = self.ask_one(servo, &ask, timeout_ns)?;
@@ -628,7 +628,7 @@ impl Desk {
         }
     }
 
-    fn ask_one(&mut self, servo: &Seat, ask: &Ask, timeout_ns: i64) -> Result<Answer, DeskError> {
+    fn ask_one(&mut self, servo: &DeskServo, ask: &Ask, timeout_ns: i64) -> Result<Answer, DeskError> {
         // What came before was not asked now.
         while self.receive().is_some() {}
         self.request_by(servo.bus, &ask.request(), now_ns().saturating_add(timeout_ns))?;

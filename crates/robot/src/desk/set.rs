@@ -3,7 +3,7 @@
 //! What is changed here outlives the program, and other programs find it changed. So the servo's state is read first, and nothing
 //! is written while its output is on; and what counts as done is what the servo reports afterwards.
 
-use super::{BURST, Desk, DeskError, Found, Scan, Seat, Wanted};
+use super::{BURST, Desk, DeskError, Found, Scan, DeskServo, Wanted};
 use khz_servo::by_hand::{Answer, Ask};
 use khz_servo::{Family, Mounting, ServoPlan};
 use std::collections::BTreeMap;
@@ -26,19 +26,19 @@ impl Desk {
     ///
     /// # Errors
     /// There is none, or more than one.
-    pub fn named(&mut self, word: &str, bus: Option<usize>, timeout_ns: i64) -> Result<Seat, DeskError> {
+    pub fn named(&mut self, word: &str, bus: Option<usize>, timeout_ns: i64) -> Result<DeskServo, DeskError> {
         if let Ok(id) = word.parse() {
             return self.with_id(id, bus, timeout_ns);
         }
-        let is_meant = |seat: &&Seat| seat.name == word && bus.is_none_or(|bus| seat.bus == bus);
-        let mut seats = self.servos.iter().filter(is_meant);
-        match (seats.next(), seats.next()) {
-            (Some(seat), None) => Ok(seat.clone()),
+        let is_meant = |servo: &&DeskServo| servo.name == word && bus.is_none_or(|bus| servo.bus == bus);
+        let mut meant = self.servos.iter().filter(is_meant);
+        match (meant.next(), meant.next()) {
+            (Some(servo), None) => Ok(servo.clone()),
             (Some(_), Some(_)) => {
                 Err(impossible(format!("several servos are called `{word}`: give the bus")))
             }
             (None, _) => {
-                let names: Vec<_> = self.servos.iter().map(|seat| seat.name.as_str()).collect();
+                let names: Vec<_> = self.servos.iter().map(|servo| servo.name.as_str()).collect();
                 let names = if names.is_empty() { "write its id".to_owned() } else { names.join(", ") };
                 Err(impossible(format!("no servo is called `{word}`; there are: {names}")))
             }
@@ -54,15 +54,15 @@ impl Desk {
         families.iter().map(bursts).sum::<usize>() as f64 * timeout_ns as f64 * 1e-9
     }
 
-    fn with_id(&mut self, id: u8, bus: Option<usize>, timeout_ns: i64) -> Result<Seat, DeskError> {
+    fn with_id(&mut self, id: u8, bus: Option<usize>, timeout_ns: i64) -> Result<DeskServo, DeskError> {
         let buses = self.buses();
         let bus = match bus {
             Some(bus) if bus < buses => bus,
             None if buses == 1 => 0,
             _ => return Err(impossible(format!("on which bus is servo {id}? There are 1 to {buses}"))),
         };
-        if let Some(seat) = self.servos.iter().find(|seat| (seat.bus, seat.servo.id) == (bus, id)) {
-            return Ok(seat.clone());
+        if let Some(servo) = self.servos.iter().find(|servo| (servo.bus, servo.servo.id) == (bus, id)) {
+            return Ok(servo.clone());
         }
         let mut found = self.those(bus, &[id], timeout_ns)?;
         if !found.iter().any(|found| found.answer.id == id) {
@@ -78,7 +78,7 @@ impl Desk {
                     watchdog_s: 0.0,
                     family: found.family,
                 };
-                Ok(Seat { name: format!("servo {id}"), bus, servo })
+                Ok(DeskServo { name: format!("servo {id}"), bus, servo })
             }
             None => {
                 let ids = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
@@ -97,7 +97,7 @@ impl Desk {
     /// Why not, and what to do.
     pub fn may_set(
         &mut self,
-        servo: &Seat,
+        servo: &DeskServo,
         setting: Setting,
         store: bool,
         timeout_ns: i64,
@@ -119,10 +119,10 @@ impl Desk {
     }
 
     /// Adds its position, in its own coordinates, if it has not reported it yet: a new zero changes all angles by that much.
-    fn add_position(&mut self, servo: &Seat, answer: &mut Answer, timeout_ns: i64) -> Result<(), DeskError> {
+    fn add_position(&mut self, servo: &DeskServo, answer: &mut Answer, timeout_ns: i64) -> Result<(), DeskError> {
         if answer.position.is_none() {
             let plan = ServoPlan { mounting: Mounting::default(), ..servo.servo.clone() };
-            let unmounted = Seat { servo: plan, ..servo.clone() };
+            let unmounted = DeskServo { servo: plan, ..servo.clone() };
             answer.add(self.exchange(&unmounted, None, &[], timeout_ns)?);
         }
         if answer.position.is_some_and(f64::is_finite) {
@@ -139,7 +139,7 @@ impl Desk {
     /// As [`Desk::may_set`]; or the servo did not take it, or it is not known whether it did.
     pub fn set(
         &mut self,
-        servo: &Seat,
+        servo: &DeskServo,
         setting: Setting,
         store: bool,
         timeout_ns: i64,
@@ -168,26 +168,26 @@ impl Desk {
     /// Reads back a setting that was written, and stores it.
     fn look_again(
         &mut self,
-        servo: &Seat,
+        servo: &DeskServo,
         setting: Setting,
         steps: Steps,
         mut answer: Answer,
         timeout_ns: i64,
     ) -> Result<Answer, DeskError> {
-        let (seat, Steps { read_back, keep, .. }) = (setting.applied(servo), steps);
-        match self.ask(&seat, read_back, timeout_ns) {
-            Err(DeskError::NoReply { .. }) if seat.servo.id != servo.servo.id => {
-                return Err(self.not_found_again(servo, seat.servo.id, timeout_ns));
+        let (changed, Steps { read_back, keep, .. }) = (setting.applied(servo), steps);
+        match self.ask(&changed, read_back, timeout_ns) {
+            Err(DeskError::NoReply { .. }) if changed.servo.id != servo.servo.id => {
+                return Err(self.not_found_again(servo, changed.servo.id, timeout_ns));
             }
             message => answer.add(message.map_err(unsure)?),
         }
-        let kept = self.ask(&seat, keep, timeout_ns);
+        let kept = self.ask(&changed, keep, timeout_ns);
         answer.add(kept.map_err(|error| wrong(servo, format!("it is set, but not stored: {error}")))?);
         // It is set; that its state cannot be read once more changes nothing.
-        if let Ok(state) = self.exchange(&seat, None, &[], timeout_ns) {
+        if let Ok(state) = self.exchange(&changed, None, &[], timeout_ns) {
             answer.add(state);
         }
-        Ok(Answer { id: seat.servo.id, ..answer })
+        Ok(Answer { id: changed.servo.id, ..answer })
     }
 
     /// The servos that answer, at least those of them with these ids: a line on which every id has to be asked for alone is asked for these.
@@ -203,7 +203,7 @@ impl Desk {
         Ok(found.into_values().collect())
     }
 
-    fn is_free(&mut self, servo: &Seat, new: u8, timeout_ns: i64) -> Result<(), DeskError> {
+    fn is_free(&mut self, servo: &DeskServo, new: u8, timeout_ns: i64) -> Result<(), DeskError> {
         let (id, family) = (servo.servo.id, servo.servo.family.by_hand());
         let found = self.those(servo.bus, &[id, new], timeout_ns)?;
         let Some(own) = found.iter().find(|found| found.answer.id == id) else {
@@ -227,7 +227,7 @@ impl Desk {
     }
 
     /// Why a servo does not answer under its new id.
-    fn not_found_again(&mut self, servo: &Seat, new: u8, timeout_ns: i64) -> DeskError {
+    fn not_found_again(&mut self, servo: &DeskServo, new: u8, timeout_ns: i64) -> DeskError {
         let id = servo.servo.id;
         let who = servo.servo.family.by_hand().who(id).into_iter().take(1).collect();
         let why = match self.ask(servo, who, timeout_ns) {
@@ -254,7 +254,7 @@ struct Steps {
     keep: Vec<Ask>,
 }
 
-fn steps(servo: &Seat, setting: Setting, store: bool) -> Result<Steps, DeskError> {
+fn steps(servo: &DeskServo, setting: Setting, store: bool) -> Result<Steps, DeskError> {
     let (id, family) = (servo.servo.id, servo.servo.family.by_hand());
     let (asks, new) = match setting {
         Setting::Zero => (family.set_zero(id), id),
@@ -278,7 +278,7 @@ fn steps(servo: &Seat, setting: Setting, store: bool) -> Result<Steps, DeskError
 
 impl Setting {
     /// The bit rate at which the servo answers afterwards, if it is another.
-    fn rate_after(self, servo: &Seat) -> Option<u32> {
+    fn rate_after(self, servo: &DeskServo) -> Option<u32> {
         match self {
             Self::Register(number, value) => servo.servo.family.by_hand().rate_after(number, value),
             _ => None,
@@ -286,7 +286,7 @@ impl Setting {
     }
 
     /// The servo as it is afterwards.
-    fn applied(self, servo: &Seat) -> Seat {
+    fn applied(self, servo: &DeskServo) -> DeskServo {
         let mut servo = servo.clone();
         if let Self::Id(new) = self {
             servo.servo.id = new;
@@ -303,7 +303,7 @@ const fn impossible(why: String) -> DeskError {
     DeskError::Impossible(why)
 }
 
-fn wrong(servo: &Seat, why: String) -> DeskError {
+fn wrong(servo: &DeskServo, why: String) -> DeskError {
     DeskError::Wrong { servo: servo.name.clone(), why }
 }
 

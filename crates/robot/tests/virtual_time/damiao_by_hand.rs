@@ -79,9 +79,9 @@ fn desk(ranges: [f64; 3], cuts: bool) -> (Desk, Arc<Mutex<Seen>>) {
 }
 
 fn hold(desk: &mut Desk) -> Result<Option<f64>, DeskError> {
-    let seat = desk.servos()[0].clone();
+    let servo = desk.servos()[0].clone();
     let order = Order::Position { command: PositionCommand::hold(0.1), watchdog_s: f64::NAN };
-    desk.exchange(&seat, Some(&order), &[], PATIENCE_NS).map(|answer| answer.position)
+    desk.exchange(&servo, Some(&order), &[], PATIENCE_NS).map(|answer| answer.position)
 }
 
 #[test]

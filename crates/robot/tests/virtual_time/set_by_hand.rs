@@ -4,7 +4,7 @@ use khz_emu::{Injection, World};
 use khz_file::RobotConfig;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::assemble::Links;
-use khz_robot::desk::{Answer, Desk, DeskError, Found, Scan, Seat, Setting, Wanted};
+use khz_robot::desk::{Answer, Desk, DeskError, Found, Scan, DeskServo, Setting, Wanted};
 use khz_wire::damiao::{Access, REGISTERS, Special, register};
 use khz_wire::{Frame, Request};
 use std::sync::{Arc, Mutex};
@@ -76,7 +76,7 @@ impl Bench {
         Self::new(DAMIAO, DAMIAO, |frame| frame)
     }
 
-    fn hip(&self) -> Seat {
+    fn hip(&self) -> DeskServo {
         self.desk.servos()[0].clone()
     }
 
@@ -281,8 +281,8 @@ fn what_a_moteus_does_with_its_own_tool_is_reported_with_the_command() {
 fn servos_are_named_as_in_the_file_or_by_their_id() {
     let mut bench = Bench::damiao();
     for (word, named) in [("knee", Some("knee")), ("2", Some("knee")), ("7", None), ("elbow", None)] {
-        let seat = bench.desk.named(word, None, PATIENCE_NS);
-        assert_eq!(seat.as_ref().ok().map(|seat| seat.name.as_str()), named, "{seat:?}");
+        let servo = bench.desk.named(word, None, PATIENCE_NS);
+        assert_eq!(servo.as_ref().ok().map(|servo| servo.name.as_str()), named, "{servo:?}");
     }
     let message = bench.desk.named("7", None, PATIENCE_NS).unwrap_err().to_string();
     assert!(message.contains("servo 7 on bus main did not reply; replied: 1, 2"), "{message}");

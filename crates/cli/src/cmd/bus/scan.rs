@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use khz_file::config::FamilyName;
 use khz_file::links::LinkConfig;
 use khz_link::rs485::SerialProtocol;
-use khz_robot::desk::{Desk, Elsewhere, Fault, Found, Scan, Seat};
+use khz_robot::desk::{Desk, Elsewhere, Fault, Found, Scan, DeskServo};
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -41,12 +41,12 @@ pub struct Args {
 /// The servos of robot files that did not reply, and who did on their bus: a line each.
 fn silent(desk: &Desk, found: &[Found], last: u8) -> Vec<String> {
     let replied = |bus| found.iter().filter(move |found| found.bus == bus).map(|found| found.answer.id);
-    let asked = desk.servos().iter().filter(|seat| seat.servo.id <= last);
-    let missing = asked.filter(|seat| !replied(seat.bus).any(|id| id == seat.servo.id));
-    let line = |seat: &Seat| {
-        let ids: Vec<String> = replied(seat.bus).map(|id| id.to_string()).collect();
+    let asked = desk.servos().iter().filter(|servo| servo.servo.id <= last);
+    let missing = asked.filter(|servo| !replied(servo.bus).any(|id| id == servo.servo.id));
+    let line = |servo: &DeskServo| {
+        let ids: Vec<String> = replied(servo.bus).map(|id| id.to_string()).collect();
         let who = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
-        let (id, name, bus) = (seat.servo.id, &seat.name, desk.name(seat.bus));
+        let (id, name, bus) = (servo.servo.id, &servo.name, desk.name(servo.bus));
         format!(
             "servo {id} ({name}) on bus {bus} did not reply; replied: {who}. Check its power, cable and id"
         )

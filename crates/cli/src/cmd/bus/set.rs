@@ -5,7 +5,7 @@ use crate::cmd::{complain, note, print, print_line, show};
 use crate::duration::parse_seconds;
 use anyhow::{Context, Result, bail};
 use khz_file::config::FamilyName;
-use khz_robot::desk::{Answer, Desk, DeskError, Seat, Setting};
+use khz_robot::desk::{Answer, Desk, DeskError, DeskServo, Setting};
 use serde_json::json;
 use std::io::{self, BufRead, IsTerminal};
 use std::num::NonZeroUsize;
@@ -82,7 +82,7 @@ fn assignment(text: &str) -> Result<(String, f64), String> {
 }
 
 /// The register of this name or number.
-fn register(servo: &Seat, name: &str) -> Result<u16> {
+fn register(servo: &DeskServo, name: &str) -> Result<u16> {
     let number = match name.strip_prefix("0x") {
         Some(digits) => u16::from_str_radix(digits, 16).ok(),
         None => name.parse().ok(),
@@ -145,7 +145,7 @@ pub fn register_of(args: &RegisterArgs) -> Result<ExitCode> {
 const PATIENCE_S: f64 = 2.0;
 
 /// Exit code 1 if the servo refuses, or without a yes. `searches`: others on its bus are asked for, also where a file has it.
-fn run(target: &Target, searches: bool, setting: impl FnOnce(&Seat) -> Result<Setting>) -> Result<ExitCode> {
+fn run(target: &Target, searches: bool, setting: impl FnOnce(&DeskServo) -> Result<Setting>) -> Result<ExitCode> {
     let mut desk = desk(std::slice::from_ref(&target.link))?;
     if let Some(family) = target.family {
         desk.expect(family);
@@ -192,7 +192,7 @@ fn refused(error: DeskError) -> Result<ExitCode> {
 }
 
 /// What will be done, to which servo, and what it means for the robot.
-fn announcement(desk: &Desk, servo: &Seat, setting: Setting, store: bool, before: &Answer) -> String {
+fn announcement(desk: &Desk, servo: &DeskServo, setting: Setting, store: bool, before: &Answer) -> String {
     let (id, family) = (servo.servo.id, servo.servo.family.by_hand());
     let mut text =
         format!("{} ({}, id {id} on bus {}): ", servo.name, servo.servo.family.name(), desk.name(servo.bus));
@@ -262,7 +262,7 @@ fn is_wanted() -> Result<bool> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn changed(servo: &Seat, setting: Setting, store: bool, after: &Answer) -> String {
+fn changed(servo: &DeskServo, setting: Setting, store: bool, after: &Answer) -> String {
     let what = match setting {
         Setting::Zero => format!("joint position {:.3} rad", rounded(after.position)),
         Setting::Id(_) => format!("id {}", after.id),
@@ -281,7 +281,7 @@ fn rounded(position: Option<f64>) -> f64 {
     (position.unwrap_or(f64::NAN) * 1e3).round() / 1e3 + 0.0
 }
 
-fn described(servo: &Seat, setting: Setting, store: bool, after: &Answer) -> String {
+fn described(servo: &DeskServo, setting: Setting, store: bool, after: &Answer) -> String {
     let set = match setting {
         Setting::Zero => "zero",
         Setting::Id(_) => "id",

@@ -1,5 +1,5 @@
-//! Who leaves when there are more connections than seats, so that no client keeps others from Stop: of the address with the most
-//! seats, the one that was idle for the longest.
+//! Who leaves when there are more connections than slots, so that no client keeps others from Stop: of the address with the most
+//! slots, the one that was idle for the longest.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -21,9 +21,9 @@ impl Origin {
     }
 }
 
-/// A seat that is taken.
+/// A slot that is taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Slot {
     /// Whose it is.
     pub client: u64,
     pub from: Origin,
@@ -35,14 +35,14 @@ pub(crate) struct Seat {
     pub is_fresh: bool,
 }
 
-/// How many seats there are, and how many of them one address may take.
+/// How many slots there are, and how many of them one address may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    pub seats: usize,
+    pub slots: usize,
     pub of_one: usize,
 }
 
-impl Seat {
+impl Slot {
     /// Its first request, which may be a stop, had no time to arrive.
     fn is_coming(&self) -> bool {
         self.is_fresh && self.active_us.is_none() && !self.is_stopping
@@ -50,88 +50,88 @@ impl Seat {
 }
 
 /// Who leaves for one more connection from `from`. `taken` is in the order in which they came. Those that are just coming have as many
-/// seats of their own: connections that never cease to ask, and come back whenever they had to leave, end none before it has spoken.
-pub(crate) fn who_leaves(taken: &[Seat], from: Origin, limits: Limits) -> Option<u64> {
-    let (coming, others): (Vec<_>, Vec<_>) = taken.iter().partition(|seat| seat.is_coming());
+/// slots of their own: connections that never cease to ask, and come back whenever they had to leave, end none before it has spoken.
+pub(crate) fn who_leaves(taken: &[Slot], from: Origin, limits: Limits) -> Option<u64> {
+    let (coming, others): (Vec<_>, Vec<_>) = taken.iter().partition(|slot| slot.is_coming());
     who_leaves_of(&coming, from, limits).or_else(|| who_leaves_of(&others, from, limits))
 }
 
-fn who_leaves_of(taken: &[&Seat], from: Origin, limits: Limits) -> Option<u64> {
-    let count = |of: Origin| taken.iter().filter(|seat| seat.from == of).count();
+fn who_leaves_of(taken: &[&Slot], from: Origin, limits: Limits) -> Option<u64> {
+    let count = |of: Origin| taken.iter().filter(|slot| slot.from == of).count();
     let is_over = count(from) >= limits.of_one;
-    if !is_over && taken.len() < limits.seats {
+    if !is_over && taken.len() < limits.slots {
         return None;
     }
-    let candidates = taken.iter().filter(|seat| !is_over || seat.from == from);
+    let candidates = taken.iter().filter(|slot| !is_over || slot.from == from);
     // The first of equals is the one that came first.
-    let leaving = candidates.min_by_key(|seat| {
-        (seat.is_stopping, seat.is_fresh, std::cmp::Reverse(count(seat.from)), seat.active_us)
+    let leaving = candidates.min_by_key(|slot| {
+        (slot.is_stopping, slot.is_fresh, std::cmp::Reverse(count(slot.from)), slot.active_us)
     });
-    leaving.map(|seat| seat.client)
+    leaving.map(|slot| slot.client)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { seats: 4, of_one: 3 };
+    const LIMITS: Limits = Limits { slots: 4, of_one: 3 };
 
     fn from(last: u8) -> Origin {
         Origin::of([192, 0, 2, last].into())
     }
 
-    fn seats(all: &[(u8, Option<u64>, bool)]) -> Vec<Seat> {
-        let seat = |(client, &(last, active_us, is_stopping)): (usize, &(u8, Option<u64>, bool))| Seat {
+    fn slots(all: &[(u8, Option<u64>, bool)]) -> Vec<Slot> {
+        let slot = |(client, &(last, active_us, is_stopping)): (usize, &(u8, Option<u64>, bool))| Slot {
             client: client as u64,
             from: from(last),
             active_us,
             is_stopping,
             is_fresh: false,
         };
-        all.iter().enumerate().map(seat).collect()
+        all.iter().enumerate().map(slot).collect()
     }
 
     #[test]
     fn nobody_leaves_while_there_is_room() {
-        let two = seats(&[(1, None, false), (1, None, false), (2, None, false)]);
+        let two = slots(&[(1, None, false), (1, None, false), (2, None, false)]);
         assert_eq!(who_leaves(&two, from(1), LIMITS), None);
     }
 
     #[test]
     fn an_address_that_has_its_share_makes_room_itself() {
-        let own = seats(&[(2, None, false), (1, Some(9), false), (1, Some(5), false), (1, Some(7), false)]);
+        let own = slots(&[(2, None, false), (1, Some(9), false), (1, Some(5), false), (1, Some(7), false)]);
         assert_eq!(who_leaves(&own[1..], from(1), LIMITS), Some(2));
         assert_eq!(who_leaves(&own, from(1), LIMITS), Some(2), "and not the idle one of another address");
     }
 
     #[test]
     fn the_address_with_the_most_seats_loses_one_that_was_silent() {
-        let full = seats(&[(1, None, false), (2, Some(1), false), (2, None, false), (2, None, false)]);
+        let full = slots(&[(1, None, false), (2, Some(1), false), (2, None, false), (2, None, false)]);
         assert_eq!(who_leaves(&full, from(3), LIMITS), Some(2), "the first that never said anything");
         let each =
-            seats(&[(1, Some(4), false), (2, Some(3), false), (3, Some(2), false), (4, Some(9), false)]);
+            slots(&[(1, Some(4), false), (2, Some(3), false), (3, Some(2), false), (4, Some(9), false)]);
         assert_eq!(who_leaves(&each, from(5), LIMITS), Some(2), "idle for the longest");
     }
 
     #[test]
     fn whoever_waits_for_a_stop_leaves_last() {
-        let full = seats(&[(1, None, true), (1, None, true), (2, Some(8), false), (3, Some(9), false)]);
+        let full = slots(&[(1, None, true), (1, None, true), (2, Some(8), false), (3, Some(9), false)]);
         assert_eq!(who_leaves(&full, from(4), LIMITS), Some(2));
-        let all = seats(&[(1, Some(3), true), (2, Some(2), true), (3, Some(1), true), (4, Some(4), true)]);
+        let all = slots(&[(1, Some(3), true), (2, Some(2), true), (3, Some(1), true), (4, Some(4), true)]);
         assert_eq!(who_leaves(&all, from(5), LIMITS), Some(2), "even then somebody can come in");
     }
 
     #[test]
     fn whoever_has_just_come_may_say_what_it_wants() {
-        let mut full = seats(&[
+        let mut full = slots(&[
             (1, Some(9), false),
             (1, Some(8), false),
             (1, Some(7), false),
             (2, None, false),
             (2, None, false),
         ]);
-        full[3..].iter_mut().for_each(|seat| seat.is_fresh = true);
-        assert_eq!(who_leaves(&full, from(3), LIMITS), None, "they take nobody's seat yet");
+        full[3..].iter_mut().for_each(|slot| slot.is_fresh = true);
+        assert_eq!(who_leaves(&full, from(3), LIMITS), None, "they take nobody's slot yet");
         assert_eq!(who_leaves(&full, from(1), LIMITS), Some(2), "and not one that said nothing yet");
         full.extend_from_slice(&full.clone()[4..]);
         assert_eq!(who_leaves(&full, from(2), LIMITS), Some(3), "the first of too many that have just come");
@@ -141,15 +141,15 @@ mod tests {
     /// from there before its stop was sent.
     #[test]
     fn whoever_has_just_come_stays_beside_others_of_its_address_that_flood() {
-        let stop = seats(&[(1, None, false)])[0];
-        let mut taken = vec![Seat { client: 99, is_fresh: true, ..stop }];
+        let stop = slots(&[(1, None, false)])[0];
+        let mut taken = vec![Slot { client: 99, is_fresh: true, ..stop }];
         for client in 0..1000 {
             if let Some(leaving) = who_leaves(&taken, from(1), LIMITS) {
-                taken.retain(|seat| seat.client != leaving);
+                taken.retain(|slot| slot.client != leaving);
             }
             // It connects, and soon sends something.
-            taken.push(Seat { client: 100 + client, active_us: Some(client), is_fresh: true, ..stop });
-            assert!(taken.iter().any(|seat| seat.client == 99), "after {client}");
+            taken.push(Slot { client: 100 + client, active_us: Some(client), is_fresh: true, ..stop });
+            assert!(taken.iter().any(|slot| slot.client == 99), "after {client}");
             assert!(taken.len() <= LIMITS.of_one + 1);
         }
     }
