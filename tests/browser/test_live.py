@@ -126,7 +126,7 @@ def test_stop_by_button_space_and_escape(robot: Callable[..., Robot], look: Call
             page.get_by_role("button", name="Freeze").focus()
             page.keyboard.press(how)
         until(lambda: spot.did("stop"), f"not stopped by {how}")
-        expect(page.locator("#said")).to_contain_text("Stopped by you in tick")
+        expect(page.locator("#notice")).to_contain_text("Stopped by you in tick")
         expect(page.locator("#phase")).to_have_text("damping")
         expect(page.get_by_role("button", name="Freeze")).to_be_visible()  # Space pressed no button.
         spot.close()
@@ -140,8 +140,8 @@ def test_a_stop_that_nobody_confirms_is_repeated_and_said(robot: Callable[..., R
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
     page.keyboard.press(" ")
     until(lambda: len(spot.did("stop")) >= 3, "not repeated")
-    expect(page.locator("#said")).to_contain_text("not confirmed")
-    expect(page.locator("#said")).to_contain_text("NOT CONFIRMED")
+    expect(page.locator("#notice")).to_contain_text("not confirmed")
+    expect(page.locator("#notice")).to_contain_text("NOT CONFIRMED")
 
 
 def test_arm_asks_twice_and_only_when_idle(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
@@ -385,7 +385,7 @@ def test_old_data_never_looks_live(robot: Callable[..., Robot], look: Callable[.
     spot.viewer.kill()
     expect(lost).to_contain_text(re.compile(r"No connection: what is shown is \d+ s old"))
     page.keyboard.press("Escape")
-    expect(page.locator("#said")).to_contain_text("NOT CONNECTED")
+    expect(page.locator("#notice")).to_contain_text("NOT CONNECTED")
 
 
 def test_a_run_that_has_ended_stays_readable(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:

@@ -202,10 +202,10 @@ class Chart {
     const { pointed, pointing } = this.host, [low, high] = this.view;
     const shows = this.pen !== null && pointed !== null && pointed >= low && pointed <= high;
     if (shows) this.stand(this.cursor, this.toPixel(pointed)); else this.cursor.style.display = "none";
-    if (shows && pointing === this) this.say(pointed); else this.tip.style.display = "none";
+    if (shows && pointing === this) this.showTip(pointed); else this.tip.style.display = "none";
   }
 
-  say(x) {
+  showTip(x) {
     const { tip, area } = this, [low, high] = this.view, near = (high - low) * 5 / this.inner;
     const rows = this.readings(x).map(({ line, name, words }) => {
       const row = element("div");

@@ -18,7 +18,7 @@
   // A stop that was not confirmed is sent again for so long, ms.
   const STOP_FOR = 5000;
 
-  let socket = null, lastHeard = null, frames = 0, received = 0;
+  let socket = null, lastReceived = null, frames = 0, received = 0;
   // When each unanswered question was asked; one of each kind at a time.
   const asked = new Map();
   // Requests to the robot, by number.
@@ -37,9 +37,9 @@
     socket.binaryType = "arraybuffer";
     socket.addEventListener("open", () => { asked.clear(); ask("run"); });
     socket.addEventListener("message", ({ data }) => {
-      lastHeard = now();
+      lastReceived = now();
       received += data.byteLength ?? data.length;
-      if (typeof data === "string") hear(JSON.parse(data)); else take(data);
+      if (typeof data === "string") handle(JSON.parse(data)); else take(data);
     });
     socket.addEventListener("close", () => {
       drive.release();
@@ -56,12 +56,12 @@
   };
   const askNews = () => ask("news", seen);
 
-  const hear = (told) => {
-    if (told.tell === "run") { asked.delete("run"); begin(told); }
-    else if (told.tell === "news") { asked.delete("news"); take_news(told); }
-    else if (told.tell === "answer") answer(told);
-    else if (told.tell === "steering") say(`Driving: ${told.refused}`, true);
-    else if (told.tell === "mistake") say(`The viewer does not understand this page: ${told.text}. Load it again.`, true);
+  const handle = (message) => {
+    if (message.tell === "run") { asked.delete("run"); begin(message); }
+    else if (message.tell === "news") { asked.delete("news"); take_news(message); }
+    else if (message.tell === "answer") answer(message);
+    else if (message.tell === "steering") notify(`Driving: ${message.refused}`, true);
+    else if (message.tell === "mistake") notify(`The viewer does not understand this page: ${message.text}. Load it again.`, true);
   };
 
   // ---- requests to the robot ------------------------------------------------------------------------------------
@@ -73,10 +73,10 @@
     return id;
   };
 
-  const answer = (told) => {
-    const known = requests.get(told.id);
-    requests.delete(told.id);
-    known?.done(told);
+  const answer = (message) => {
+    const known = requests.get(message.id);
+    requests.delete(message.id);
+    known?.done(message);
   };
 
   let stopping = null;
@@ -91,18 +91,18 @@
   const insist = () => {
     if (!stopping) return;
     const ms = now() - stopping.since;
-    if (ms > STOP_FOR) { stopping = null; say("STOP WAS NOT CONFIRMED. Use the emergency stop.", true); showCommands(); return; }
+    if (ms > STOP_FOR) { stopping = null; notify("STOP WAS NOT CONFIRMED. Use the emergency stop.", true); showCommands(); return; }
     if (now() - stopping.sent > 250 && isOpen()) {
       stopping.sent = now();
-      request("stop", { ask: "stop" }, (told) => {
+      request("stop", { ask: "stop" }, (message) => {
         if (!stopping) return;
-        if (told.refused && !/ended/.test(told.refused)) { say(`Stop: ${told.refused}`, true); return; }
+        if (message.refused && !/ended/.test(message.refused)) { notify(`Stop: ${message.refused}`, true); return; }
         stopping = null;
-        say(told.refused ? `Stop: ${told.refused}` : `Stopped by you${told.tick == null ? "" : ` in tick ${grouped(told.tick)}`}.`);
+        notify(message.refused ? `Stop: ${message.refused}` : `Stopped by you${message.tick == null ? "" : ` in tick ${grouped(message.tick)}`}.`);
         showCommands();
       });
     }
-    if (ms > 500) say(isOpen() ? "Stop is not confirmed yet …" : "NOT CONNECTED: the stop has not been sent. Use the emergency stop.", true);
+    if (ms > 500) notify(isOpen() ? "Stop is not confirmed yet …" : "NOT CONNECTED: the stop has not been sent. Use the emergency stop.", true);
     showCommands();
   };
 
@@ -111,17 +111,17 @@
     if (!sure) { sure = setTimeout(() => { sure = 0; showCommands(); }, 3000); showCommands(); return; }
     clearTimeout(sure);
     sure = 0;
-    request("arm", { ask: "arm", now_us: news.now_us }, (told) => say(told.refused ? `Not armed: ${told.refused}` : "Armed.", Boolean(told.refused)));
+    request("arm", { ask: "arm", now_us: news.now_us }, (message) => notify(message.refused ? `Not armed: ${message.refused}` : "Armed.", Boolean(message.refused)));
     showCommands();
   };
 
-  let saidUntil = 0;
-  const say = (text, bad = false) => {
-    const said = by("said");
-    said.textContent = text;
-    said.className = bad ? "bad" : "";
-    said.hidden = false;
-    saidUntil = now() + (bad ? 15000 : 6000);
+  let noticeUntil = 0;
+  const notify = (text, bad = false) => {
+    const notice = by("notice");
+    notice.textContent = text;
+    notice.className = bad ? "bad" : "";
+    notice.hidden = false;
+    noticeUntil = now() + (bad ? 15000 : 6000);
   };
 
   const showCommands = () => {
@@ -342,35 +342,35 @@
   // ---- the run --------------------------------------------------------------------------------------------------
 
   let signalOf = new Map(), session = null;
-  const begin = (told) => {
-    const isNew = session !== told.signature.split(".")[0];
-    session = told.signature.split(".")[0];
-    run = told;
+  const begin = (message) => {
+    const isNew = session !== message.signature.split(".")[0];
+    session = message.signature.split(".")[0];
+    run = message;
     signalOf = new Map();
-    told.signals.forEach((signal, id) => { if (signal.is_current) signalOf.set(signal.name, { ...signal, id }); });
+    message.signals.forEach((signal, id) => { if (signal.is_current) signalOf.set(signal.name, { ...signal, id }); });
     if (isNew) {
       host.history = new History();
       windows.clear();
       for (const list of Object.keys(lists)) { lists[list] = []; seen[list] = 0; }
-      Object.assign(time, { span: told.is_log ? Infinity : 1e7, right: null, playing: null });
+      Object.assign(time, { span: message.is_log ? Infinity : 1e7, right: null, playing: null });
       news = null;
     }
-    by("name").textContent = told.robot?.name || (told.is_log ? "Log" : "Kilohertz");
-    document.title = `${told.robot?.name ?? "Kilohertz"}${told.is_log ? " (log)" : ""}`;
+    by("name").textContent = message.robot?.name || (message.is_log ? "Log" : "Kilohertz");
+    document.title = `${message.robot?.name ?? "Kilohertz"}${message.is_log ? " (log)" : ""}`;
     build();
     changed();
   };
 
-  const take_news = (told) => {
-    const moved = news?.extent_us?.[1] !== told.extent_us?.[1];
-    const shrank = news && ["events", "late", "changes"].some((list) => told[list].count < seen[list]);
-    news = told;
+  const take_news = (message) => {
+    const moved = news?.extent_us?.[1] !== message.extent_us?.[1];
+    const shrank = news && ["events", "late", "changes"].some((list) => message[list].count < seen[list]);
+    news = message;
     newsAt = now();
-    if (!run || told.signature !== run.signature || shrank) ask("run");
+    if (!run || message.signature !== run.signature || shrank) ask("run");
     for (const list of Object.keys(lists)) {
-      seen[list] = told[list].next;
-      if (!told[list].entries.length) continue;
-      lists[list].push(...told[list].entries);
+      seen[list] = message[list].next;
+      if (!message[list].entries.length) continue;
+      lists[list].push(...message[list].entries);
       lists[list].splice(0, lists[list].length - 1000);
       listed(list);
     }
@@ -399,7 +399,7 @@
 
   // Sends it away at once when what is shown may be old.
   const showAge = () => {
-    if (now() > saidUntil) by("said").hidden = true;
+    if (now() > noticeUntil) by("notice").hidden = true;
     const silent = [...asked.values()].reduce((oldest, at) => Math.max(oldest, now() - at), 0);
     let text = "";
     const old = newsAt === null ? "" : `: what is shown is ${((now() - newsAt) / 1000).toFixed(0)} s old`;
@@ -732,10 +732,10 @@
       last = now();
       waiting++;
       refused.textContent = "";
-      request("set", { ask: "set", now_us, values: { [name]: value } }, (told) => {
+      request("set", { ask: "set", now_us, values: { [name]: value } }, (message) => {
         waiting--;
-        if (!told.refused) return;
-        refused.textContent = told.refused;
+        if (!message.refused) return;
+        refused.textContent = message.refused;
         put(news?.parameters[name]);
       });
     };
@@ -887,9 +887,9 @@
     const n = (value) => value.toFixed(2).replace("-", "−");
     return `${n(forward)} m/s forward, ${n(left)} m/s left, ${n(turn)} rad/s`;
   };
-  // Who drives, by what the robot says it has taken.
-  const told = () => {
-    // As old as the news that told of it.
+  // Who drives, by what the robot reports as taken.
+  const drivingText = () => {
+    // As old as the news that it came with.
     const taken = news?.steered?.age_ms + (now() - newsAt) < TAKEN ? news.steered : null;
     // Through a fleet a name goes on with the way it came.
     const mine = taken !== null && `${taken.by} `.startsWith(`${news.you} `);
@@ -934,7 +934,7 @@
     made.append(state, box, element("p", "hint", "Or keys W, A, S, D, and Q, E to turn; or a gamepad. Sent only while you hold, with height, roll and pitch. Only controllers that read it move by it, such as walk."));
     drive.padsUp = () => { walk.up(); turn.up(); };
     drive.show = () => {
-      const text = told();
+      const text = drivingText();
       if (state.textContent !== text) state.textContent = text;
       const { forward, left, turn: by } = drive.sum();
       walk.put(-left, -forward);
