@@ -75,9 +75,9 @@ def tick(khz: str) -> None:
         parts.append(label(x, bottom + 19, f"{at / 1000:.0f}", "middle", FAINT))
     parts.append(label(width - right, bottom + 36, "µs since the tick began", "end", FAINT))
     done = left + predicted["tick_ns"] * across
-    said = f"All commands are queued before the first reply is read. State, controller and log are done after {predicted['tick_ns'] / 1000:.0f} µs."
+    sentence = f"All commands are queued before the first reply is read. State, controller and log are done after {predicted['tick_ns'] / 1000:.0f} µs."
     parts.append(f"<line x1='{done:.1f}' x2='{done:.1f}' y1='{top}' y2='{bottom}' stroke='{GREEN}' stroke-dasharray='3 3'/>")
-    parts.append(label(left, bottom + 54, said))
+    parts.append(label(left, bottom + 54, sentence))
     (IMAGES / "tick.svg").write_text(svg(width, height, parts))
 
 
@@ -116,9 +116,9 @@ def states(_khz: str) -> None:
     width, height, half, tall = 920, 340, 50, 19
     arrow = f"<defs><marker id='a' viewBox='0 0 8 8' refX='8' refY='4' markerWidth='8' markerHeight='8' orient='auto'><path d='M0 0L8 4L0 8z' fill='{FAINT}'/></marker></defs>"
     parts = [arrow, f"<circle cx='14' cy='60' r='6' fill='{INK}'/>", line((22, 60), (90 - half, 60), 0)]
-    for before, after, said, (x, y), bend in CHANGES:
+    for before, after, lines, (x, y), bend in CHANGES:
         parts.append(line(*edge(PHASES[before], PHASES[after], half, tall, bend), bend))
-        parts += [label(x, y + 15 * index, text, "middle", extra=HALO) for index, text in enumerate(said)]
+        parts += [label(x, y + 15 * index, text, "middle", extra=HALO) for index, text in enumerate(lines)]
     for name, (x, y) in PHASES.items():
         fill = {"Active": "#dafbe1", "Fault": "#ffebe9", "Damping": "#fff8c5"}.get(name, "#ddf4ff")
         parts.append(f"<rect x='{x - half}' y='{y - tall}' width='{2 * half}' height='{2 * tall}' rx='10' fill='{fill}' stroke='{FAINT}'/>")

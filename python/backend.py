@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 if sys.version_info < (3, 11):
-    # pip looks at the version only after this has told it the metadata.
+    # pip looks at the version only after it has the metadata.
     sys.exit(f"kilohertz requires Python 3.11 or newer; this is {sys.version.split()[0]}")
 
 import maturin

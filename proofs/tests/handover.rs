@@ -1,4 +1,4 @@
-//! The controller on its own thread: every job comes back worked on, and the worker ends when it is told to.
+//! The controller on its own thread: every job comes back worked on, and the worker ends when it is asked to.
 #![allow(missing_docs)]
 
 use khz_proofs::handover::handover;

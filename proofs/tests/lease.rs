@@ -41,7 +41,7 @@ fn of_two_programs_that_send_at_once_one_has_the_robot_and_the_loop_sees_no_othe
         let mine = send(&desk, 1, 5);
         let [number, place] = *seen.read();
         let others = other.join().unwrap();
-        // Whoever is first has it.
+        // The first one has it.
         assert_eq!(others, [!mine; 2]);
         let [last, holder] = *seen.read();
         assert_eq!((holder, last), if mine { (1, 1) } else { (2, 2) });
@@ -71,7 +71,7 @@ fn a_stronger_program_has_the_robot_in_the_end_and_the_loop_never_goes_back() {
     });
 }
 
-/// What was released is taken by the next one, whoever is quicker.
+/// What was released is taken by the next one, whichever is quicker.
 #[test]
 fn a_program_that_lets_go_is_followed_by_no_plan_of_its_own() {
     static WAS_TAKEN: AtomicBool = AtomicBool::new(false);

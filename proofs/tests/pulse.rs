@@ -1,4 +1,4 @@
-//! The loop's sign of life: whoever sees a tick sees its phase, or a newer one.
+//! The loop's sign of life: a reader that sees a tick sees its phase, or a newer one.
 #![allow(missing_docs)]
 
 use khz_proofs::pulse::Pulse;

@@ -1,5 +1,5 @@
-//! Requests into the loop: taken in their order and whole, and whoever sees that one was taken sees its tick and what the loop
-//! did before it said so.
+//! Requests into the loop: taken in their order and whole, and a reader that sees that one was taken sees its tick and what the loop
+//! did before it reported that.
 #![allow(missing_docs)]
 
 use khz_proofs::sync::{Arc, AtomicU64, Ordering};
@@ -32,7 +32,7 @@ fn whoever_sees_that_a_request_was_taken_sees_its_tick_and_its_effect() {
             }
         }
         thread.join().unwrap();
-        // What no tick came for is not taken, and nobody waits for it.
+        // What no tick came for is not taken, and nothing waits for it.
         let fates = numbers.map(|number| answers.fate(number));
         let taken = fates.iter().filter(|fate| matches!(fate, Fate::Taken(_))).count() as u64;
         assert_eq!(taken, value.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-"""A quadruped stands up, at 1 kHz, with the controller in Python; then its log tells how it went.
+"""A quadruped stands up, at 1 kHz, with the controller in Python; then its log shows how it went.
 
 python stand.py [LOG.tlog]
 """
@@ -38,7 +38,7 @@ def main() -> None:
     try:
         summary = robot.run(Stand(), duration=3.0, log=path)
     except kilohertz.RobotError as error:
-        # A busy computer is reason enough to bring a robot down; the log tells all the same.
+        # A busy computer is reason enough to bring a robot down; the log shows it all the same.
         print(f"brought down: {error}")
         summary = error.summary
     print(f"{summary.ticks} ticks at {summary.rate_hz:.2f} Hz, {summary.missed_replies} replies missed")

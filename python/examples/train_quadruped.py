@@ -113,7 +113,7 @@ def search(robot: str, iterations: int) -> Iterator[tuple[float, np.ndarray]]:
 
 
 def model(numbers: np.ndarray, controller: dict[str, Any]) -> bytes:
-    """As an ONNX file that says of itself what the robot file has."""
+    """As an ONNX file with what the robot file has as its metadata."""
     from onnx import TensorProto, helper, numpy_helper
 
     weights, biases = (numpy_helper.from_array(part.astype(np.float32), name) for part, name in zip(layer(numbers), "wb", strict=True))

@@ -50,7 +50,7 @@ class Log:
         return table(self._path, rows, ("record", "fields"), note)
 
     def __getitem__(self, name: str) -> Record:
-        """The record of this name; KeyError tells which there are."""
+        """The record of this name; KeyError lists which there are."""
         self._native.fields(name)
         return Record(self, name)
 

@@ -59,7 +59,7 @@ class Doing(enum.IntEnum):
     TIMED_OUT = 4
     """It has received no command for too long and acts on its own, as its watchdog is set to."""
     FAULTED = 5
-    """It has switched itself off; `State.fault` tells why."""
+    """It has switched itself off; `State.fault` has the reason."""
     OTHER = 6
     """Its output is on for something no loop commands, such as a calibration."""
 

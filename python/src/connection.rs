@@ -41,7 +41,7 @@ struct Open {
     deadline_ns: i64,
 }
 
-/// What a servo says of itself. What the reply did not bring is None; what the servo cannot tell is NaN.
+/// What a servo reports. What the reply did not bring is None; what the servo does not measure is NaN.
 #[pyclass(frozen, get_all, module = "kilohertz")]
 pub struct Reply {
     /// Operating mode, as its register has it.

@@ -181,7 +181,7 @@ struct Damage {
 }
 
 impl Damage {
-    /// Where a log was cut off it ends; `finished` tells.
+    /// Where a log was cut off it ends; see `finished`.
     fn add(&mut self, error: Error) {
         if !matches!(error, Error::Truncated { .. }) {
             self.places += 1;

@@ -35,7 +35,7 @@ impl Model {
         self.sizes.into()
     }
 
-    /// What it says of an observation. What a recurrent model carries goes to the next call.
+    /// Its output for an observation. What a recurrent model carries goes to the next call.
     fn __call__<'py>(
         &self,
         py: Python<'py>,

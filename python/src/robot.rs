@@ -483,7 +483,7 @@ impl Run {
         crate::injected::put(self.faults.lock().unwrap_or_else(PoisonError::into_inner).as_mut(), fault)
     }
 
-    /// The newest state: arrays of its own, which nobody rewrites.
+    /// The newest state: arrays of its own, which are not rewritten.
     fn state(&self, py: Python<'_>) -> PyResult<State> {
         let operator = self.operator()?;
         let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);

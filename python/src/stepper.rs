@@ -114,7 +114,7 @@ impl Stepper {
         self.state.try_borrow_mut(py)?.fill(py, robot.state())
     }
 
-    /// Tells the policy a signal, as of now.
+    /// Gives the policy a signal, as of now.
     fn signal(&self, name: &str, value: f64) -> PyResult<()> {
         self.robot().signal(name, value)
     }
@@ -132,7 +132,7 @@ impl Stepper {
         PyArray1::from_vec(py, seen)
     }
 
-    /// What happened in the last decision, as `kilohertz.Env` tells it.
+    /// What happened in the last decision, as `kilohertz.Env` reports it.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let robot = self.robot();
         let outcome = robot.outcome();

@@ -156,7 +156,7 @@ pub fn reboot(build: &Build) {
     panic!("the servo did not come back in {missed} ticks");
 }
 
-/// The link dies: told once, counted, no one answers. It comes back: all answer again.
+/// The link dies: reported once, counted, no replies. It comes back: all answer again.
 pub fn cut(build: &Build) {
     let mut rig = Rig::new(build, 3, &[]);
     assert_eq!(rig.tick().replied, 3);

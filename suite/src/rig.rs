@@ -25,7 +25,7 @@ pub trait Stand {
     /// Works on the servos. Not while they are cut off.
     fn world(&mut self, work: &mut dyn FnMut(&mut World));
 
-    /// Cuts the link off from the servos; how often a link of this kind has to tell that it is down.
+    /// Cuts the link off from the servos; how often a link of this kind has to report that it is down.
     fn cut(&mut self, now_ns: i64) -> u64;
 
     /// Joins them again. The servos may have booted afresh.
@@ -119,7 +119,7 @@ impl Rig {
     }
 }
 
-/// As all links of the suite are told.
+/// As all links of the suite are configured.
 pub fn replier(_: u8, frame: &Frame) -> Option<u8> {
     family::replier(frame)
 }

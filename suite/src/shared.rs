@@ -82,7 +82,7 @@ pub struct Watched<L> {
 }
 
 impl<L: Link> Watched<L> {
-    /// Watches a link; the flag tells if one of its calls ever used the heap.
+    /// Watches a link; the flag is set if one of its calls ever used the heap.
     pub fn new(link: L) -> (Self, Arc<AtomicBool>) {
         let heap_used = Arc::new(AtomicBool::new(false));
         (Self { link, heap_used: Arc::clone(&heap_used) }, heap_used)

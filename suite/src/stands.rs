@@ -70,7 +70,7 @@ pub fn pl011(n: u8) -> Box<dyn Stand> {
     let (clock_hz, baud) = (48_000_000, 3_000_000);
     let far = Share::new(Uart::new(servos(n), BusConfig::RS485.turnaround_ns, clock_hz, baud).unwrap());
     let line = Pl011::new(far.clone(), "model", clock_hz, baud, -1_000_000).unwrap();
-    // Nothing tells a line that was cut from a silent one.
+    // A line that was cut cannot be distinguished from a silent one.
     let cut = |uart: &mut Uart, is_cut, _| uart.cut(is_cut);
     let refuse = |uart: &mut Uart, refuses, now_ns| uart.hold(refuses, now_ns);
     InProcess::boxed(&far, Rs485::over(line), Uart::world, cut, refuse, 0)
@@ -204,7 +204,7 @@ pub fn udp(to_all: bool) -> impl Fn(u8) -> Box<dyn Stand> {
             };
             Udp::open(Options { bind: local, reach, ..Options::default() }, replier).unwrap()
         };
-        // Who sends datagrams is not told whether anybody is there.
+        // A sender of datagrams does not learn whether there is a receiver.
         Box::new(Served { downs: 0, ..Served::new(serve, open) })
     }
 }
@@ -217,7 +217,7 @@ pub fn socketcan(n: u8) -> Box<dyn Stand> {
         let name = interface.clone();
         let serve = move || Server::at(world(n, BusConfig::CAN_FD), &[Endpoint::Can(name.clone())]).unwrap();
         let open = |_: &mut Server| SocketCan::open(&SocketcanLink::at(&interface)).unwrap();
-        // The interface stays up whoever is on it.
+        // The interface stays up whatever is on it.
         let refuse = Refuse::Interface(interface.clone());
         return Box::new(Served { downs: 0, refuse, ..Served::new(serve, open) });
     }

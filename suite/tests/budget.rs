@@ -72,7 +72,7 @@ fn run_ns(robot: &RobotConfig, links: Links, after_ns: i64) -> (Vec<i64>, i64) {
         let timing = machine.tick(&mut time, planned_ns, None);
         assert_eq!(machine.result().missed, 0, "{} in tick {number}", robot.name);
         match timing.controlled {
-            // What the prediction says that it does not count.
+            // What the prediction states that it does not count.
             true if is_slow_on(robot) && !is_on => {}
             true => cycles.push(timing.collected_ns - timing.started_ns),
             false => before_ns = (timing.collected_ns - timing.started_ns).max(before_ns),
@@ -92,7 +92,7 @@ fn median_and_longest(robot: &RobotConfig, runs: Vec<(Vec<i64>, i64)>) -> Cycles
     let mut cycles: Vec<_> = runs.into_iter().flat_map(|(cycles, _)| cycles).collect();
     cycles.sort_unstable();
     let longest_ns = cycles[cycles.len() - 1];
-    // Of cycles in which such servos are switched on nobody can tell what they take without that answer: most of their frames are those
+    // Of cycles in which such servos are switched on it is unknown what they take without that answer: most of their frames are those
     // of before control.
     let longest_ns = if is_slow_on(robot) { longest_ns.max(before_ns) } else { longest_ns };
     let usual_ns = USUAL.map(|share| cycles[(cycles.len() as f64 * share) as usize]);
@@ -161,7 +161,7 @@ fn robots_emulated_in_the_process() {
     }
 }
 
-/// A machine that tells how long its first bus was in use.
+/// A machine that reports how long its first bus was in use.
 struct Watched {
     world: World,
     busy_ns: Arc<AtomicI64>,

@@ -13,7 +13,7 @@
     }                                                                                         \
   } while (0)
 
-static bool says(const char *text) { return strstr(khz_last_error(), text) != NULL; }
+static bool error_has(const char *text) { return strstr(khz_last_error(), text) != NULL; }
 
 static const char *LEG =
     "[bus.leg]\nlink = \"emulated\"\n[[servo]]\nname = \"hip\"\nbus = \"leg\"\nid = 1\n[[servo]]\nname = \"knee\"\nbus = \"leg\"\nid = 2\n"
@@ -38,7 +38,7 @@ static void null_everywhere(void) {
   double number;
   uint8_t id;
   khz_target target = {0};
-  EXPECT(khz_robot_load(NULL) == NULL && khz_last_status() == KHZ_INVALID && says("path is NULL"));
+  EXPECT(khz_robot_load(NULL) == NULL && khz_last_status() == KHZ_INVALID && error_has("path is NULL"));
   EXPECT(khz_robot_parse(NULL, "x") == NULL && khz_robot_parse("", NULL) == NULL);
   EXPECT(khz_robot_name(NULL) == NULL && isnan(khz_robot_rate_hz(NULL)) && !khz_robot_has_imu(NULL));
   EXPECT(khz_robot_warnings(NULL) == NULL && khz_robot_servo_count(NULL) == 0 && khz_robot_servo_name(NULL, 0) == NULL);
@@ -48,7 +48,7 @@ static void null_everywhere(void) {
   EXPECT(khz_robot_set_decisions(NULL, 50, 0, 2) == KHZ_INVALID);
   EXPECT(khz_robot_set_seed(NULL, 1) == KHZ_INVALID && khz_robot_parameter(NULL, "x") == -1);
   EXPECT(khz_robot_add_parameter(NULL, "x", KHZ_FLOAT, 0, 0, 1, NULL, NULL) == -1 && khz_robot_add_record(NULL, "x", NULL, 0) == -1);
-  EXPECT(khz_robot_start(NULL) == NULL && khz_robot_run(NULL) == NULL && says("robot is NULL"));
+  EXPECT(khz_robot_start(NULL) == NULL && khz_robot_run(NULL) == NULL && error_has("robot is NULL"));
   EXPECT(khz_run_stop(NULL) == KHZ_INVALID && !khz_run_is_over(NULL) && khz_run_arm(NULL) == KHZ_INVALID);
   EXPECT(khz_run_wait(NULL) == KHZ_INVALID && khz_run_summary(NULL) == NULL && khz_run_table(NULL) == NULL);
   EXPECT(khz_run_end(NULL) == NULL && khz_run_report(NULL, "x") == KHZ_INVALID && khz_run_parameters(NULL) == NULL);
@@ -67,24 +67,24 @@ static void null_everywhere(void) {
 }
 
 static void wrong_files_and_values(void) {
-  EXPECT(khz_robot_load("nowhere.toml") == NULL && khz_last_status() == KHZ_ERROR && says("nowhere.toml"));
+  EXPECT(khz_robot_load("nowhere.toml") == NULL && khz_last_status() == KHZ_ERROR && error_has("nowhere.toml"));
   EXPECT(khz_robot_parse("[bus.a]\nlink = \"no such\"\n", "broken.toml") == NULL && khz_last_status() == KHZ_CONFIG);
-  EXPECT(says("broken.toml"));
-  EXPECT(khz_robot_parse("\xff", "x") == NULL && khz_last_status() == KHZ_INVALID && says("UTF-8"));
+  EXPECT(error_has("broken.toml"));
+  EXPECT(khz_robot_parse("\xff", "x") == NULL && khz_last_status() == KHZ_INVALID && error_has("UTF-8"));
   khz_robot *robot = leg();
   double min = 0.0;
   double max = 0.0;
-  EXPECT(khz_robot_servo(robot, "knee") == 1 && khz_robot_servo(robot, "ear") == -1 && says("`hip`, `knee`"));
-  EXPECT(khz_robot_servo_name(robot, 2) == NULL && says("out of range"));
+  EXPECT(khz_robot_servo(robot, "knee") == 1 && khz_robot_servo(robot, "ear") == -1 && error_has("`hip`, `knee`"));
+  EXPECT(khz_robot_servo_name(robot, 2) == NULL && error_has("out of range"));
   EXPECT(khz_robot_limits(robot, 9, &min, &max) == KHZ_INVALID && khz_robot_limits(robot, 0, NULL, &max) == KHZ_INVALID);
   EXPECT(khz_robot_set_duration(robot, -1.0) == KHZ_INVALID && khz_robot_set_duration(robot, NAN) == KHZ_INVALID);
   EXPECT(khz_robot_set_duration(robot, 0.0) == KHZ_INVALID && khz_robot_set_duration(robot, INFINITY) == KHZ_INVALID);
   EXPECT(khz_robot_set_decisions(robot, 0.0, 0, 2) == KHZ_INVALID && khz_robot_set_decisions(robot, NAN, 0, 2) == KHZ_INVALID);
-  EXPECT(khz_robot_set_decisions(robot, 50.0, 1000000, 2) == KHZ_INVALID && says("delay_ticks"));
-  EXPECT(khz_robot_add_parameter(robot, "x", (khz_kind)3, 0, 0, 1, NULL, NULL) == -1 && says("kind is 3"));
-  EXPECT(khz_robot_add_parameter(robot, "x", KHZ_INTEGER, 0.5, 0, 1, NULL, NULL) == -1 && says("whole"));
-  EXPECT(khz_robot_parameter(robot, "from_file") == 0 && khz_robot_parameter(robot, "x") == -1 && says("[parameters]"));
-  EXPECT(khz_robot_add_record(robot, "empty", NULL, 1) == -1 && says("no fields"));
+  EXPECT(khz_robot_set_decisions(robot, 50.0, 1000000, 2) == KHZ_INVALID && error_has("delay_ticks"));
+  EXPECT(khz_robot_add_parameter(robot, "x", (khz_kind)3, 0, 0, 1, NULL, NULL) == -1 && error_has("kind is 3"));
+  EXPECT(khz_robot_add_parameter(robot, "x", KHZ_INTEGER, 0.5, 0, 1, NULL, NULL) == -1 && error_has("whole"));
+  EXPECT(khz_robot_parameter(robot, "from_file") == 0 && khz_robot_parameter(robot, "x") == -1 && error_has("[parameters]"));
+  EXPECT(khz_robot_add_record(robot, "empty", NULL, 1) == -1 && error_has("no fields"));
   khz_robot_free(robot);
 }
 
@@ -142,22 +142,22 @@ static void targets_that_are_none(void) {
   khz_robot *robot = khz_robot_quadruped();
   EXPECT(robot != NULL && khz_robot_set_log(robot, NULL) == KHZ_OK && khz_robot_set_virtual_time(robot, true) == KHZ_OK);
   khz_run *run = khz_robot_start(robot);
-  EXPECT(run != NULL && khz_run_targets(run, "mine", 5) == NULL && says("does not follow targets"));
+  EXPECT(run != NULL && khz_run_targets(run, "mine", 5) == NULL && error_has("does not follow targets"));
   khz_run_free(run);
   khz_robot_free(robot);
   robot = khz_robot_parse(FOLLOWS, "arm.toml");
   EXPECT(robot != NULL && khz_robot_set_log(robot, NULL) == KHZ_OK && khz_robot_set_virtual_time(robot, true) == KHZ_OK);
   run = khz_robot_start(robot);
-  EXPECT(run != NULL && khz_run_targets(run, "", 5) == NULL && khz_run_targets(run, "mine", 10) == NULL && says("0 to 9"));
+  EXPECT(run != NULL && khz_run_targets(run, "", 5) == NULL && khz_run_targets(run, "mine", 10) == NULL && error_has("0 to 9"));
   khz_targets *targets = khz_run_targets(run, "mine", 5);
   EXPECT(targets != NULL && khz_targets_servo_count(targets) == 2 && khz_targets_send(targets, NULL, 1) == KHZ_INVALID);
   const double still[] = {0.1, -0.1};
   const double none[] = {NAN, 0.0};
   khz_point points[2] = {{.at_ns = 0, .position = still}, {.at_ns = 1, .position = still, .velocity = still}};
   EXPECT(khz_targets_send(targets, points, 0) == KHZ_INVALID && khz_targets_send(targets, points, 257) == KHZ_INVALID);
-  EXPECT(khz_targets_send(targets, points, 2) == KHZ_INVALID && says("velocity must be there in all points"));
+  EXPECT(khz_targets_send(targets, points, 2) == KHZ_INVALID && error_has("velocity must be there in all points"));
   points[0].position = none;
-  EXPECT(khz_targets_send(targets, points, 1) == KHZ_INVALID && says("not finite"));
+  EXPECT(khz_targets_send(targets, points, 1) == KHZ_INVALID && error_has("not finite"));
   points[0].position = still;
   EXPECT(khz_targets_hold(targets, NAN) == KHZ_INVALID && khz_targets_hold(targets, -1.0) == KHZ_INVALID);
   do {
@@ -240,7 +240,7 @@ static void faults_have_texts(void) {
     khz_robot *robot = leg();
     EXPECT(khz_robot_set_controller(robot, faults[i].start, faults[i].update, NULL) == KHZ_OK);
     khz_run *run = khz_robot_start(robot);
-    EXPECT(khz_run_wait(run) == KHZ_BROUGHT_DOWN && says(faults[i].text));
+    EXPECT(khz_run_wait(run) == KHZ_BROUGHT_DOWN && error_has(faults[i].text));
     EXPECT(khz_run_wait(run) == KHZ_BROUGHT_DOWN && strstr(khz_run_end(run), faults[i].text) != NULL);
     khz_run_free(run);
     khz_robot_free(robot);
@@ -282,7 +282,7 @@ static void an_index_one_too_far_moves_no_other_servo(void) {
       khz_robot *robot = leg();
       EXPECT(khz_robot_set_controller(robot, NULL, writes_beyond, &beyond) == KHZ_OK);
       khz_run *run = khz_robot_start(robot);
-      EXPECT(khz_run_wait(run) == KHZ_BROUGHT_DOWN && says(text) && beyond.calls_after == 1);
+      EXPECT(khz_run_wait(run) == KHZ_BROUGHT_DOWN && error_has(text) && beyond.calls_after == 1);
       khz_run_free(run);
       khz_robot_free(robot);
     }
@@ -293,8 +293,8 @@ static void what_cannot_start_says_why(void) {
   khz_robot *robot = leg();
   EXPECT(khz_robot_set_controller(robot, NULL, gives_up, NULL) == KHZ_OK);
   EXPECT(khz_robot_set_log(robot, "/") == KHZ_OK && khz_robot_start(robot) == NULL && khz_last_status() == KHZ_START);
-  EXPECT(says("a folder"));
-  EXPECT(khz_robot_set_log(robot, "/dev/full") == KHZ_OK && khz_robot_start(robot) == NULL && says("device"));
+  EXPECT(error_has("a folder"));
+  EXPECT(khz_robot_set_log(robot, "/dev/full") == KHZ_OK && khz_robot_start(robot) == NULL && error_has("device"));
   khz_robot_free(robot);
   /* What no controller of the program's own would use. */
   khz_field field = {"x", NULL};
@@ -306,7 +306,7 @@ static void what_cannot_start_says_why(void) {
     } else {
       EXPECT(khz_robot_add_parameter(robot, "mine", KHZ_FLOAT, 0.0, 0.0, 1.0, NULL, NULL) == 0);
     }
-    EXPECT(khz_robot_start(robot) == NULL && khz_last_status() == KHZ_START && says("khz_robot_set_controller"));
+    EXPECT(khz_robot_start(robot) == NULL && khz_last_status() == KHZ_START && error_has("khz_robot_set_controller"));
     khz_robot_free(robot);
   }
 }
@@ -336,17 +336,17 @@ static void a_declaration_is_checked_where_it_is_made(void) {
     const khz_kind kind = parameters[i].kind;
     EXPECT(khz_robot_add_parameter(robot, parameters[i].name, kind, parameters[i].value, parameters[i].min, parameters[i].max, NULL,
                                    NULL) == -1);
-    EXPECT(khz_last_status() == KHZ_INVALID && says(parameters[i].text));
+    EXPECT(khz_last_status() == KHZ_INVALID && error_has(parameters[i].text));
   }
   const khz_field good[] = {{"a", "rad"}, {"b", NULL}};
   const khz_field twins[] = {{"a", "rad"}, {"a", "rad"}};
   const khz_field unnamed[] = {{"", NULL}};
   EXPECT(khz_robot_add_record(robot, "there", good, 2) == 0);
-  EXPECT(khz_robot_add_record(robot, "there", good, 2) == -1 && says("declared twice"));
-  EXPECT(khz_robot_add_record(robot, "tick", good, 2) == -1 && says("tick"));
+  EXPECT(khz_robot_add_record(robot, "there", good, 2) == -1 && error_has("declared twice"));
+  EXPECT(khz_robot_add_record(robot, "tick", good, 2) == -1 && error_has("tick"));
   EXPECT(khz_robot_add_record(robot, "recorder", good, 2) == -1 && khz_robot_add_record(robot, "", good, 2) == -1);
-  EXPECT(khz_robot_add_record(robot, "a\n", good, 2) == -1 && khz_robot_add_record(robot, "x", unnamed, 1) == -1 && says("name a field"));
-  EXPECT(khz_robot_add_record(robot, "x", twins, 2) == -1 && khz_last_status() == KHZ_INVALID && says("two fields are called `a`"));
+  EXPECT(khz_robot_add_record(robot, "a\n", good, 2) == -1 && khz_robot_add_record(robot, "x", unnamed, 1) == -1 && error_has("name a field"));
+  EXPECT(khz_robot_add_record(robot, "x", twins, 2) == -1 && khz_last_status() == KHZ_INVALID && error_has("two fields are called `a`"));
   /* What was refused has left nothing behind. */
   EXPECT(khz_robot_add_record(robot, "x", good, 2) == 1 && khz_robot_add_parameter(robot, "x", KHZ_BOOLEAN, 1, 0, 0, NULL, NULL) == 2);
   khz_robot_free(robot);
@@ -385,8 +385,8 @@ static void a_report_needs_a_file(void) {
   EXPECT(khz_robot_set_controller(robot, NULL, finishes, NULL) == KHZ_OK);
   khz_run *run = khz_robot_start(robot);
   EXPECT(khz_run_wait(run) == KHZ_OK);
-  EXPECT(khz_run_report(run, "/dev/full") == KHZ_ERROR && says("/dev/full: it is a folder, a device"));
-  EXPECT(khz_run_report(run, "/tmp") == KHZ_ERROR && says("/tmp: it is a folder, a device"));
+  EXPECT(khz_run_report(run, "/dev/full") == KHZ_ERROR && error_has("/dev/full: it is a folder, a device"));
+  EXPECT(khz_run_report(run, "/tmp") == KHZ_ERROR && error_has("/tmp: it is a folder, a device"));
   khz_run_free(run);
   khz_robot_free(robot);
 }
@@ -398,10 +398,10 @@ static void parameters_of_a_run(void) {
   khz_run *run = khz_robot_start(robot);
   double value = 0.0;
   EXPECT(khz_run_get_parameter(run, "gain", &value) == KHZ_OK && value == 0.5);
-  EXPECT(khz_run_get_parameter(run, "ear", &value) == KHZ_INVALID && says("gain, from_file"));
+  EXPECT(khz_run_get_parameter(run, "ear", &value) == KHZ_INVALID && error_has("gain, from_file"));
   EXPECT(khz_run_set_parameter(run, "ear", 0.1) == KHZ_INVALID && khz_run_set_parameter(run, "gain", 1.5) == KHZ_INVALID);
-  EXPECT(khz_run_set_parameter(run, "gain", NAN) == KHZ_INVALID && says("gain"));
-  EXPECT(khz_run_wait(run) == KHZ_OK && khz_run_set_parameter(run, "gain", 0.1) == KHZ_INVALID && says("down"));
+  EXPECT(khz_run_set_parameter(run, "gain", NAN) == KHZ_INVALID && error_has("gain"));
+  EXPECT(khz_run_wait(run) == KHZ_OK && khz_run_set_parameter(run, "gain", 0.1) == KHZ_INVALID && error_has("down"));
   char *all = khz_run_parameters(run);
   EXPECT(all != NULL && strstr(all, "How stiff") != NULL);
   khz_string_free(all);
@@ -423,17 +423,17 @@ static void servos_by_hand(void) {
   khz_reply reply;
   khz_target target = {.position = (double)INFINITY};
   EXPECT(khz_desk_scan(desk, 0, 3, 0.5, ids, 1) == 2 && ids[0] == 1 && khz_desk_scan(desk, 0, 3, 0.5, NULL, 0) == 2);
-  EXPECT(khz_desk_scan(desk, 1, 3, 0.5, ids, 1) == -1 && says("bus 1") && khz_desk_scan(desk, 0, 3, NAN, ids, 1) == -1);
-  EXPECT(khz_desk_scan(desk, 0, 3, 0.05, NULL, 1) == -1 && khz_desk_query(desk, 2, 0.1, &reply) == KHZ_INVALID && says("servo 2"));
+  EXPECT(khz_desk_scan(desk, 1, 3, 0.5, ids, 1) == -1 && error_has("bus 1") && khz_desk_scan(desk, 0, 3, NAN, ids, 1) == -1);
+  EXPECT(khz_desk_scan(desk, 0, 3, 0.05, NULL, 1) == -1 && khz_desk_query(desk, 2, 0.1, &reply) == KHZ_INVALID && error_has("servo 2"));
   EXPECT(khz_desk_position(desk, 0, NULL, NAN, 1.0, NULL) == KHZ_INVALID);
-  EXPECT(khz_desk_position(desk, 0, &target, NAN, 1.0, NULL) == KHZ_INVALID && says("position is inf"));
+  EXPECT(khz_desk_position(desk, 0, &target, NAN, 1.0, NULL) == KHZ_INVALID && error_has("position is inf"));
   const double watchdogs[] = {0.0, -1.0, (double)INFINITY};
   const khz_target here = {.position = 0.0, .kp_scale = 1.0, .kd_scale = 1.0, .max_torque = NAN};
   for (size_t i = 0; i < 3; i++) {
-    EXPECT(khz_desk_position(desk, 0, &here, watchdogs[i], 1.0, NULL) == KHZ_INVALID && says("watchdog is"));
+    EXPECT(khz_desk_position(desk, 0, &here, watchdogs[i], 1.0, NULL) == KHZ_INVALID && error_has("watchdog is"));
   }
   khz_target anywhere = {.position = NAN, .kp_scale = 1.0, .kd_scale = 1.0, .max_torque = NAN};
-  EXPECT(khz_desk_position(desk, 0, &anywhere, 0.1, 1.0, NULL) == KHZ_INVALID && says("kp_scale 0"));
+  EXPECT(khz_desk_position(desk, 0, &anywhere, 0.1, 1.0, NULL) == KHZ_INVALID && error_has("kp_scale 0"));
   anywhere.kp_scale = 0.0;
   EXPECT(khz_desk_position(desk, 0, &anywhere, 0.1, 1.0, NULL) == KHZ_OK && khz_desk_position(desk, 0, &here, NAN, 1.0, NULL) == KHZ_OK);
   EXPECT(khz_desk_query(desk, 0, -1.0, NULL) == KHZ_INVALID && khz_desk_query(desk, 0, 1.0, NULL) == KHZ_OK);

@@ -107,7 +107,7 @@ def test_three_roles(world: World) -> None:
             token.undeclare()
         # Questions that the robot refuses: it has no such run. No other robot answers, or knows that it was asked.
         for key in ("khz/leg/stop?run=1", "khz/leg/summary"):
-            # A bridge that is busy may be off the network for a moment, and nobody answers: that is no lie.
+            # A bridge that is busy may be off the network for a moment, and there is no reply: that is true.
             replies = wait_for(lambda key=key: list(asker.get(key, timeout=PATIENCE)), f"an answer to {key}")  # type: ignore[misc]
             assert len(replies) == 1 and (replies[0].ok or b"another one" in bytes(replies[0].err.payload)), who
         assert not answered, who

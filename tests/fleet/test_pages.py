@@ -159,7 +159,7 @@ def test_a_robot_is_driven_and_stopped_from_a_browser(world: World, browser: Bro
     wait_for(stands, "it stands when nothing is held")
     assert not any(forward(sample) for sample in beside.all())
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator("#said")).to_contain_text("Stopped by you in tick")
+    expect(page.locator("#notice")).to_contain_text("Stopped by you in tick")
     walker.process.wait(PATIENCE)
     assert other.process.poll() is None
     page.goto(link)

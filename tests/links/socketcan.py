@@ -65,7 +65,7 @@ class Interface:
         try:
             while raw := client.recv(72):
                 os.write(self.adapter, line(raw))
-                # As the kernel does, other programs hear it, too.
+                # As the kernel does, other programs receive it, too.
                 self.forward(raw, [other for other in self.clients if other is not client])
         except OSError:
             # It has gone with frames that it did not read, or the adapter has.

@@ -99,11 +99,11 @@ def test_the_section_of_what_it_evaluates_is_written(khz: str, tmp_path: pathlib
     """From the metadata, which only files that Kilohertz evaluates were asked for."""
     made = unknown()
     helper.set_model_props(made, {"joint_names": "hip,knee,ankle", "default_joint_pos": "0.1,0.2,0.3"})
-    said = subprocess.run(
+    check = subprocess.run(
         [khz, "policy", "toml", saved(made, tmp_path / "model.onnx")], capture_output=True, text=True, check=False
     )
-    assert said.returncode == 1 and "see the lines with `# not known`" in said.stderr, said.stderr
-    assert 'joints = ["hip", "knee", "ankle"]\ndefault = [0.1, 0.2, 0.3]' in said.stdout, said.stdout
+    assert check.returncode == 1 and "see the lines with `# not known`" in check.stderr, check.stderr
+    assert 'joints = ["hip", "knee", "ankle"]\ndefault = [0.1, 0.2, 0.3]' in check.stdout, check.stdout
 
 
 def test_what_it_refuses_is_told(khz: str, tmp_path: pathlib.Path) -> None:

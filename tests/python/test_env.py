@@ -272,8 +272,8 @@ def test_what_was_drawn_is_what_moves(tmp_path: pathlib.Path) -> None:
     # Without an uncertainty all are as the file has them.
     sure = kilohertz.Env(arm(tmp_path, ""), randomise={"joints": 1.0})
     assert sure.reset(seed=1)[1]["randomised"] == {}
-    for wrong, says in (({"joints": -1.0}, "joints is -1"), ({"tilt.mass": 1.0}, "`coulomb`"), ({"tilt.inertia": 0.0}, "out of range")):
-        with pytest.raises((ValueError, kilohertz.KilohertzError), match=says):
+    for wrong, expected in (({"joints": -1.0}, "joints is -1"), ({"tilt.mass": 1.0}, "`coulomb`"), ({"tilt.inertia": 0.0}, "out of range")):
+        with pytest.raises((ValueError, kilohertz.KilohertzError), match=expected):
             kilohertz.Env(arm(tmp_path, ""), randomise=wrong)
 
 

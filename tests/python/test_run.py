@@ -678,11 +678,11 @@ def test_a_controller_may_take_longer_than_a_tick_and_its_first_call_much_longer
 
 
 @pytest.mark.parametrize(
-    ("attribute", "value", "says"),
+    ("attribute", "value", "message"),
     [("decision_hz", 30.0, "does not divide"), ("delay_ticks", 51, "`delay_ticks = 51` is not from 1 to the 50 ticks")],
 )
-def test_a_pace_that_does_not_fit_is_refused(attribute: str, value: float, says: str) -> None:
+def test_a_pace_that_does_not_fit_is_refused(attribute: str, value: float, message: str) -> None:
     looks = Looks()
     setattr(looks, attribute, value)
-    with pytest.raises(kilohertz.StartError, match=says):
+    with pytest.raises(kilohertz.StartError, match=message):
         robot().run(looks, duration=1.0, virtual_time=True, record=False)

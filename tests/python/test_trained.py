@@ -171,7 +171,7 @@ def test_it_walks_as_far_in_real_time(tmp_path: pathlib.Path) -> None:
     assert walked(robot, 60.0, virtual_time=False) == pytest.approx(walked(robot, 60.0), rel=0.02)
 
 
-def told_file(tmp_path: pathlib.Path) -> pathlib.Path:
+def signal_file(tmp_path: pathlib.Path) -> pathlib.Path:
     """The quadruped with signals in place of a clock."""
     keys = '[[controller.observe]]\nterm = "signal"\nsignals = ["speed", "foot"]\n\n[[controller.observe]]\nterm = "contact"\nsignals = ["foot"]\n'
     text = re.sub(r'\[\[controller.observe\]\]\nterm = "phase"\n.*\n', keys, ROBOT.read_text())
@@ -181,7 +181,7 @@ def told_file(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_what_a_policy_is_told_comes_of_a_function(tmp_path: pathlib.Path) -> None:
-    path = told_file(tmp_path)
+    path = signal_file(tmp_path)
     env = kilohertz.Env(path, policy=True, signals=lambda info: {"speed": info["time"], "foot": 0.75})
     seen, _ = env.reset(seed=1)
     assert seen[-3:].tolist() == [0.0, 0.75, 1.0]
@@ -194,7 +194,7 @@ def test_what_a_policy_is_told_comes_of_a_function(tmp_path: pathlib.Path) -> No
 
 
 def test_many_robots_are_told_what_each_is_told_alone(tmp_path: pathlib.Path) -> None:
-    path = told_file(tmp_path)
+    path = signal_file(tmp_path)
 
     def signals(info: "dict[str, Any]") -> "dict[str, Any]":
         return {"speed": info["velocity"][..., 0], "foot": 0.75}

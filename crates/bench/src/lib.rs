@@ -47,7 +47,7 @@ impl Bench {
         if self.quick { (rounds / 10).max(3) } else { rounds }
     }
 
-    /// Calls both in turns and keeps what each call says it took, in whatever unit they use. The order
+    /// Calls both in turns and keeps what each call reports that it took, in whatever unit they use. The order
     /// changes from round to round (a b, b a, …), so that neither always follows the other; the first
     /// round only warms up and is not kept.
     pub fn interleave(

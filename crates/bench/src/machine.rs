@@ -110,7 +110,7 @@ impl Machine {
     /// A time that waits for replies so.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// What the kernel reports.
     pub fn time(receive: Receive) -> Result<RealTime> {
         Ok(RealTime::new(khz_rt::Waiter::new(khz_rt::Wake::Sleep)?, receive))
     }

@@ -126,7 +126,7 @@ impl Serving {
     /// CPU time so far, ns.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel does not report it.
     pub fn cpu_ns(&self) -> Result<f64> {
         let path = format!("/proc/{}/schedstat", self.child.id());
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;

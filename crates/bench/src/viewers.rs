@@ -48,7 +48,7 @@ impl Viewers {
     /// Connects so many and subscribes each to these topics, waiting until it is served and they are there.
     ///
     /// # Errors
-    /// If nobody serves there or the topics do not come.
+    /// If there is no server or the topics do not come.
     pub fn connect(port: u16, topics: &'static [&'static str], count: usize) -> Result<Self> {
         let got = Arc::<Got>::default();
         let mut viewers =

@@ -99,7 +99,7 @@ fn khz(folder: &Path, arguments: &[&str]) -> String {
     out
 }
 
-/// What it says of a parameter: value and uncertainty; `None` if the data cannot tell it.
+/// What it says of a parameter: value and uncertainty; `None` if the data do not determine it.
 fn fitted(out: &str, name: &str) -> Option<[f64; 2]> {
     let line = out.lines().find(|line| line.split(' ').next() == Some(name)).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -255,7 +255,7 @@ fn a_log_without_a_decision_has_none_that_was_made_again() {
 }
 
 /// Sqrt of what is beyond the first 0.6 s of its clock: no observation of the trial before the start is.
-fn says_nan() -> Vec<u8> {
+fn nan_model() -> Vec<u8> {
     let graph = onnx::Graph::default().input("obs", &[1, 2]).output("actions", &[1, 3]);
     let graph = graph.ints("cosine", &[1]).floats("most", &[1], &[4.0]).floats("zero", &[3], &[0.0; 3]);
     let graph = graph.node_with("Gather", &["obs", "cosine"], &["at"], &[onnx::whole("axis", 1)]);
@@ -271,7 +271,7 @@ fn verdict_log_report_and_replay_name_the_same_cause_of_a_policy_that_failed() {
         let term = "[[controller.observe]]\nterm = \"phase\"\nperiod_s = 2.0\nscale = [1, -5]\n";
         [&text[..before], term, &text[after..]].concat()
     });
-    std::fs::write(folder.path().join("arm_policy.onnx"), says_nan()).unwrap();
+    std::fs::write(folder.path().join("arm_policy.onnx"), nan_model()).unwrap();
     let run = khz(&["run", &robot, "--virtual", "--duration", "3s", "--log", &log]);
     let cause = "the controller failed: it says NaN for the joint `shoulder`";
     let verdict = text(&run.stdout);

@@ -588,7 +588,7 @@ fn full_pipe() -> (Stdio, OwnedFd) {
 fn a_controller_that_panics_with_stderr_blocked_is_damped_and_stopped() {
     for pipelined in [false, true] {
         let stand = Stand::new("");
-        let output = stand.folder.path().join("said");
+        let output = stand.folder.path().join("output");
         let (stderr, _unread) = full_pipe();
         // Without `--nocapture` the test's harness would keep what is printed, and nothing would block.
         let words = ["a_process_whose_controller_panics", "--exact", "--nocapture"];

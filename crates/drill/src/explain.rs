@@ -356,8 +356,8 @@ impl Scenario {
         let is_forgiven = matches!(fault, Fault::BusHolds(..)) && event.tick < grace;
         // Nor has it a watchdog that runs out while the host stands still.
         let stands = matches!(fault, Fault::HostStopped(_) | Fault::ControllerFreezes(_));
-        let nobody_obeys = stands && (0..robot.servos.len()).all(is_stopped);
-        let obeys = !fault.obeying().is_some_and(is_stopped) && !nobody_obeys;
+        let none_obeys = stands && (0..robot.servos.len()).all(is_stopped);
+        let obeys = !fault.obeying().is_some_and(is_stopped) && !none_obeys;
         let is_hidden = matches!(fault, Fault::Jumps(..)) && self.may_have_jumped();
         fault.must_end(robot) && !has_passed && !is_forgiven && obeys && !is_hidden
     }

@@ -19,7 +19,7 @@ pub const OPERATOR: u8 = 16;
 pub const HUGE: u8 = 32;
 
 /// No servo.
-const NOBODY: usize = usize::MAX;
+const NO_SERVO: usize = usize::MAX;
 
 /// Faults injected into the controller, and the operator's stop.
 pub struct ControllerFaults {
@@ -40,7 +40,7 @@ impl Default for ControllerFaults {
             kinds: AtomicU8::new(0),
             freeze_ns: none(),
             slow_ns: none(),
-            stopped: AtomicUsize::new(NOBODY),
+            stopped: AtomicUsize::new(NO_SERVO),
         }
     }
 }

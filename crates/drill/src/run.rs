@@ -555,7 +555,7 @@ impl Run<'_> {
             let doing = servo.doing();
             let of_file = self.robot.stands_for[index];
             let name = &self.robot.file.servos[of_file].name;
-            if self.tells_of(of_file) {
+            if self.reports_on(of_file) {
                 continue;
             }
             // Without a watchdog it follows its last target for ever.
@@ -575,7 +575,7 @@ impl Run<'_> {
     }
 
     /// A servo that stays on whatever it is commanded: the log names it, so that a person can cut its power.
-    fn tells_of(&self, servo: usize) -> bool {
+    fn reports_on(&self, servo: usize) -> bool {
         let is_it = |fault| fault == Fault::StaysOn(servo);
         let names_it = |transition: &Transition| {
             transition.cause.servo().map(usize::from) == Some(servo) && transition.cause.is_trouble()

@@ -124,7 +124,7 @@ impl Listener {
         start().map_err(|error| OperatorError::of(KEY, from, error))
     }
 
-    /// What it hears.
+    /// What it receives.
     pub fn heartbeat(&self) -> Heartbeat {
         self.heartbeat.clone()
     }

@@ -68,7 +68,7 @@ impl Distribution {
         self.steps.iter().zip(before).map(|(s, before)| (s.0, s.1 - before))
     }
 
-    /// The percentile curve: `(log10(1 / (1 - p)), value)`, as far as the number of samples can tell, with the
+    /// The percentile curve: `(log10(1 / (1 - p)), value)`, as far as the number of samples allows, with the
     /// largest sample last.
     pub(super) fn curve(&self) -> Vec<(f64, f64)> {
         const PER_DECADE: f64 = 24.0;

@@ -44,7 +44,7 @@ pub use table::{Cell, Column, Figure, KeyValues, Table};
 pub use trace::{DEFAULT_BUCKETS, StackedTrace, Trace};
 pub use verdict::{Verdict, counted};
 
-/// Colours the page tells lines and bars apart by, before they repeat.
+/// Colours that distinguish lines and bars, before they repeat.
 const COLOURS: usize = 8;
 
 /// How good something is.

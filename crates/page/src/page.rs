@@ -203,8 +203,8 @@ impl fmt::Display for Page {
             f,
             "{HEAD}<title>{title}</title>\n<style>{STYLE}</style></head><body>\n<header><h1>{title}</h1>"
         )?;
-        // The sentence is said once: not again in few words beside it.
-        let verdict = self.verdict.iter().filter(|verdict| !verdict.says_its_headline());
+        // The sentence is shown once: not again in few words beside it.
+        let verdict = self.verdict.iter().filter(|verdict| !verdict.repeats_its_headline());
         let verdict = verdict.map(|verdict| (&verdict.level, &verdict.headline));
         for (level, text) in verdict.chain(self.badges.iter().map(|(level, text)| (level, text))) {
             write!(f, "<span class=\"badge {}\">{}</span>", level.class(), Text(text))?;

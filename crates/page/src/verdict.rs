@@ -34,14 +34,14 @@ impl Verdict {
         self
     }
 
-    /// The sentence begins with what the badge would say.
-    pub(super) fn says_its_headline(&self) -> bool {
+    /// The sentence begins with the text of the badge.
+    pub(super) fn repeats_its_headline(&self) -> bool {
         self.text.to_lowercase().starts_with(&self.headline.to_lowercase())
     }
 }
 
 impl Page {
-    /// The verdict: the sentence under the title, and a badge beside it where that says something else. A later one replaces it.
+    /// The verdict: the sentence under the title, and a badge beside it where that differs. A later one replaces it.
     #[must_use]
     pub fn verdict(mut self, verdict: &Verdict) -> Self {
         self.verdict = Some(verdict.clone());

@@ -56,7 +56,7 @@ pub struct RecorderBuilder {
 }
 
 impl Default for RecorderBuilder {
-    /// With the log of a robot file that says nothing about it.
+    /// With the log of a robot file that has no `[log]`.
     fn default() -> Self {
         Self::new(LogConfig::default())
     }
@@ -109,13 +109,13 @@ impl RecorderBuilder {
         Self { sync, ..self }
     }
 
-    /// What to add to the loop's clock to get ns since the Unix epoch; if it is not said, the present difference to
+    /// What to add to the loop's clock to get ns since the Unix epoch; without it, the present difference to
     /// `CLOCK_MONOTONIC`.
     pub fn epoch_ns(self, epoch_ns: i64) -> Self {
         Self { epoch_ns: Some(epoch_ns), ..self }
     }
 
-    /// Samples are stamped in virtual time, whose zero is `epoch_ns` since the Unix epoch, unless [`RecorderBuilder::epoch_ns`] has said
+    /// Samples are stamped in virtual time, whose zero is `epoch_ns` since the Unix epoch, unless [`RecorderBuilder::epoch_ns`] has set
     /// another. What the recorder adds itself is as late as the newest sample, and files are rotated by that time. As
     /// virtual time outruns any disk, all [taps](Self::tap) wait for room, some two seconds at the most, before they drop a
     /// sample. Sinks of one's own are not waited for.
@@ -228,7 +228,7 @@ impl Recorder {
         self.stop().unwrap_or_else(|| Summary { error: error(), ..Summary::default() })
     }
 
-    /// What has gone wrong with the log since it was asked last: the disk is full, or somebody has removed the file.
+    /// What has gone wrong with the log since it was asked last: the disk is full, or the file was removed.
     /// [`Summary::error`] has it at the end.
     pub fn trouble(&self) -> Option<String> {
         self.news.take()

@@ -25,11 +25,11 @@ pub trait Disk: Send {
     /// Free bytes on the disk that `path` lies on.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
-/// Why a file cannot be written on, inside an [`io::Error`]: somebody else has removed or cut it. Another can be begun.
+/// Why a file cannot be written on, inside an [`io::Error`]: another program removed or cut it. Another can be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Gone {
     /// It has no name any more.
@@ -52,7 +52,7 @@ impl Gone {
     }
 }
 
-/// A new file that is being written, and notices when somebody removes or truncates it: each write says so before it writes.
+/// A new file that is being written, and notices when it is removed or truncated: each write reports that before it writes.
 pub struct Watched {
     file: File,
     /// The file system counts names.
@@ -64,7 +64,7 @@ impl Watched {
     /// A file to which nothing is written yet.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn new(file: File) -> io::Result<Self> {
         let has_links = file.metadata()?.nlink() > 0;
         Ok(Self { file, has_links, written: 0 })
@@ -73,7 +73,7 @@ impl Watched {
     /// That it is there and as long as what was written. One that got another name is; a pipe or a device always is.
     ///
     /// # Errors
-    /// An error with [`Gone`] in it, or what the system says.
+    /// An error with [`Gone`] in it, or the error of the system.
     pub fn check(&self) -> io::Result<()> {
         let about = self.file.metadata()?;
         if self.has_links && about.nlink() == 0 {
@@ -104,18 +104,18 @@ impl Write for Watched {
     }
 }
 
-/// A file being written. [`Write::write`] says, too, when it is [`Gone`].
+/// A file being written. [`Write::write`] reports, too, when it is [`Gone`].
 pub trait Output: Write + Send {
     /// Forces what was written onto the disk.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Called once after the last write. Returns the file's length.
     ///
     /// # Errors
-    /// What the system says, or that the file is [`Gone`].
+    /// The error of the system, or that the file is [`Gone`].
     fn close(&mut self) -> io::Result<u64>;
 }
 
@@ -123,7 +123,7 @@ pub trait Output: Write + Send {
 /// system to find room; the reservation lies behind the file's end and is given back when it is closed. What is written
 /// starts on its way to the disk at once, so that the disk works while the log is being put together.
 ///
-/// A file that somebody removes or truncates meanwhile is an error of the next write or of the end, instead of a log with
+/// A file that is removed or truncated meanwhile is an error of the next write or of the end, instead of a log with
 /// a hole or without a name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Files;
@@ -191,7 +191,7 @@ impl Output for Reserved {
 mod tests {
     use super::*;
 
-    /// What the end says of a file to which `meanwhile` happens, with and without another write after it.
+    /// The result of the end of a file to which `meanwhile` happens, with and without another write after it.
     fn ends(meanwhile: impl Fn(&Path)) -> [Result<u64, String>; 2] {
         [false, true].map(|writes| {
             let folder = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ pub enum RecorderError {
     Create {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// Two records of one name.
@@ -25,7 +25,7 @@ pub enum RecorderError {
     Sink {
         /// Its name.
         name: String,
-        /// What it said.
+        /// Its error.
         why: String,
     },
     /// A record that is not there cannot be compressed.
@@ -43,7 +43,7 @@ pub enum RecorderError {
         key: &'static str,
         /// The address.
         to: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// More than [`MAX_RECORDS`].

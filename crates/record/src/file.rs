@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) const PANICKED: &str = "the recorder panicked, which is a bug in kilohertz";
 /// Its name as a sink.
 pub(super) const LOG: &str = "log";
-/// The record in which the recorder tells of itself: how many samples of each record were dropped so far,
+/// The record in which the recorder reports on itself: how many samples of each record were dropped so far,
 /// and how many every further sink has lost.
 pub(super) const OWN_RECORD: &str = "recorder";
 /// How long a sample may stay in memory once it has left the ring.
@@ -38,7 +38,7 @@ enum Store {
     Open(Box<Log>),
     /// The disk has too little room; more is waited for.
     Full,
-    /// Somebody removed or cut the file; the next is begun in the next turn.
+    /// The file was removed or cut; the next is begun in the next turn.
     Gone,
     /// Writing failed permanently.
     Failed,
@@ -202,7 +202,7 @@ impl<D: Disk> LogFile<D> {
         self.newest_ns.unwrap_or(now_ns)
     }
 
-    /// Tells in the log what was lost, if that is news.
+    /// Records in the log what was lost since the last time.
     fn report_lost(&mut self, now_ns: i64, anyway: bool) {
         let of_others = self.others.iter().map(|(_, lost)| *lost);
         let lost = self.counts.all_dropped() + of_others.clone().sum::<u64>();
@@ -233,7 +233,7 @@ impl<D: Disk> LogFile<D> {
         let keep = self.config.keep_free_bytes() + more;
         match self.disk.free_bytes(path) {
             Ok(free) if free < keep => Err(RecorderError::NoRoom { path: path.clone(), free, keep }),
-            // A disk that cannot tell is written to; it will say when it is full.
+            // A disk of unknown space is written to; a write will fail when it is full.
             _ => Ok(()),
         }
     }
@@ -256,7 +256,7 @@ impl<D: Disk> LogFile<D> {
         }
     }
 
-    /// Begins another file after one that somebody removed or cut.
+    /// Begins another file after one that was removed or cut.
     fn go_on(&mut self, now_ns: i64) {
         let ends = "recording ends";
         let what = match self.open(now_ns) {

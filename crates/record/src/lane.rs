@@ -27,7 +27,7 @@ pub(super) struct Lane {
     sink: Option<Box<dyn Sink>>,
     given: u64,
     refused: u64,
-    /// What the sink said it lost of those it took.
+    /// What the sink reported as lost of those it took.
     lost_since: u64,
     error: Option<String>,
 }
@@ -43,7 +43,7 @@ impl Lane {
         &self.name
     }
 
-    /// Begins; an error says what keeps the sink from working.
+    /// Begins; an error states what keeps the sink from working.
     pub fn begin(&mut self, records: &[Declared], epoch_ns: i64) -> Result<(), String> {
         match self.call(|sink| sink.begin(records, epoch_ns)) {
             Some(Ok(())) => Ok(()),
@@ -100,14 +100,14 @@ impl Lane {
         if outcome.is_none() {
             self.error = Some(format!("it panicked: {panic}"));
             let sink = self.sink.take();
-            // Whatever it says in its fall is known already.
+            // Whatever it reports as it fails is known already.
             panics::catch(&mut Panic::new(), || drop(sink));
         }
         outcome
     }
 }
 
-/// What the thread of a sink and the recorder's tell each other. Every number has one meaning, so no order among them
+/// What the thread of a sink and the recorder's exchange. Every number has one meaning, so no order among them
 /// matters.
 #[derive(Default)]
 struct Shared {

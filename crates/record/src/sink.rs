@@ -3,7 +3,7 @@
 use crate::records::{Declared, RecordId};
 use std::error::Error;
 
-/// What a sink says of what it was asked to do: anything that `?` takes.
+/// The result of a request to a sink: anything that `?` takes.
 pub type SinkResult = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// Somewhere samples go: a file, a network, a plot, a program's own rules.
@@ -28,7 +28,7 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// Takes a sample: of `records[record.index()]`, stamped with the loop's clock, encoded as the record's type says
+    /// Takes a sample: of `records[record.index()]`, stamped with the loop's clock, encoded as the record's type
     /// ([`khz_tlog::Value::read`] decodes it). The samples of all threads come in the order of their times, except those
     /// that were pushed late.
     ///

@@ -272,7 +272,7 @@ impl Sink for Uplink {
         self.result()
     }
 
-    /// Sends the rest, and a datagram without messages: its number tells the receiver whether the last ones came.
+    /// Sends the rest, and a datagram without messages: by its number the receiver knows whether the last ones came.
     fn finish(&mut self, _: i64) -> SinkResult {
         self.flush();
         self.send();

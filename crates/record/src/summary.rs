@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// What was recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// The files, oldest first; without those that somebody removed meanwhile.
+    /// The files, oldest first; without those that were removed meanwhile.
     pub paths: Vec<PathBuf>,
     /// Their bytes together.
     pub bytes: u64,

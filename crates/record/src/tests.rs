@@ -401,7 +401,7 @@ fn samples_of_several_threads_lie_in_the_order_of_their_time() {
     assert_eq!(ticks(&disk.file("a")), Vec::from_iter(0..100));
 }
 
-/// The run went on without a log, and said so only at its end.
+/// The run went on without a log, and reported that only at its end.
 #[test]
 fn a_log_that_somebody_removes_or_cuts_goes_on_in_another_file() {
     for cuts in [false, true] {
@@ -452,7 +452,7 @@ fn a_log_that_somebody_removes_or_cuts_goes_on_in_another_file() {
     }
 }
 
-/// 45 of 60 lost ticks were told of: what had been written behind the cut counted as written.
+/// 45 of 60 lost ticks were reported: what had been written behind the cut counted as written.
 #[test]
 fn of_a_log_that_is_cut_what_was_behind_is_lost() {
     for share in [0.3, 0.7, 0.999] {
@@ -481,7 +481,7 @@ fn of_a_log_that_is_cut_what_was_behind_is_lost() {
     }
 }
 
-/// What was told of the log within it.
+/// What was reported of the log within it.
 fn troubles(path: &Path) -> Vec<String> {
     let mut reader = Reader::open(std::fs::File::open(path).unwrap()).unwrap();
     reader.select(["trouble"]);
@@ -493,7 +493,7 @@ fn troubles(path: &Path) -> Vec<String> {
     texts
 }
 
-/// It said only that the file was removed, and of the second file that the first was.
+/// The error was only that the file was removed, and for the second file that the first was.
 #[test]
 fn a_log_without_a_place_for_another_file_says_that_recording_ends() {
     let directory = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// Steps and rests until somebody stops it. What was pushed before that may not have been seen by the last step.
+/// Steps and rests until it is stopped. What was pushed before that may not have been seen by the last step.
 pub fn until_stopped(stop: &AtomicBool, mut step: impl FnMut(), rest: impl Fn()) {
     while !stop.load(Ordering::Acquire) {
         step();

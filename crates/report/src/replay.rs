@@ -162,7 +162,7 @@ pub struct GaveUp {
 pub struct Ended {
     /// In which tick.
     pub tick: u64,
-    /// What the controller said.
+    /// The controller's error.
     pub why: String,
 }
 

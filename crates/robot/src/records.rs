@@ -284,7 +284,7 @@ fn sensed(imu: &ImuState, now_ns: i64) -> record::Imu {
 /// Writes an `event` record; `servo` is the name of the servo it is about, or empty. The only record that
 /// is formatted as text; written once per change of phase.
 fn write_event(transition: &Transition, why: &impl Display, servo: &str, out: &mut impl Sink) {
-    // A controller may say more than a panic may; its beginning has the reason.
+    // A controller's error may be longer than a panic's; its beginning has the reason.
     let mut cause = CutOff(ArrayString::<600>::new());
     let _ = write!(cause, "{why}");
     let event = record::Event {

@@ -137,7 +137,7 @@ pub struct ServoPlan<F> {
     pub id: u8,
     /// How it is mounted.
     pub mounting: Mounting,
-    /// The servo acts by itself if it hears nothing this long, s. NaN: never.
+    /// The servo acts by itself if it receives nothing this long, s. NaN: never.
     pub watchdog_s: f64,
     /// Its family.
     pub family: F,

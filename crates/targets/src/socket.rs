@@ -117,7 +117,7 @@ fn listen_at(path: &Path) -> io::Result<(OwnedFd, [u64; 2])> {
         }
     }
     let listener = socket()?;
-    // Under another name until it listens, so that whoever sees the socket can connect.
+    // Under another name until it listens, so that a program that sees the socket can connect.
     let hidden = path.with_file_name(format!(".{:x}.{:x}", std::process::id(), listener.as_raw_fd()));
     bind(&listener, &SocketAddrUnix::new(&hidden)?)?;
     let named = fs::set_permissions(&hidden, Permissions::from_mode(0o600))

@@ -205,7 +205,7 @@ fn enumeration(name: &Ident, data: &DataEnum) -> Result<TokenStream> {
     })
 }
 
-/// What the log says about a field or variant.
+/// What the log has about a field or variant.
 struct Logged {
     /// The name given by `#[tlog(rename = "…")]`, or else its own.
     name: String,

@@ -66,7 +66,7 @@ def _print(text: str, stream: TextIO) -> None:
 
 
 def _here(words: argparse.Namespace) -> int:
-    """Without a folder: one after the other in this shell, what each has to say printed. For a seed that failed."""
+    """Without a folder: one after the other in this shell, what the results of each printed. For a seed that failed."""
     task = Task.of(words.robot, words.episodes, words.timeout, words.khz)
     seeds = Seeds.of(words.seed, words.scenarios)
     verdicts = set()

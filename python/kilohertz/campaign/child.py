@@ -1,7 +1,7 @@
 """The scenarios of a chunk in a process of their own, which may hang or crash without a seed being lost.
 
 The process prints one line of JSON to begin with, and one per seed, in their order. When it ends before its last seed, the one after
-its last line is to blame, or whoever killed it: so that seed is tried a second time before its row says so.
+its last line is to blame, or what killed it: so that seed is tried a second time before its row says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if os.getppid() == int(sys.argv[1]):
 _START_S = 60.0
 #: A process that has closed its output ends within this time, unless something in it hangs.
 _END_S = 5.0
-#: The end of what a process said on stderr, as far as it is repeated.
+#: The end of what a process wrote on stderr, as far as it is repeated.
 _STDERR_BYTES = 2000
 
 
@@ -100,7 +100,7 @@ class Child:
             pipe.close()
 
     def head(self, timeout: float) -> Line:
-        """The line before the seeds. Raises CampaignError, with what the program said, if there is none."""
+        """The line before the seeds. Raises CampaignError, with what the program wrote, if there is none."""
         try:
             head = self.line(timeout)
         except Ended as ended:

@@ -58,7 +58,7 @@ class Task:
         return list(self.each(first, last))
 
     def each(self, first: int, last: int, *, show: bool = False) -> Iterator[Row]:
-        """The same, each when it is there. `show`: what the program says on stderr is shown."""
+        """The same, each when it is there. `show`: what the program writes on stderr is shown."""
         here = self._identity()
         for key in self.identity.keys() | here.keys():
             if here.get(key) != self.identity.get(key):

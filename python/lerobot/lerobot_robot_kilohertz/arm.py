@@ -72,7 +72,7 @@ class Arm:
     def joints(self) -> list[str]:
         """Their names. Of a robot that runs, it is asked for them."""
         if self._joints is None:
-            # Not by the name that drives: whoever of that name hangs up lets go.
+            # Not by the name that drives: a program of that name that hangs up lets go.
             connection = Connection(self._config.at, f"{self._name} asks")
             try:
                 self._joints = connection.look()["state"]["joints"]

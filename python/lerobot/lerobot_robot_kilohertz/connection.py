@@ -92,7 +92,7 @@ class Connection:
         return answer
 
     def reason(self) -> str | None:
-        """The robot's last words, if it is coming down and says them in time."""
+        """The robot's reason, if it is coming down and sends it in time."""
         end = time.monotonic() + _LAST_WORDS_S
         while (left := end - time.monotonic()) > 0:
             try:

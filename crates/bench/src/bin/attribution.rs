@@ -169,7 +169,7 @@ fn sleeping(bench: &Bench) -> Result<Vec<Cause>> {
 fn locked(bench: &Bench) -> Result<Vec<Cause>> {
     let lock = Arc::new(Mutex::new(()));
     let theirs = Arc::clone(&lock);
-    // Held nearly always; whoever waits gets it at its next release.
+    // Held nearly always; a waiting thread gets it at its next release.
     let holder = Beside::start(move || {
         let held = theirs.lock().unwrap_or_else(PoisonError::into_inner);
         std::thread::sleep(Duration::from_micros(900));

@@ -31,7 +31,7 @@ const SERVOS: u8 = 12;
 const BUSES: u8 = 4;
 /// Long enough for a machine that does other things too.
 const DEADLINE_NS: i64 = 100_000_000;
-/// Bytes of a status, and replies it tells of.
+/// Bytes of a status, and replies it reports.
 const STATUS: usize = 6;
 
 /// The one transfer a frame cannot do without.

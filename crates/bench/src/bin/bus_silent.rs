@@ -2,7 +2,7 @@
 //!
 //! In real time, a bus deadline of 1 ms on CAN-FD and 3 ms on RS485, waiting by spinning, on a thread set up as that of
 //! `khz run`. The cycle waits for the silent one and ends by the deadline; whatever the others lose is counted, in
-//! cycles that nobody interrupted.
+//! cycles that nothing interrupted.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

@@ -1,7 +1,7 @@
 //! What a bridge to Zenoh costs the loop, and how soon a robot far away stops: the quadruped with and without its bridge.
 //!
-//! The quadruped of `khz run` runs at 1 kHz and sends its samples by UDP, in turns to a bridge with a router and somebody who watches, and to
-//! a socket that nobody reads. Then five robots at 200 Hz are stopped at once, again and again; the 99th percentile of the time between the question
+//! The quadruped of `khz run` runs at 1 kHz and sends its samples by UDP, in turns to a bridge with a router and a watcher, and to
+//! a socket that no program reads. Then five robots at 200 Hz are stopped at once, again and again; the 99th percentile of the time between the question
 //! and the answer that a tick has obeyed is the figure. `$KHZ_FLEET` is `khz-fleet`.
 #![forbid(unsafe_code)]
 
@@ -71,7 +71,7 @@ fn run(with_bridge: bool) -> Result<(f64, f64)> {
     Ok((p99("wake_latency_ns")?, p99("loop_compute_ns")?))
 }
 
-/// How long it takes until robots that are stopped from elsewhere say by which tick.
+/// How long it takes until robots that are stopped from elsewhere report by which tick.
 fn stops(bench: &Bench) -> Result<()> {
     let router = free_tcp()?;
     let _router = Process::start(fleet(&router).arg("router"))?;
@@ -85,7 +85,7 @@ fn stops(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Starts robots with their bridges, stops them, and returns how long it took until each said by which tick, ms.
+/// Starts robots with their bridges, stops them, and returns how long it took until each reported by which tick, ms.
 fn stopped(router: &str) -> Result<Vec<f64>> {
     let folder = tempfile::tempdir()?;
     let mut all = Vec::new();
@@ -118,7 +118,7 @@ fn stopped(router: &str) -> Result<Vec<f64>> {
     Ok(took)
 }
 
-/// Whether `khz-fleet ls` says something so many times.
+/// Whether `khz-fleet ls` prints something so many times.
 fn listed(router: &str, what: &str, times: usize) -> bool {
     let output = fleet(router).arg("ls").output();
     output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).matches(what).count() == times)

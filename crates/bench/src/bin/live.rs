@@ -66,7 +66,7 @@ fn watched_run(viewers: usize, mute: bool) -> Result<(f64, f64)> {
     let run = run.context("cannot start khz")?;
     let reading = (viewers > 0).then(|| Viewers::connect(port, TOPICS, viewers)).transpose()?;
     let mute = mute.then(|| Mute::connect(port, TOPICS)).transpose()?;
-    // The view is there as long as somebody looks: viewers leave before the run is over.
+    // The view is there as long as there are viewers: they leave before the run is over.
     std::thread::sleep(Duration::from_secs(5));
     ensure!(reading.as_ref().is_none_or(|viewers| viewers.got().0 > 1000), "the viewers got nothing");
     drop((reading, mute));

@@ -88,7 +88,7 @@ fn wait_for(at: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// A websocket that says nothing by itself.
+/// A websocket that sends nothing by itself.
 fn open(at: SocketAddr) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(at)?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -53,7 +53,7 @@ fn encode(bench: &Bench) {
         query_format.serialize(&mut frame);
         frame
     };
-    // The comparison is fair only if both say the same.
+    // The comparison is fair only if both results agree.
     let frame = official();
     assert_eq!(template.fill(&position).payload(), &frame.data[..usize::from(frame.size)]);
 

@@ -166,7 +166,7 @@ fn endpoints(robot: &RobotConfig, at: &[(String, Endpoint)]) -> Result<Vec<Endpo
     Ok(endpoints)
 }
 
-/// Servos that speak CAN-FD would hear nothing on an interface for classic CAN.
+/// Servos that speak CAN-FD would receive nothing on an interface for classic CAN.
 fn require_fd(robot: &RobotConfig, endpoints: &[Endpoint]) -> Result<()> {
     for (bus, endpoint) in endpoints.iter().enumerate() {
         let speaks_fd = robot.servos_on(bus).find(|(_, servo)| servo.speaks_fd());

@@ -125,7 +125,7 @@ fn a_slow_sink_loses_samples_and_nobody_else_does() {
     assert_eq!(logged_losses(&log), [("slow", slow.lost), ("quick", 0)]);
 }
 
-/// What the log's own record says last of the sinks.
+/// What the log's own record has last of the sinks.
 fn logged_losses(log: &[u8]) -> [(&'static str, u64); 2] {
     let mut reader = Reader::open(log).unwrap();
     let last = reader.record(file::OWN_RECORD).unwrap().last().unwrap();
@@ -242,7 +242,7 @@ fn two_sinks_of_one_name_could_not_be_distinguished() {
 fn samples_the_network_does_not_take_are_counted() {
     let unused = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut bench = super::bench(|log| log.stream = Some(unused.to_string()));
-    // The answer that nobody listens there comes after a datagram, and the next one pays for it.
+    // The answer that the port is closed comes after a datagram, and the next one pays for it.
     bench.run(0..1000, 10);
     let summary = bench.finish(1000 * MS);
     let [log, stream] = &summary.sinks[..] else { panic!() };

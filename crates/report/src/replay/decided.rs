@@ -32,7 +32,7 @@ pub struct Decisions {
 /// Who evaluates a policy, and on what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Engine {
-    /// Its name and version; empty: the log does not say.
+    /// Its name and version; empty: it is not in the log.
     pub name: String,
     /// The kind of CPU.
     pub cpu: String,
@@ -44,7 +44,7 @@ impl Engine {
         self.name.is_empty() || self.name.starts_with("own")
     }
 
-    /// Whether this one and another say the same of the same, to the last bit.
+    /// Whether this one and another have the same output for the same input, to the last bit.
     fn repeats(&self, other: &Self) -> bool {
         self.is_own() && other.is_own() || self == other && !self.cpu.is_empty()
     }

@@ -379,14 +379,14 @@ const RECOVERED: &str = "recovered after";
 /// have restarted.
 const OF_A_HOLD_UP: [&str; 4] = [WATCHDOG, "(communication lost)", "the servo restarted", "a tick overran"];
 
-/// What a controller said that gave up; older logs have no word of it.
+/// The error of a controller that gave up; older logs do not have it.
 pub(crate) fn controller_error(cause: &str) -> Option<&str> {
     ["the controller failed: ", "the controller panicked: "]
         .iter()
         .find_map(|words| cause.strip_prefix(words))
 }
 
-/// What to do about a controller that gave up with these words, which say all if there is nothing to do.
+/// What to do about a controller that gave up with this error, which is enough if there is nothing to do.
 fn remedy_of_its_own(error: &str) -> Option<&'static str> {
     const WRONG_OUTPUT: &str = "the log's last `decision` has what it saw: compare that, the scales and the order of joints with the training";
     const IMU: &str = "check the IMU's power and connection";
@@ -561,7 +561,7 @@ mod tests {
         }
     }
 
-    /// An ONNX model prints nothing, and what it says is no word of the supervisor's.
+    /// An ONNX model prints nothing, and its error is none of the supervisor's.
     #[test]
     fn a_controller_that_gave_up_has_a_remedy_for_what_it_said() {
         let remedy_of = |error: &str| {
@@ -587,7 +587,7 @@ mod tests {
             ("its signal `lift` was never set: start the program that sends it first", "its program"),
             ("onnxruntime says: Invalid Feed", "another version of onnxruntime"),
             ("it sees the IMU, which has no reading yet", "IMU's power"),
-            // Whatever others say is theirs.
+            // Errors of others are not explained.
             (
                 "walk raised ValueError('supply at 9 V, IMU at 90 °C, rad, limit, a tick overran')",
                 "correct the controller",

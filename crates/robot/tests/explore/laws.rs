@@ -231,10 +231,10 @@ fn remember_replies(memory: &mut Memory, step: &Step<'_>) {
         };
         memory.is_astray[at] = memory.astray[at] == ASTRAY || (memory.is_astray[at] && memory.astray[at] > 0);
         // Only at rest it is believed that it is off.
-        let says_off = matches!(servo.doing, Doing::Off | Doing::Faulted);
+        let is_off = matches!(servo.doing, Doing::Off | Doing::Faulted);
         memory.may_be_on[at] = match (servo.doing.is_on(), commanded) {
             (true, _) => OFF_REPLIES,
-            (false, 0) if says_off && step.before.is_over() => memory.may_be_on[at].saturating_sub(1),
+            (false, 0) if is_off && step.before.is_over() => memory.may_be_on[at].saturating_sub(1),
             (false, _) => memory.may_be_on[at],
         };
     }

@@ -62,9 +62,9 @@ fn commands_and_registers_are_answered() {
 #[test]
 fn a_servo_that_is_not_there_is_an_error_with_its_name() {
     let mut desk = desk("instant");
-    let mut nobody = desk.servos()[1].clone();
-    nobody.servo.id = 7;
-    let error = desk.exchange(&nobody, None, &[], 20_000_000).unwrap_err();
+    let mut absent = desk.servos()[1].clone();
+    absent.servo.id = 7;
+    let error = desk.exchange(&absent, None, &[], 20_000_000).unwrap_err();
     assert!(matches!(error, DeskError::NoReply { .. }));
     let message = "servo_2 (id 7 on bus main) did not reply within 0.02 s: is it powered, is the id right?";
     assert_eq!(error.to_string(), message);

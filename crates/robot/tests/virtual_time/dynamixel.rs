@@ -136,7 +136,7 @@ fn two_questions_on_a_line_do_not_meet_in_an_adapter_that_holds_back_replies() {
     assert_eq!((missed, hasty.load(Relaxed)), (vec![0; 6], 0));
 }
 
-/// All its answers were zeros, and it was said to be on, perhaps.
+/// All its answers were zeros, and it was reported as perhaps on.
 #[test]
 fn one_that_has_restarted_is_said_to_have_and_is_off() {
     for (rate_hz, fast) in [(50, true), (1000, false)] {

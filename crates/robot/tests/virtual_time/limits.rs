@@ -551,7 +551,7 @@ impl Observer for AtRest {
 #[test]
 fn stop_is_sent_often_enough_to_arrive_at_every_rate() {
     for rate_hz in RATES_HZ {
-        // It falls silent, but may still hear.
+        // It falls silent, but may still receive.
         let silent = "[bus.main.faults]\nevents = [{ at_s = 2.0, kind = \"silence\", id = 1 }]";
         let mut machine = assemble::machine(&joint_at(rate_hz, silent), Box::<Hold>::default()).unwrap();
         let options = RunOptions {

@@ -20,7 +20,7 @@ pub(super) fn fits_not(facts: &Facts) -> bool {
     facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > left_ns)
 }
 
-/// What does not fit on the bus is not late, but lost with what it meets: nothing that is missing there says anything of power and wiring.
+/// What does not fit on the bus is not late, but lost with what it meets: a missing reply there is no sign of a problem of power or wiring.
 pub(super) fn is_lost_for_time(facts: &Facts) -> bool {
     fits_not(facts) && facts.slow_bus.as_ref().is_some_and(|bus| bus.in_turn)
 }

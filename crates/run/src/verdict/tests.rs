@@ -359,7 +359,7 @@ fn a_robot_that_came_down_for_late_replies_is_not_blamed_on_the_wiring() {
     assert!(down(3).ends_with("`khz bus scan robot.toml`."), "{}", down(3));
 }
 
-/// Half of the servos were said to have no power.
+/// Half of the servos were reported to have no power.
 #[test]
 fn a_line_without_time_for_its_servos_is_named_with_the_rate_that_fits() {
     let slow = |in_turn| {

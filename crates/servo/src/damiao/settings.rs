@@ -3,7 +3,7 @@
 use khz_settings::{section, words};
 
 words! {
-    /// The model of a Damiao servo: what its codes mean if nobody has changed it.
+    /// The model of a Damiao servo: what its codes mean unless it was changed.
     Model {
         /// DM3507: ±12.566 rad, 50 rad/s, 5 N·m.
         Dm3507 = "3507",

@@ -210,9 +210,9 @@ impl Queries {
         let dense = DENSE.min(self.readable.saturating_sub(1));
         // So the first of them is taken again after about so many cycles.
         let reused = 2 * (dense as u64 + (self.readable - dense) as u64 * SPACING);
-        let is_heard_again = self.unclear == 1 && age >= reused;
+        let is_due_again = self.unclear == 1 && age >= reused;
         let is_due = open < dense || (self.cycle / 2).is_multiple_of(SPACING);
-        (is_due || is_heard_again).then_some(mark)
+        (is_due || is_due_again).then_some(mark)
     }
 
     /// The cycle's mark was sent.

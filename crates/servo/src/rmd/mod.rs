@@ -557,10 +557,10 @@ mod tests {
     #[test]
     fn a_clock_that_is_another_is_that_of_a_motor_that_has_restarted() {
         let mut driver = driver();
-        let mut clock = |sent_ms: i64, told_ms| {
+        let mut clock = |sent_ms: i64, reported_ms| {
             driver.sent(sent_ms * 1_000_000);
             let Received::Register { mark: Some(0), changed, .. } =
-                reply_to(&mut driver, Message::with(command::RUNTIME, told_ms))
+                reply_to(&mut driver, Message::with(command::RUNTIME, reported_ms))
             else {
                 panic!()
             };

@@ -12,9 +12,9 @@ const CAPACITY: usize = 512;
 /// Who receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It hears replies.
+    /// It receives replies.
     Host,
-    /// It hears instructions, and the replies of other servos, which have their form.
+    /// It receives instructions, and the replies of other servos, which have their form.
     Servo,
 }
 
@@ -22,7 +22,7 @@ pub enum End {
 ///
 /// The checksum of eight bits lets one of 256 damaged packets pass. A host has more to go by: a reply is taken only from a servo that was
 /// asked, with as many bytes as were asked for ([`Decoder::expect`]); an echo of its own request, as adapters give that do not switch their
-/// receiver off, is none. What is to all servos it hears as it was sent.
+/// receiver off, is none. What is to all servos it receives as it was sent.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     end_of: End,
@@ -133,7 +133,7 @@ impl Decoder {
             // No reply: an earlier one of its own packets, or one of another program.
             End::Host if id == BROADCAST => packet(id, byte, parameters),
             End::Host => Status { id, conditions: byte, data: parameters }.packet(),
-            // No servo of ours hears what has no instruction's number.
+            // No servo of ours receives what has no instruction's number.
             End::Servo if byte == instruction::STATUS => None,
             End::Servo => packet(id, byte, parameters),
         };
