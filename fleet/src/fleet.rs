@@ -417,7 +417,7 @@ mod tests {
 
     /// A network that took more than a second was reported to have no robot on it.
     #[test]
-    fn of_a_network_that_has_not_said_all_nobody_knows_who_is_not_there() {
+    fn in_an_incomplete_list_of_a_network_absence_is_unknown() {
         assert!(any([Ok(1), Ok::<_, ()>(2)].into_iter()).unwrap());
         assert!(!any::<u8, ()>([].into_iter()).unwrap());
         let late = any::<u8, _>([Err("Timeout")].into_iter()).unwrap_err().to_string();

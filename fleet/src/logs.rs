@@ -356,7 +356,7 @@ mod tests {
 
     /// It stayed in the temporary folder, which may be memory, until the next one was cut.
     #[test]
-    fn a_stretch_is_given_back_when_it_is_sent_or_nobody_asks_for_it() {
+    fn a_stretch_is_given_back_when_it_is_sent_or_no_longer_requested() {
         let folder = tempfile::tempdir().unwrap();
         write(&folder.path().join("run.tlog"), 100_000);
         let logs = Logs::new(folder.path().to_owned(), ROOM);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_tells_its_robot() {
+    fn a_key_names_its_robot() {
         let quad = RobotName::new("quad1").unwrap();
         assert_eq!(of_key("khz/quad1/@bridge/7"), Some((quad, "@bridge/7")));
         for other in ["khz/quad1", "khz//x", "other/quad1/x", "khz/a b/x", "khzquad1/x/y", "khz/@ros/0/a/7"] {

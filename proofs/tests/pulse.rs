@@ -7,7 +7,7 @@ use khz_proofs::sync::Arc;
 use loom::thread;
 
 #[test]
-fn whoever_sees_a_tick_sees_its_phase_or_a_newer_one() {
+fn a_reader_that_sees_a_tick_sees_its_phase_or_a_newer_one() {
     loom::model(|| {
         let pulse = Arc::new(Pulse::default());
         let looked = Arc::clone(&pulse);

@@ -7,7 +7,7 @@ use khz_proofs::ticket::{Fate, tickets};
 use loom::thread;
 
 #[test]
-fn whoever_sees_that_a_request_was_taken_sees_its_tick_and_its_effect() {
+fn a_reader_that_sees_that_a_request_was_taken_sees_its_tick_and_its_effect() {
     loom::model(|| {
         let (mut asking, mut taking) = tickets::<[u64; 2]>(2, 2);
         let answers = asking.answers();

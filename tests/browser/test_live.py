@@ -132,7 +132,7 @@ def test_stop_by_button_space_and_escape(robot: Callable[..., Robot], look: Call
         spot.close()
 
 
-def test_a_stop_that_nobody_confirms_is_repeated_and_said(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
+def test_an_unconfirmed_stop_is_repeated_and_reported(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
     spot = robot(["hip"])
     spot.answers = False
     spot.run()
@@ -236,7 +236,7 @@ def test_the_stick_drives_only_while_it_is_held(robot: Callable[..., Robot], loo
 
 
 @pytest.mark.parametrize("way", ["", " 7e5ec7 via 127.0.0.1:9"], ids=["alone", "in a fleet"])
-def test_the_page_tells_who_drives_and_that_its_own_inputs_are_not_taken(
+def test_the_page_shows_who_drives_and_that_its_own_inputs_are_not_taken(
     robot: Callable[..., Robot], look: Callable[..., Page], way: str
 ) -> None:
     spot = robot(["hip"])

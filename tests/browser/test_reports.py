@@ -184,7 +184,7 @@ def test_hostile_names_are_shown_as_they_are(visit: Visit, samples: pathlib.Path
     assert page.locator("img").count() == 0
 
 
-def test_nothing_to_draw_is_said(visit: Visit, samples: pathlib.Path) -> None:
+def test_nothing_to_draw_is_stated(visit: Visit, samples: pathlib.Path) -> None:
     page = visit(samples / "empty.html")
     for canvas in page.locator("figure.plot canvas").all():
         canvas.hover(position={"x": 200, "y": 100})

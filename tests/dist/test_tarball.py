@@ -44,7 +44,7 @@ def test_every_robot_is_accepted(unpacked: pathlib.Path, tmp_path: pathlib.Path)
         run(unpacked / "bin/khz", "check", robot, cwd=tmp_path)
 
 
-def test_that_it_cannot_open_mujoco_is_told_with_what_can(unpacked: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_that_it_cannot_open_mujoco_is_reported_with_what_can(unpacked: pathlib.Path, tmp_path: pathlib.Path) -> None:
     robot = unpacked / "share/doc/khz/robots/quadruped_mujoco.toml"
     done = subprocess.run(
         [unpacked / "bin/khz", "check", robot], cwd=tmp_path, capture_output=True, text=True, check=False

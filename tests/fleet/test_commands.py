@@ -192,7 +192,7 @@ def test_what_pretends_to_be_a_robot_has_no_hold_on_the_terminal(world: World) -
     assert len(tokens) == len(queryables) == 2
 
 
-def test_a_bridge_without_a_view_only_tells(world: World) -> None:
+def test_a_bridge_without_a_view_only_reports(world: World) -> None:
     world.router()
     judge = world.judge()
     robot = world.robot("leg")
@@ -297,7 +297,7 @@ def test_an_operator_elsewhere_steers_and_late_inputs_count_for_nothing(world: W
     operator.end()
 
 
-def test_a_stop_of_another_run_stops_nobody(world: World) -> None:
+def test_a_stop_of_another_run_stops_no_robot(world: World) -> None:
     world.router()
     judge = world.judge()
     robot = world.robot("leg")
@@ -340,7 +340,7 @@ def test_a_run_that_ends_while_it_is_asked_to_stop_is_stopped(world: World) -> N
     assert "leg: at rest" in world.output("stop")
 
 
-def test_a_run_that_has_just_begun_is_not_said_to_be_at_rest(world: World) -> None:
+def test_a_run_that_has_just_begun_is_not_reported_to_be_at_rest(world: World) -> None:
     """What was known of the previous run is not valid for the present one."""
     world.router()
     judge = world.judge()
@@ -361,7 +361,7 @@ def test_a_run_that_has_just_begun_is_not_said_to_be_at_rest(world: World) -> No
     robot.process.wait(PATIENCE)
 
 
-def test_a_robot_that_does_not_answer_is_not_said_to_refuse(world: World) -> None:
+def test_a_robot_that_does_not_answer_is_not_reported_to_refuse(world: World) -> None:
     """Stop is repeated faster than its bridge gives up on a frozen robot."""
     world.router()
     robot = world.robot("leg")

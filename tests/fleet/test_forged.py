@@ -95,7 +95,7 @@ def test_a_token_without_a_bridge_ends_no_bridge(world: World) -> None:
     token.undeclare()
 
 
-def test_thousands_of_tokens_keep_nobody_from_robots_nor_from_stop(world: World) -> None:
+def test_thousands_of_tokens_keep_no_user_from_robots_nor_from_stop(world: World) -> None:
     judge, robot, _ = one_robot(world)
     ghosts = [judge.liveliness().declare_token(f"khz/ghost{n}/@bridge/{n:x}") for n in range(3000)]
 

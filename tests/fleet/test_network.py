@@ -78,7 +78,7 @@ def test_a_slow_network(wire: Wire, world: World, far: Robot) -> None:
     wait_for(lambda: far.process.poll() is not None, "it has stopped")
 
 
-def test_who_is_far_away_is_told_who_is_there(wire: Wire, world: World, far: Robot) -> None:
+def test_who_is_there_is_reported_to_who_is_far_away(wire: Wire, world: World, far: Robot) -> None:
     """A network that answered later than after a second was reported to have no robot on it."""
     tokens = Tokens(world.judge(), "khz/far/@bridge/*")
     wait_for(lambda: tokens.now, "its bridge is there")

@@ -96,7 +96,7 @@ def test_every_robot_has_its_page_behind_one_port(world: World) -> None:
     assert view.wait(PATIENCE) == 0
 
 
-def test_of_seventeen_robots_the_one_that_nobody_looks_at_gives_way(world: World) -> None:
+def test_of_seventeen_robots_the_one_that_is_not_viewed_gives_way(world: World) -> None:
     world.router()
     tokens = [world.judge().liveliness().declare_token(f"khz/r{n}/@bridge/{n:x}") for n in range(17)]
     view = world.start(world.fleet, "--router", world.endpoint, "view", "--at", "127.0.0.1:0", name="view")

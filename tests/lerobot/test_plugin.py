@@ -150,7 +150,7 @@ def test_a_fault_is_raised_with_its_joint(khz, file):
     arm.disconnect()
 
 
-def test_a_child_that_dies_is_told(khz, file):
+def test_a_child_that_dies_is_reported(khz, file):
     arm = robot(file=str(file), khz=khz)
     arm.connect()
     process(arm).kill()

@@ -77,7 +77,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_it_is_heard_and_answers_what_it_is_asked(terminal: str) -> None:
+def test_it_is_received_and_answers_what_it_is_asked(terminal: str) -> None:
     async def do(drive: ODriveCAN) -> None:
         drive.check_alive()
         drive.check_errors()

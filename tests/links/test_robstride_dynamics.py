@@ -142,7 +142,7 @@ def test_a_watchdog_it_sets_switches_a_servo_off(connect: Callable[..., Robstrid
     bus.disconnect()
 
 
-def test_it_is_told_of_a_fault(connect: Callable[..., RobstrideBus], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_is_reported_to_it(connect: Callable[..., RobstrideBus], capsys: pytest.CaptureFixture[str]) -> None:
     bus = connect(supply_v=10)
     bus.write("hip", ParameterType.MODE, 0)
     assert "hip is undervoltage" in capsys.readouterr().out

@@ -127,7 +127,7 @@ def test_it_misses_a_servo_that_is_not_there(connect: Callable[..., None]) -> No
         pass
 
 
-def test_a_fault_is_told_in_its_words(connect: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_is_reported_in_its_words(connect: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     connect(supply_v=10)
     states = []
     monkeypatch.setattr(TMotorManager_mit_can, "_update_state_async", lambda _, state: states.append(state))

@@ -100,7 +100,7 @@ def test_uuid_target(two: Served) -> None:
     assert info["uuid"] == uuid(0, 1)
 
 
-def test_two_servos_with_one_id_are_told_apart_by_uuid(two: Served, tmp_path: pathlib.Path) -> None:
+def test_two_servos_with_one_id_are_distinguished_by_uuid(two: Served, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "same.cfg"
     file.write_text("conf set id.id 1\n")
     # Not by its id, which the tool would go on using.

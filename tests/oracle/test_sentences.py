@@ -75,7 +75,7 @@ def test_sentences_are_right(judged: list[Judged]) -> None:
     assert not [run.name for run in judged if run.name in OPEN and run.is_right()]
 
 
-def test_a_log_says_what_its_run_said(judged: list[Judged]) -> None:
+def test_a_log_says_what_its_run_says(judged: list[Judged]) -> None:
     assert {run.name for run in judged if "log" in run.wrong} == OPEN_LOGS
 
 
@@ -84,7 +84,7 @@ def test_live_sentences_are_right(lived: list[Judged]) -> None:
     assert sum(run.is_right() for run in lived) >= RIGHT * len(lived)
 
 
-def test_the_page_shows_what_is_said(judged: list[Judged]) -> None:
+def test_the_page_shows_the_sentence(judged: list[Judged]) -> None:
     assert published.read("sentences") == published.rows(judged), "UPDATE=1 cargo xtask nightly sentences"
 
 

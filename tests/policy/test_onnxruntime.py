@@ -106,7 +106,7 @@ def test_the_section_of_what_it_evaluates_is_written(khz: str, tmp_path: pathlib
     assert 'joints = ["hip", "knee", "ankle"]\ndefault = [0.1, 0.2, 0.3]' in check.stdout, check.stdout
 
 
-def test_what_it_refuses_is_told(khz: str, tmp_path: pathlib.Path) -> None:
+def test_what_it_refuses_is_reported(khz: str, tmp_path: pathlib.Path) -> None:
     """Its words; and what would be in another file, or is no float32, is not even asked of it."""
     nonsense = helper.make_node("Nonsense", ["x"], ["y"])
     elsewhere = unknown()

@@ -455,7 +455,7 @@ def test_without_ray_the_message_says_what_to_install(khz: str, robot: pathlib.P
     assert done.returncode == 2 and "pip install 'kilohertz[campaign]'" in done.stderr, done.stderr
 
 
-def test_files_of_somebody_else_are_not_touched(ray: Any, khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_files_of_others_are_not_touched(ray: Any, khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "mine"
     (out / "_writing-room").mkdir(parents=True)
     for name in ("_writing-thesis.txt", "_robot.toml", "part-0000000001-0000000002.parquet"):
@@ -540,7 +540,7 @@ def test_another_child_does_not_keep_a_campaign_from_its_end(monkeypatch: pytest
     os.waitpid(child, 0)
 
 
-def test_output_that_nobody_takes_changes_nothing(khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_output_that_is_not_read_changes_nothing(khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
     words = shlex.join([sys.executable, "-m", "kilohertz.campaign", str(robot), "--scenarios", "5", "--khz", khz])
     for ending in ("| head -1", "2>&1 | head -1", "> /dev/full", "2> /dev/full"):
         done = subprocess.run(["bash", "-c", f"{words} {ending}; exit ${{PIPESTATUS[0]}}"], cwd=tmp_path, capture_output=True, text=True)

@@ -71,7 +71,7 @@ def test_frames_have_one_column_for_each_value(vector) -> None:
     assert pandas["f8"].tolist() == polars["f8"].to_list() == [-0.5]
 
 
-def test_what_is_not_there_is_told_with_what_is(vector) -> None:
+def test_what_is_not_there_is_reported_with_what_is(vector) -> None:
     with kilohertz.open_log(vector("a")) as log:
         with pytest.raises(KeyError, match="there are: imu"):
             log["servo"]
@@ -284,7 +284,7 @@ def test_arrays_of_optional_integers_keep_digits_and_samples(tmp_path: Path) -> 
         np.testing.assert_array_equal(log["r"]["v"], [[5.0, np.nan]] * 2)
 
 
-def test_arrays_within_arrays_are_told_apart(tmp_path: Path) -> None:
+def test_arrays_within_arrays_are_distinguished(tmp_path: Path) -> None:
     schema = an_object(a=array(array(F4)), m=fixed(2, fixed(2, F4)))
     matrix = floats(1, 2, 3, 4)
     samples = [

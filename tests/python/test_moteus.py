@@ -22,7 +22,7 @@ def tool(*words: str) -> str:
     return done.stdout
 
 
-def test_moteus_tool_tells_about_an_emulated_servo() -> None:
+def test_moteus_tool_reports_on_an_emulated_servo() -> None:
     assert "kilohertz" in tool("--help")
     assert "01006c6f-6865-7274-7a2d-656d75000000" in tool("--target", "1", "--info")
 

@@ -111,7 +111,7 @@ def test_a_controller_whose_body_would_never_run_is_refused_before_the_start() -
         robot().run({"gait": generator}, duration=0.1)  # type: ignore[dict-item]
 
 
-def test_a_controller_that_returns_something_is_told_in_its_first_tick() -> None:
+def test_a_controller_that_returns_something_is_reported_in_its_first_tick() -> None:
     ticks: list[int] = []
 
     def controller(state: kilohertz.State, command: kilohertz.Command) -> list[float]:
@@ -516,7 +516,7 @@ def test_the_collector_is_off_in_the_loop_and_on_afterwards() -> None:
     assert gc.isenabled()
 
 
-def test_a_chain_runs_its_modules_in_order_and_tells_their_times() -> None:
+def test_a_chain_runs_its_modules_in_order_and_reports_their_times() -> None:
     seen: list[tuple[float, float]] = []
 
     def lean(state: kilohertz.State, command: kilohertz.Command) -> None:

@@ -180,7 +180,7 @@ def signal_file(tmp_path: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def test_what_a_policy_is_told_comes_of_a_function(tmp_path: pathlib.Path) -> None:
+def test_the_signals_of_a_policy_come_from_a_function(tmp_path: pathlib.Path) -> None:
     path = signal_file(tmp_path)
     env = kilohertz.Env(path, policy=True, signals=lambda info: {"speed": info["time"], "foot": 0.75})
     seen, _ = env.reset(seed=1)
@@ -193,7 +193,7 @@ def test_what_a_policy_is_told_comes_of_a_function(tmp_path: pathlib.Path) -> No
         kilohertz.Env(path, policy=True, signals=lambda info: {"hand": 1.0}).reset(seed=1)
 
 
-def test_many_robots_are_told_what_each_is_told_alone(tmp_path: pathlib.Path) -> None:
+def test_many_robots_receive_what_each_receives_alone(tmp_path: pathlib.Path) -> None:
     path = signal_file(tmp_path)
 
     def signals(info: "dict[str, Any]") -> "dict[str, Any]":

@@ -238,7 +238,7 @@ def test_what_is_logged_is_exported_like_any_other_log(start: Callable, run_khz:
     assert "round_trip" in run_khz("log", "info", "a.tlog").stdout
 
 
-def test_nobody_there_is_a_finding(run_khz: Run) -> None:
+def test_a_missing_device_is_a_finding(run_khz: Run) -> None:
     done = run_khz("rtt", "send", "127.0.0.1:1", *SHORT, "--json")
     assert done.returncode == 1
     results = json.loads(done.stdout)

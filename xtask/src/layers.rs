@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_a_place_is_told() {
+    fn a_crate_without_a_place_is_reported() {
         let metadata = json!({ "packages": [{ "name": "khz-new", "dependencies": [] }] });
         assert_eq!(upward_arrows(&metadata).expect("readable").len(), 1);
     }

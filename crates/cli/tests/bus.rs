@@ -33,7 +33,7 @@ fn the_attitude_is_printed_in_degrees() {
 }
 
 #[test]
-fn a_hat_tells_what_it_is_and_what_its_registers_hold() {
+fn a_hat_reports_what_it_is_and_what_its_registers_hold() {
     let output = khz(&["info", "emulated:pi3hat"]);
     let about = text(&output.stdout);
     assert!(about.contains("CAN1: 000") && about.contains("AUX: average:300 min:250"), "{output:?}");
@@ -68,7 +68,7 @@ fn bad_input_is_explained() {
 }
 
 #[test]
-fn sending_again_and_again_ends_with_ctrl_c_and_tells_the_rate() {
+fn sending_again_and_again_ends_with_ctrl_c_and_reports_the_rate() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("times");
     let mut khz = Command::new(env!("CARGO_BIN_EXE_khz"));

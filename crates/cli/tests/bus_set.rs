@@ -333,7 +333,7 @@ fn every_tool_sets_an_rmd() {
 }
 
 #[test]
-fn a_scan_tells_odrives_and_rmds_of_a_robot_file() {
+fn a_scan_finds_odrives_and_rmds_of_a_robot_file() {
     for (robot, words) in [
         ("odrives.toml", ["odrive  idle", "0.6.11", "odrive"]),
         ("old.toml", ["odrive  idle", "0.5", "odrive"]),

@@ -139,7 +139,7 @@ fn a_fault_that_a_family_does_not_have_is_refused() {
 
 /// It was taken, and had no effect.
 #[test]
-fn a_lie_that_a_family_does_not_tell_is_refused_with_those_it_tells() {
+fn a_fault_that_a_family_cannot_have_is_refused_with_those_it_can() {
     let robot = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/so101.toml");
     let output = khz(&["emulate", robot, "--fault", "twice:gripper"]).output().unwrap();
     let out = text(&output);

@@ -312,7 +312,7 @@ impl Receiver {
 
 /// It once printed "whole" and ended with 0.
 #[test]
-fn a_received_log_that_somebody_removes_truncates_or_replaces_is_an_error_at_once() {
+fn a_received_log_that_is_removed_truncated_or_replaced_is_an_error_at_once() {
     let removed = |log: &str| std::fs::remove_file(log).unwrap();
     let truncated = |log: &str| _ = std::fs::File::create(log).unwrap();
     let replaced = |log: &str| std::fs::rename(format!("{log}.other"), log).unwrap();
@@ -422,7 +422,7 @@ fn a_run_is_recorded_by_another_process() {
 }
 
 #[test]
-fn an_address_nobody_can_have_is_bad_input() {
+fn an_impossible_address_is_bad_input() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Command::new(env!("CARGO_BIN_EXE_khz"));
     let output = run.args(["run", "--stream", "here"]).current_dir(&folder).output().unwrap();
@@ -623,7 +623,7 @@ fn diff_takes_times_from_the_start_of_the_log_for_every_record() {
 }
 
 #[test]
-fn diff_tells_of_a_record_neither_log_has() {
+fn diff_reports_a_record_neither_log_has() {
     let bench = bench();
     let (code, _, message) = diff(&[&bench.log, &bench.log, "-r", "typo"]);
     assert_eq!(code, Some(2));
@@ -644,7 +644,7 @@ fn diff_of_a_window_without_samples_is_not_the_same_but_an_error() {
 }
 
 #[test]
-fn diff_tells_of_the_passport_and_does_not_count_it() {
+fn diff_reports_the_passport_and_does_not_count_it() {
     let bench = bench();
     let write = |name: &str, passport: &str| {
         let path = format!("{}/{name}.tlog", bench.folder);
@@ -662,7 +662,7 @@ fn diff_tells_of_the_passport_and_does_not_count_it() {
 }
 
 #[test]
-fn diff_reads_what_is_sound_of_damaged_logs_and_tells() {
+fn diff_reads_what_is_sound_of_damaged_logs_and_reports_the_damage() {
     let bench = bench();
     let bytes = std::fs::read(&bench.log).unwrap();
     let cut = format!("{}/cut.tlog", bench.folder);

@@ -426,7 +426,7 @@ fn a_terminal_that_stops_background_output_does_not_stop_a_robot() {
 
 /// Its verdict waited for a reader for ever, with the bus, and signals only asked for an end that had come.
 #[test]
-fn a_run_whose_verdict_nobody_reads_gives_its_bus_back_and_ends_when_asked() {
+fn a_run_whose_verdict_is_not_read_gives_its_bus_back_and_ends_when_asked() {
     let stand = Stand::new("");
     let (stdout, _unread) = full_pipe();
     let file = stand.robot();

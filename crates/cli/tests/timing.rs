@@ -139,7 +139,7 @@ fn set_up(folder: &Path, user: &str, sudo_user: &str, words: &[&str]) -> Output 
 }
 
 #[test]
-fn no_unit_is_written_for_nobody_or_for_root_by_mistake() {
+fn no_unit_is_written_for_no_user_or_for_root_by_mistake() {
     let folder = tempfile::tempdir().unwrap();
     let unit = folder.path().join("kilohertz-setup/kilohertz.service");
     for (user, words) in [("", &[][..]), ("root", &[]), ("ada", &["--user", ""]), ("a\nb", &[])] {

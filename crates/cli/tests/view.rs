@@ -183,7 +183,7 @@ fn what_cannot_be_viewed_is_reported_at_once() {
 }
 
 #[test]
-fn where_nobody_is_the_message_says_what_to_do() {
+fn without_a_live_view_the_message_says_what_to_do() {
     // A port at which only root may listen.
     let param = khz(Path::new("."), &["param", "list", "--at", "127.0.0.1:1"]);
     assert_eq!(param.status.code(), Some(2));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_added_to_a_value_that_nobody_changes() {
+    fn nothing_is_added_to_a_value_that_does_not_change() {
         let mut gliding = Gliding::of(&[], [("kp", 0.1, 0.0..=1.0)]);
         assert!((0..1000).all(|_| gliding.step(1e-3) == [Glide { value: 0.1, rate: 0.0 }]));
     }

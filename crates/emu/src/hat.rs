@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_behind_one_that_came_twice_is_heard_in_the_same_cycle() {
+    fn a_reply_behind_one_that_came_twice_is_received_in_the_same_cycle() {
         let mut link = link(4);
         link.send(0, &Address::request(&query(1)), 10_000_000).unwrap();
         // The second copy of an older reply: it came after the last look of its cycle.
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_listens_hears_frames_without_a_query_on_every_bus() {
+    fn a_host_that_listens_receives_frames_without_a_query_on_every_bus() {
         let mut link = link(4);
         for channel in 0..5 {
             (0..7).for_each(|n| send_by_itself(&mut link, channel, 0x700 + u32::from(channel) * 16 + n));
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_to_a_broadcast_is_heard() {
+    fn every_answer_to_a_broadcast_is_received() {
         let config = WorldConfig {
             buses: vec![BusConfig::CAN_FD; 5],
             servos: (1..=9).map(|id| ServoConfig::new(0, id)).collect(),
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn each_processor_tells_what_it_runs() {
+    fn each_processor_reports_what_it_runs() {
         let about = link(4).about().unwrap();
         assert_eq!(about.len(), 6, "{about:?}");
         assert_eq!(about[2], format!("CAN2: {} clean {}", "00".repeat(20), "02".repeat(12)));

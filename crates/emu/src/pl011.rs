@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seventeenth_byte_nobody_fetched_is_lost_and_told() {
+    fn the_seventeenth_byte_in_a_row_is_lost_and_reported() {
         let mut uart = set_up();
         ask(&mut uart);
         // The reply has 29 bytes, long in.

@@ -184,7 +184,7 @@ fn flow_control_repeats_until_acknowledged() {
 }
 
 #[test]
-fn an_answer_nobody_acknowledged_is_forgotten_after_a_second() {
+fn an_unacknowledged_answer_is_discarded_after_a_second() {
     let mut bench = Bench::servo(&[]);
     bench.command("40010974656c2073746f700a");
     assert_eq!(bench.ask("4401003d"), "430101044f4b0d0a");

@@ -211,7 +211,7 @@ fn a_servo_that_was_not_made_ready_is_not_enabled() {
 }
 
 #[test]
-fn a_register_that_somebody_else_writes_under_control_is_noticed() {
+fn a_register_that_another_host_writes_under_control_is_noticed() {
     for (register, value) in [(9, [0; 4]), (10, [2, 0, 0, 0]), (21, 50_f32.to_le_bytes())] {
         let mut bench = Bench::new();
         bench.cycle(ServoCommand::Stop);
@@ -229,7 +229,7 @@ fn a_register_that_somebody_else_writes_under_control_is_noticed() {
 }
 
 #[test]
-fn a_mark_that_somebody_else_stores_is_none_any_more() {
+fn a_mark_that_another_host_stores_is_none_any_more() {
     let mut bench = Bench::new();
     bench.cycle(ServoCommand::Stop);
     let before = bench.states[0].position;
@@ -240,7 +240,7 @@ fn a_mark_that_somebody_else_stores_is_none_any_more() {
 }
 
 #[test]
-fn the_reply_to_somebody_elses_register_is_no_state() {
+fn the_reply_to_another_hosts_register_is_no_state() {
     let mut bench = Bench::new();
     bench.cycle(ServoCommand::Stop);
     bench.hold(0.0, 20);
@@ -254,7 +254,7 @@ fn the_reply_to_somebody_elses_register_is_no_state() {
 }
 
 #[test]
-fn one_that_somebody_else_switches_on_is_switched_off_before_it_is_driven() {
+fn one_that_another_host_switches_on_is_switched_off_before_it_is_driven() {
     let mut bench = Bench::new();
     bench.cycle(ServoCommand::Stop);
     bench.world.send(0, &frame(1, false, Special::Enable.to_bytes()), bench.now_ns).unwrap();
@@ -318,7 +318,7 @@ fn a_second_motor_with_its_id_is_a_duplicate_once_it_has_answered_a_read() {
 }
 
 #[test]
-fn a_fault_is_told_in_words() {
+fn a_fault_is_reported_in_words() {
     let mut bench = Bench::new();
     bench.cycle(ServoCommand::Stop);
     bench.hold(0.0, 10);
@@ -332,7 +332,7 @@ fn a_fault_is_told_in_words() {
 }
 
 #[test]
-fn after_silence_it_is_heard_again_and_nothing_before_is_fresh() {
+fn after_silence_it_replies_again_and_nothing_before_is_fresh() {
     let mut bench = Bench::new();
     bench.cycle(ServoCommand::Stop);
     for silent in [1, 5, 12, 13, 14, 40] {
@@ -349,7 +349,7 @@ fn after_silence_it_is_heard_again_and_nothing_before_is_fresh() {
 }
 
 #[test]
-fn a_motor_in_the_other_format_hears_nothing() {
+fn a_motor_in_the_other_format_receives_nothing() {
     let mut world = world(&[Model::Dm4310], JointConfig::default());
     world.send(0, &frame(1, true, Special::Enable.to_bytes()), 0).unwrap();
     world.advance(MS);

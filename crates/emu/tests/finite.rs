@@ -183,7 +183,7 @@ fn a_command_of_nan_or_infinity_left_the_temperature_nan_for_ever() {
 }
 
 #[test]
-fn a_servo_that_was_once_told_nan_ran_on_above_its_greatest_temperature() {
+fn a_servo_that_once_received_nan_ran_on_above_its_greatest_temperature() {
     let mut bench = Bench::servo(&[]);
     bench.command("010009 0d1d0000c07f");
     bench.wait_ms(100);

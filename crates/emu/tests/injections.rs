@@ -25,7 +25,7 @@ fn mode(bench: &Bench) -> Mode {
 }
 
 #[test]
-fn a_servo_without_power_hears_nothing_says_nothing_and_starts_off() {
+fn a_servo_without_power_receives_nothing_sends_nothing_and_starts_off() {
     let mut bench = held();
     bench.world.inject(0, Injection::Power(false), bench.now_ns);
     bench.send(1, true, HOLD);

@@ -159,7 +159,7 @@ fn after_its_watchdog_it_sends_0xf1_each_second_and_the_first_command_back() {
 }
 
 #[test]
-fn its_watchdog_is_kept_without_power_and_by_nobody_read() {
+fn its_watchdog_is_kept_without_power_and_cannot_be_read() {
     let mut bench = Bench::of(X8);
     assert_eq!(bench.ask(Message::with(command::WATCHDOG, 80)), Some(Message::with(command::WATCHDOG, 80)));
     bench.world.inject(0, Injection::Reboot, bench.now_ns);
@@ -214,7 +214,7 @@ fn zero_and_id_count_from_the_next_start_on() {
 }
 
 #[test]
-fn all_of_them_hear_what_is_for_all_once_they_listen_to_it() {
+fn all_of_them_receive_a_broadcast_once_they_listen_to_it() {
     let mut bench = Bench::new(&[X8, X8], JointConfig::default());
     let off = rmd::frame(ALL, Message::of(command::OFF));
     assert_eq!(bench.send(&off), []);
@@ -249,7 +249,7 @@ fn its_answers_come_as_late_as_it_is_set_up() {
 }
 
 #[test]
-fn with_protocol_v4_4_it_tells_its_name_in_blocks() {
+fn with_protocol_v4_4_it_reports_its_name_in_blocks() {
     let mut bench = Bench::of(Setup { date: V44, ..X8 });
     let blocks: Vec<_> = [0, 1]
         .map(|block| {

@@ -222,7 +222,7 @@ fn without_a_watchdog_the_last_command_stays_in_force() {
 
 /// When it is off, as two drives were that were recorded.
 #[test]
-fn half_a_second_after_set_zero_it_hears_and_says_nothing_for_a_while() {
+fn half_a_second_after_set_zero_it_receives_and_sends_nothing_for_a_while() {
     let mut silences = Vec::new();
     for seed in 0..20 {
         let mut bench = Bench::of(CAN, vec![servo(1, RS02, JointConfig::default())], seed);

@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_union_tells_its_member() {
+    fn a_union_names_its_member() {
         let ty = Type::Union(vec![Type::Bool, Type::Null, Type::Uint(Width::One)]);
         assert_eq!(definition("U", &ty), "uint64 which\nbool[<=1] member0\nuint8[<=1] member2\n");
         let mut out = Vec::new();

@@ -312,7 +312,7 @@ fn metadata_fills_gaps_and_what_contradicts_is_shown() {
 }
 
 #[test]
-fn what_nobody_says_is_named() {
+fn what_is_given_nowhere_is_named() {
     let metadata = [("default_joint_pos", "nan,1"), ("observation_names", "x\n[log]\u{1b},base_lin_vel")];
     let made = section(&model(2, &metadata), &[("notes.yaml", "a: 1")], None);
     assert!(!made.is_complete);

@@ -81,7 +81,7 @@ fn a_servo_is_found_and_unseen_motion_is_met() {
 }
 
 #[test]
-fn what_the_data_cannot_tell_is_named() {
+fn what_the_data_do_not_determine_is_named() {
     // So slow that neither delay nor limit nor inertia matter.
     let asked = vec![asked("slow", 0.5, |t| 0.2 * (0.5 * t).sin())];
     let model = Model::of(&asked.iter().collect::<Vec<_>>(), Friction::M1);

@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_only_file_is_not_replaced_whoever_asks() {
+    fn a_read_only_file_is_never_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, "somebody's").unwrap();

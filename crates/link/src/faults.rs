@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_holds_frames_back_and_tells_the_next_event() {
+    fn delay_holds_frames_back_and_reports_the_next_event() {
         let delay = FaultEffect::Delay { ns: 100, jitter_ns: 0 };
         let mut link = faulty(&[Fault { direction: Direction::FromDevices, ..Fault::new(delay) }]);
         link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();

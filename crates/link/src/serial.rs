@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_what_to_do() {
+    fn errors_state_what_to_do() {
         let error = Port::open(Path::new("/dev/no-such-port"), SETTINGS).map(|_| ()).unwrap_err();
         assert!(error.to_string().starts_with("/dev/no-such-port: "), "{error}");
         assert!(error.advice.contains("by-id"));

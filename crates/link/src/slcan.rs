@@ -373,7 +373,7 @@ mod tests {
     /// What came unread since another program had ended was given up after 1 kB for each millisecond; the rest, with what the adapter
     /// had refused of old, was taken for its answer to the bit rates.
     #[test]
-    fn an_answer_is_found_behind_megabytes_that_nobody_has_read() {
+    fn an_answer_is_found_behind_megabytes_that_were_not_read() {
         let (host, mut adapter) = UnixStream::pair().unwrap();
         host.set_nonblocking(true).unwrap();
         let writer = std::thread::spawn(move || {

@@ -701,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_what_to_do() {
+    fn errors_state_what_to_do() {
         let open = |bind: &str, channels| {
             open_on(Options { bind: bind.parse().unwrap(), channels, ..Options::default() }).map(|_| ())
         };

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sleeps_while_a_line_must_be_polled() {
+    fn the_loop_does_not_sleep_while_a_line_must_be_polled() {
         let (silent, _end) = UnixStream::pair().unwrap();
         let polled = || -> Box<dyn Link> { Box::new(Rs485::over(Polled)) };
         let fed_by_kernel: Box<dyn Link> = Box::new(Rs485::from_fd(silent.into()));

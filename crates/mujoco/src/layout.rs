@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_joint_and_hinges_are_told_apart() {
+    fn a_free_joint_and_hinges_are_distinguished() {
         let moved = |velocity: usize| if (3..6).contains(&velocity) { 4 } else { 1 };
         let blocks = blocks(8, 9, moved).unwrap();
         let joints = joints(&blocks, names(3)).unwrap();

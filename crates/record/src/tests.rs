@@ -403,7 +403,7 @@ fn samples_of_several_threads_lie_in_the_order_of_their_time() {
 
 /// The run went on without a log, and reported that only at its end.
 #[test]
-fn a_log_that_somebody_removes_or_cuts_goes_on_in_another_file() {
+fn a_log_that_is_removed_or_cut_goes_on_in_another_file() {
     for cuts in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let [path, next] = ["run.tlog", "run-1.tlog"].map(|name| directory.path().join(name));

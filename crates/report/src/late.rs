@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_tick_tells_part_cause_and_surroundings() {
+    fn a_late_tick_has_part_cause_and_surroundings() {
         let preempted =
             Disturbance { away_ns: 300_000, queued_ns: 300_000, involuntary: 1, ..Disturbance::default() };
         let window = Window { interrupts: vec![("27 net".into(), 9)], ..quiet() };
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steal_count_stands_beside_every_claim_that_nobody_had_the_cpu() {
+    fn the_steal_count_stands_beside_every_unaccounted_time() {
         let away = Disturbance { away_ns: 390_000, ..Disturbance::default() };
         let message = late(away, Some(quiet())).sentence();
         assert!(message.starts_with("390 µs unaccounted for (hypervisor"), "{message}");

@@ -183,7 +183,7 @@ fn what_is_no_request_is_dropped_and_counted() {
 }
 
 #[test]
-fn a_viewer_that_reads_nothing_or_dies_delays_nobody() {
+fn a_viewer_that_reads_nothing_or_dies_delays_nothing() {
     let (viewer, live) = Viewer::pair();
     let launch = start(&robot(""), Some(live));
     until(|| launch.console().seen().1 == Phase::Active);
@@ -253,7 +253,7 @@ fn an_old_request_to_arm_or_to_change_does_nothing_and_an_old_stop_stops() {
 }
 
 #[test]
-fn nobody_armed_it_is_what_a_run_says_that_nobody_armed() {
+fn a_run_that_was_not_armed_says_so() {
     let launch = start(&robot("arming = \"operator\""), None);
     let console = Arc::clone(launch.console());
     until(|| console.seen().1 == Phase::Idle);

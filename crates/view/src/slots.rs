@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_leaves_while_there_is_room() {
+    fn no_client_leaves_while_there_is_room() {
         let two = slots(&[(1, None, false), (1, None, false), (2, None, false)]);
         assert_eq!(who_leaves(&two, from(1), LIMITS), None);
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_a_stop_leaves_last() {
+    fn a_client_that_waits_for_a_stop_leaves_last() {
         let full = slots(&[(1, None, true), (1, None, true), (2, Some(8), false), (3, Some(9), false)]);
         assert_eq!(who_leaves(&full, from(4), LIMITS), Some(2));
         let all = slots(&[(1, Some(3), true), (2, Some(2), true), (3, Some(1), true), (4, Some(4), true)]);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_just_come_may_say_what_it_wants() {
+    fn a_client_that_has_just_come_may_send_its_request() {
         let mut full = slots(&[
             (1, Some(9), false),
             (1, Some(8), false),
@@ -140,7 +140,7 @@ mod tests {
     /// 60 connections of one address that set parameters all the time, and came back whenever they had to leave, ended each connection
     /// from there before its stop was sent.
     #[test]
-    fn whoever_has_just_come_stays_beside_others_of_its_address_that_flood() {
+    fn a_client_that_has_just_come_stays_beside_others_of_its_address_that_flood() {
         let stop = slots(&[(1, None, false)])[0];
         let mut taken = vec![Slot { client: 99, is_fresh: true, ..stop }];
         for client in 0..1000 {

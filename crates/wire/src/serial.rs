@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_nobody_has_asked_for_is_not_written() {
+    fn a_block_that_was_not_requested_is_not_written() {
         let mut servos = End::of_servos(Packets::Dynamixel);
         let block = Status { id: 1, alert: false, error: 0, data: &[] }.block(1).unwrap();
         assert_eq!(servos.write(&block, &mut [0; MAX_FRAME]), None);

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_robot_is_at_rest_when_nobody_says_otherwise_for_a_while() {
+    fn a_robot_is_at_rest_when_nothing_contradicts_for_a_while() {
         let (_, results) =
             reported(&[("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped"), ("a", 7, "stopped")]);
         assert_eq!(results[..3], [Ok(None), Ok(None), Ok(None)]);

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_nobody_needs_is_reported() {
+    fn an_exception_that_is_not_needed_is_reported() {
         assert_eq!(check(&[]).len(), EXCEPTIONS.len());
     }
 }

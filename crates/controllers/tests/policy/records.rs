@@ -21,7 +21,7 @@ fn decision(ticks: &Ticks) -> Decision {
 }
 
 #[test]
-fn a_decision_is_told_with_its_ticks_its_newest_frame_and_what_it_said() {
+fn a_decision_is_recorded_with_its_ticks_its_newest_frame_and_its_output() {
     let mut ticks = ticks(ActionConfig::default());
     ticks.state.servos[0].position = 0.6;
     ticks.after(1);
@@ -51,7 +51,7 @@ fn the_log_names_its_terms() {
 }
 
 #[test]
-fn what_is_clipped_and_what_limits_cut_is_told() {
+fn what_is_clipped_and_what_limits_cut_is_recorded() {
     let clip = vec![[-0.25, 0.25], [-0.3, 0.5]];
     let mut ticks = ticks(ActionConfig { clip, ..ActionConfig::default() });
     ticks.after(2);
@@ -70,7 +70,7 @@ fn what_is_clipped_and_what_limits_cut_is_told() {
 }
 
 #[test]
-fn a_decision_that_fails_is_told_too() {
+fn a_decision_that_fails_is_recorded_too() {
     let mut ticks = ticks(ActionConfig::default());
     ticks.after(2);
     ticks.state.servos[1].position = f64::NAN;

@@ -227,7 +227,7 @@ fn gains_that_the_servos_do_not_have() {
 }
 
 #[test]
-fn what_the_trainer_said_otherwise() {
+fn what_the_trainer_has_otherwise() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pairs.csv").display().to_string();
     let tried = |text: &[u8]| {

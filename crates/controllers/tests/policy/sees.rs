@@ -101,7 +101,7 @@ fn a_phase_goes_on_before_or_after_it_is_looked_at() {
 
 /// It outputs what it sees, and it sees its own output: a constant, then that again, two decisions later.
 #[test]
-fn the_last_action_is_what_it_said_before_it_was_scaled() {
+fn the_last_action_is_its_output_before_it_was_scaled() {
     let terms = vec![
         ObserveConfig { values: vec![0.4, 0.6], ..term(Term::Constant) },
         term(Term::LastAction),
@@ -134,7 +134,7 @@ fn named(names: &[&str], of: Term) -> ObserveConfig {
 
 /// Its own are in the order in which they are first named.
 #[test]
-fn a_program_tells_signals_and_contacts() {
+fn a_program_sends_signals_and_contacts() {
     let terms = vec![named(&["speed", "left"], Term::Signal), named(&["left", "right"], Term::Contact)];
     let set = |state: &mut RobotState, _| {
         for (signal, value) in state.signals.iter_mut().zip([0.25, 0.75, 0.5]) {

@@ -342,7 +342,7 @@ fn finds_a_flood_that_starves_other_buses() {
 
 /// Servos and sensors that misbehave: each of these defects is a promise that was not kept.
 #[test]
-fn finds_what_is_believed_of_liars() {
+fn finds_what_is_believed_of_misbehaving_servos() {
     // They are rare: not far before the first seed with one that shows it.
     let plants = [
         (Plant::OtherModes, 161),

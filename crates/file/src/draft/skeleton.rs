@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_robot_whose_shape_nothing_tells_is_not_drawn() {
+    fn a_robot_of_unknown_shape_is_not_drawn() {
         let unknown = Ok(String::new());
         assert_eq!(shape(&arm("")), unknown);
         assert_eq!(shape(&arm("[body]\nkind = \"mujoco\"\nmodel = \"nowhere.xml\"\n")), unknown);
@@ -238,7 +238,7 @@ mod tests {
 
     /// It was left out without a word.
     #[test]
-    fn a_shape_that_is_too_large_is_told() {
+    fn a_shape_that_is_too_large_is_reported() {
         assert!(sendable("x".repeat(MOST_BYTES)).is_ok());
         let error = sendable("x".repeat(MOST_BYTES + 1)).unwrap_err();
         assert!(error.contains("takes 33 KiB, and at most 32 KiB are sent"), "{error}");

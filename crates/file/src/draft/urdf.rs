@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_are_none_or_do_not_fit_are_told() {
+    fn limits_that_are_none_or_do_not_fit_are_reported() {
         let made = |velocity: &str, effort: &str| {
             let limits = format!("velocity=\"{velocity}\" effort=\"{effort}\"");
             of_urdf(&ARM.replacen("velocity=\"3.5\" effort=\"12\"", &limits, 1)).unwrap()

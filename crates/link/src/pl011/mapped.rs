@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_where_a_pl011_is() {
+    fn the_kernel_reports_where_a_pl011_is() {
         let folder = tempfile::tempdir().unwrap();
         let (port, class) = (folder.path().join("ttyAMA0"), folder.path().join("class"));
         fs::write(&port, "").unwrap();

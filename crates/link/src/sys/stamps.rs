@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_nobody_listens_on_is_named() {
+    fn a_closed_port_is_named() {
         let host = UdpSocket::bind("127.0.0.1:0").unwrap();
         enable_undelivered(host.as_fd(), false).unwrap();
         // Only root may listen on port 1, and no program does.

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn one_datagram_with_the_greatest_number_mutes_nobody() {
+    fn one_datagram_with_the_greatest_number_mutes_no_sender() {
         let (mut ear, mut receiver, sender) = ear();
         let greatest = format!(r#"{{"seq":{},"forward":"junk"}}"#, u64::MAX);
         for round in 1..=20 {

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joint_nobody_knows_is_braked_and_not_driven() {
+    fn a_joint_of_unknown_position_is_braked_and_not_driven() {
         for position in [f64::NAN, f64::INFINITY] {
             let mut bench = at(position, 0.0);
             assert_eq!(bench.try_check(PositionCommand::hold(0.5)), (ServoCommand::Damp, None));

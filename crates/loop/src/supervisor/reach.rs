@@ -707,7 +707,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_knows_where_a_joint_with_limits_is_and_it_is_not_driven() {
+    fn a_joint_with_limits_in_an_unknown_position_is_not_driven() {
         let free = PositionCommand { kp_scale: 0.0, ..hold(f64::NAN) };
         let at = |position: [f64; 2]| {
             let joint = Joint { bounds: Bounds { position, ..BOUNDS }, ..joint() };
@@ -784,7 +784,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torque_that_nobody_could_brake_is_reported_on_joints_with_limits() {
+    fn a_torque_that_could_not_be_braked_is_reported_on_joints_with_limits() {
         let carries = Carries { velocity_asked: false, ..Carries::EVERYTHING };
         let unbraked = |joint: &Joint, asked: PositionCommand, is_slow| {
             let rules = Rules { is_slow, ..RULES };

@@ -352,7 +352,7 @@ fn the_gravest_reaction_wins() {
 }
 
 #[test]
-fn whoever_asks_to_stop_is_obeyed_whatever_the_reaction_to_the_cause() {
+fn a_request_to_stop_is_obeyed_whatever_the_reaction_to_the_cause() {
     let mut bench = Bench::active(|settings| settings.reactions.overruns = Reaction::Warn);
     let stop = |bench: &mut Bench| bench.seen.stop = Some(Cause::Overruns { count: 1 });
     assert_eq!(bench.tick(stop), Phase::Damping);

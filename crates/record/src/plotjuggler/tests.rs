@@ -209,7 +209,7 @@ fn too_much_is_thinned_out_evenly_and_what_is_rare_is_kept() {
 }
 
 #[test]
-fn what_nobody_receives_is_counted() {
+fn what_is_not_received_is_counted() {
     let mut bench = Bench::new(MOST, &[("count", Type::Uint(Width::One))]);
     let (elsewhere, closed) = (UdpSocket::bind("127.0.0.1:0").unwrap(), bench.receiver.local_addr().unwrap());
     bench.receiver = elsewhere;

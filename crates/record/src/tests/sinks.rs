@@ -102,7 +102,7 @@ fn a_sink_of_ones_own_sees_every_record_and_sample() {
 }
 
 #[test]
-fn a_slow_sink_loses_samples_and_nobody_else_does() {
+fn a_slow_sink_loses_samples_and_no_other_does() {
     let (gate, slow) = gate();
     let (mut bench, seen) = bench(vec![("slow", slow), ("quick", all())], EVER);
     // Slower than the ring of the quick sink runs full.

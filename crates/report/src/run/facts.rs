@@ -563,7 +563,7 @@ mod tests {
 
     /// An ONNX model prints nothing, and its error is none of the supervisor's.
     #[test]
-    fn a_controller_that_gave_up_has_a_remedy_for_what_it_said() {
+    fn a_controller_that_gave_up_has_a_remedy_for_its_error() {
         let remedy_of = |error: &str| {
             let cause = format!("{}: {error}", Cause::ControllerFailed);
             let events = [event("active", "damping", &cause, true)];

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn motors_of_which_nobody_knows_are_found_on_can_and_can_fd_and_make_a_robot_file() {
+    fn unknown_motors_are_found_on_can_and_can_fd_and_make_a_robot_file() {
         for can_fd in [false, true] {
             let found = unknown(&damiao(can_fd)).scan(0, &EVERYBODY).unwrap();
             let ids: Vec<_> = found.iter().map(|found| (found.family.name(), found.answer.id)).collect();
@@ -243,7 +243,7 @@ mod tests {
 
     /// Only queries to those from which heartbeats came are sent to their bus.
     #[test]
-    fn odrives_are_found_by_what_they_say_and_tell_their_errors() {
+    fn odrives_are_found_by_what_they_send_and_report_their_errors() {
         for (firmware, expected) in [("0.6", "0.6.11 (board 5.2.0)"), ("0.5", "0.5")] {
             let text = format!(
                 "[bus.main]\nlink = \"emulated\"\nwire = \"can\"\n[servo_defaults]\nbus = \"main\"\nfamily = \"odrive\"\n\
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_may_have_meant_is_reported() {
+    fn what_may_have_been_meant_is_reported() {
         assert_eq!(meant("can0").as_deref(), Some("socketcan:can0"));
         assert_eq!(meant("/dev/ttyACM0").as_deref(), Some("fdcanusb:/dev/ttyACM0"));
         assert_eq!(["can", "candle", "nope"].map(meant), [None, None, None]);

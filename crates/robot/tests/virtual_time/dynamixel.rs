@@ -138,7 +138,7 @@ fn two_questions_on_a_line_do_not_meet_in_an_adapter_that_holds_back_replies() {
 
 /// All its answers were zeros, and it was reported as perhaps on.
 #[test]
-fn one_that_has_restarted_is_said_to_have_and_is_off() {
+fn one_that_has_restarted_is_reported_to_have_and_is_off() {
     for (rate_hz, fast) in [(50, true), (1000, false)] {
         let config = robot(3, rate_hz, if fast { "" } else { ", fast = false" });
         let reboots = mit::once_at(1_000, |world, now_ns| world.inject(1, Injection::Reboot, now_ns));

@@ -55,7 +55,7 @@ fn an_arm_follows_the_hand_and_no_tick_allocates() {
 
 /// The hand stays out of it: what comes back alone must not swing the pair up.
 #[test]
-fn a_pair_that_nobody_holds_comes_to_rest_with_its_feedback() {
+fn a_pair_that_is_released_comes_to_rest_with_its_feedback() {
     let (mut rig, _) =
         pair(|text| text.replace("hand_rad", "# hand_rad").replace("joint = { #", "joint = {} # {"));
     (0..4000).for_each(|_| rig.tick());

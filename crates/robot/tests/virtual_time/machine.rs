@@ -258,7 +258,7 @@ impl Controller for Starts {
 }
 
 #[test]
-fn whoever_ticks_a_machine_can_arm_it_again_from_measured_positions() {
+fn a_ticked_machine_can_be_armed_again_from_measured_positions() {
     let starts = Starts::default();
     let count = Arc::clone(&starts.count);
     let mut machine = assemble::machine(&RobotConfig::quadruped(), Box::new(starts)).unwrap();

@@ -345,7 +345,7 @@ fn a_fault_brings_the_robot_down_with_its_name() {
 }
 
 #[test]
-fn one_that_somebody_stops_is_not_switched_on_again() {
+fn one_that_another_host_stops_is_not_switched_on_again() {
     let script = intrude(robstride::Request::Stop { clear: false });
     let outcome = run_robot(&robstride("model = \"RS02\""), script);
     assert_eq!(outcome.machine.phase(), Phase::Fault, "{}", outcome.cause());

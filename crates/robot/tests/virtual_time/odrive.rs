@@ -183,7 +183,7 @@ fn intruded(frame: Frame) -> Outcome {
 }
 
 #[test]
-fn one_that_somebody_else_stops_brings_the_robot_down() {
+fn one_that_another_host_stops_brings_the_robot_down() {
     for frame in [
         odrive::frame(1, command::ESTOP, &[]),
         odrive::frame(1, command::AXIS_STATE, &words([state::IDLE.into(), 0])),
@@ -196,7 +196,7 @@ fn one_that_somebody_else_stops_brings_the_robot_down() {
 }
 
 #[test]
-fn one_that_is_asked_by_somebody_else_again_and_again_is_no_longer_driven() {
+fn one_that_is_asked_by_another_host_again_and_again_is_no_longer_driven() {
     let ask = odrive::ask(1, command::ESTIMATES);
     let outcome = run_robot(&robot(2, "0.6", ""), move |world: &mut World, now_ns: i64| {
         if now_ns > 1500 * MS {

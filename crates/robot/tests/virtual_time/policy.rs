@@ -110,7 +110,7 @@ fn a_policy_that_says_nan_brings_its_robot_down_with_the_name_of_the_joint() {
 
 /// The model's action is its observation: the program's signals.
 #[test]
-fn an_arm_goes_where_a_program_tells_its_policy_until_that_is_silent() {
+fn an_arm_goes_where_a_program_sends_its_policy_until_that_is_silent() {
     let observed = "term = \"signal\", signals = [\"lift\", \"turn\", \"roll\"], max_age_s = 0.05";
     let before = CONTROLLER.find("observe").unwrap();
     let section = format!("{}observe = [{{ {observed} }}]\n", &CONTROLLER[..before]);

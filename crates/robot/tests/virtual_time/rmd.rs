@@ -135,7 +135,7 @@ fn intruded(frame: khz_wire::Frame) -> Outcome {
 }
 
 #[test]
-fn one_that_somebody_else_moves_or_stops_brings_the_robot_down() {
+fn one_that_another_host_moves_or_stops_brings_the_robot_down() {
     for (asked, cause) in [(command::SPEED, "another program"), (command::OFF, "")] {
         let outcome = intruded(rmd::frame(rmd::REQUESTS + 1, Message::of(asked)));
         let is_down = outcome.machine.phase() == Phase::Fault;

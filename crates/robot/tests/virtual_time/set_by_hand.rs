@@ -311,7 +311,7 @@ fn a_motor_as_it_leaves_the_factory_is_named_and_gets_its_identifier_of_replies_
 }
 
 #[test]
-fn a_servo_that_does_not_have_the_files_id_is_not_said_to_have_it() {
+fn a_servo_that_does_not_have_the_files_id_is_not_reported_to_have_it() {
     for new in [1, 5] {
         let mut bench = Bench::damiao();
         bench.set(Setting::Id(3), true).unwrap();

@@ -199,7 +199,7 @@ fn figures_are_of_the_controlled_time_and_the_rest_is_counted_apart() {
 }
 
 #[test]
-fn ticks_that_were_not_judged_are_not_said_to_be_in_time() {
+fn ticks_that_were_not_judged_are_not_reported_in_time() {
     // Three of the first controlled ticks take three periods each, and so do three of the later ones.
     let Played { stats, .. } = play(Overrun::Skip, VirtualTime::new(0), Slow::default());
     // The robot is controlled until 2 s.
@@ -228,7 +228,7 @@ fn a_tick_late_for_the_one_before_is_not_blamed_on_the_machine() {
 }
 
 #[test]
-fn a_frozen_wait_is_unaccounted_in_virtual_time_where_nobody_else_has_the_cpu() {
+fn a_frozen_wait_is_unaccounted_in_virtual_time_where_nothing_else_has_the_cpu() {
     let Played { stats, .. } = play(Overrun::Skip, frozen(), Slow::default());
     assert_eq!((stats.counter.causes().late, stats.counter.causes().unaccounted), (6, 6));
     assert_eq!(stats.lost.time_ns.unaccounted, 5 * 7_100_000 + 200_000);

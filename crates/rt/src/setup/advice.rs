@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_advised_to_open_anything_to_everybody() {
+    fn no_advice_opens_anything_to_all_users() {
         let container = ("/.dockerenv", "");
         for files in [vec![], vec![INVOKED, UNIT], vec![container], vec![(LIMITS, ""), (RULES[0], "")]] {
             let advice = advice(&files);

@@ -131,7 +131,7 @@ fn nothing_is_lost_between_two_looks() {
 }
 
 #[test]
-fn a_device_found_late_was_asked_as_often_as_all_whoever_looked_meanwhile() {
+fn a_device_found_late_was_asked_as_often_as_all_others() {
     let mut ledger = Ledger::new(RUN, 0, &[]);
     let mut looked = Box::new(Tally::new([]));
     for tick in 0..4u64 {
@@ -228,7 +228,7 @@ fn stalls_of_the_sender_count_for_every_question_they_cost() {
 }
 
 #[test]
-fn an_answer_nobody_saw_arrive_ends_when_it_came_in_the_kernel() {
+fn an_answer_read_late_ends_when_it_came_in_the_kernel() {
     let mut ledger = two();
     ask(&mut ledger, 0, 0);
     let unattended = |kernel_ns| Arrival { read_ns: 3_005, kernel_ns, attended: false };
@@ -276,7 +276,7 @@ fn a_closed_port_is_named_beside_what_is_lost() {
 }
 
 #[test]
-fn a_question_nobody_answers_is_waited_for_as_long_as_the_window() {
+fn a_question_without_an_answer_is_waited_for_as_long_as_the_window() {
     let mut ledger = two();
     for sequence in 0..WINDOW as u64 + 2 {
         ask(&mut ledger, sequence, 1_000 * sequence as i64);

@@ -177,7 +177,7 @@ fn that_nothing_was_split_is_reported_for_the_whole_run_only() {
 }
 
 #[test]
-fn nobody_there_is_all_lost_and_the_reason_named() {
+fn without_a_device_all_is_lost_and_the_reason_named() {
     // Only root may listen on ports 1 and 2, and no program does. One device: the socket is connected; two: it is not.
     let closed: Vec<SocketAddr> = [1, 2].map(|port| (Ipv4Addr::LOCALHOST, port).into()).to_vec();
     for targets in [&closed[..1], &closed] {

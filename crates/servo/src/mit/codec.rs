@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_on_although_nobody_switched_it_on_is_switched_off_and_not_driven() {
+    fn one_that_is_on_although_it_was_not_switched_on_is_switched_off_and_not_driven() {
         let mut codec = codec(DRIVE);
         codec.output_reported(Output::On, true);
         let mut servo = ServoState::UNKNOWN;
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_that_somebody_else_sets_is_no_motion() {
+    fn a_zero_that_another_host_sets_is_no_motion() {
         let (mut codec, mut servo) = (running(), ServoState::UNKNOWN);
         for tick in 0..100_u16 {
             servo.at_ns = i64::from(tick) * 1_000_000;

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_or_what_nobody_knows_begins_again() {
+    fn a_pause_or_an_unknown_value_begins_again() {
         let mut motion = Motion::default();
         for tick in 0..2000_i64 {
             // The position jumps over each pause.

@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_nobody_asked_for_is_none() {
+    fn a_mark_that_was_not_requested_is_none() {
         let mut queries = Queries::new(MARKS, 1);
         send(&mut queries, 0);
         assert_eq!([1, 60].map(|mark| queries.marked(mark)), [Marked::No; 2]);
@@ -599,7 +599,7 @@ mod tests {
 
     /// One whose replies come, but no register, is not taken for answered for ever.
     #[test]
-    fn a_servo_that_tells_no_register_is_not_in_time_for_long() {
+    fn a_servo_that_reports_no_register_is_not_in_time_for_long() {
         let mut queries = Queries::new(MARKS, 1);
         send(&mut queries, 0);
         let mut unclear = 0;

@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_tells_its_rotation_and_its_values() {
+    fn a_reply_has_its_rotation_and_its_values() {
         let mounting = Mounting { sign: -1.0, offset: 0.5 };
         let codec = codec(CommandFormat::default(), QueryFormat::default(), mounting);
         // The register specification's example reply: mode 10, 0.25 rev, 1 rev/s, 0.1 N·m, 24.5 V, 30 °C.

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_to_queries_of_nobody_are_unknown() {
+    fn replies_to_no_query_are_unknown() {
         assert_eq!(Queries::new(2, MARKS).answered(1, false), Answer::Unknown);
         let mut queries = Queries::new(2, MARKS);
         send(&mut queries, 0);

@@ -190,7 +190,7 @@ fn a_leader_that_does_not_reply_is_held_over_then_waited_for_and_then_missed() {
 }
 
 #[test]
-fn what_is_no_number_is_not_heard() {
+fn what_is_no_number_is_ignored() {
     let mut pair = Pair::new(&config(), 0.3);
     pair.rest(0.3, 2000);
     for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {

@@ -29,7 +29,7 @@ const ROWS: [(&str, fn()); 18] = [
     ),
     ("a program that was started again", a_program_that_was_started_again_counts_from_one),
     ("silence", silence_is_held_over_then_waited_out_and_then_reported),
-    ("silence that is meant", silence_that_is_meant_is_none_until_it_is_over_or_somebody_sends),
+    ("silence that is meant", announced_silence_is_none_until_it_is_over_or_a_program_sends),
     ("a robot that is not active, or is started again", nothing_is_taken_before_a_start_nor_kept_over_one),
     ("a flood", more_than_500_messages_in_a_second_are_a_flood),
     ("late, by the one account", what_was_owed_is_late_and_nothing_else),
@@ -288,7 +288,7 @@ fn silence_is_held_over_then_waited_out_and_then_reported() {
 }
 
 #[test]
-fn silence_that_is_meant_is_none_until_it_is_over_or_somebody_sends() {
+fn announced_silence_is_none_until_it_is_over_or_a_program_sends() {
     let mut robot = robot();
     robot.send("policy", &[(0, 0.1)]).unwrap();
     robot.desk.hold("somebody else", 30_000 * MS, robot.state.now_ns);
@@ -454,7 +454,7 @@ fn times_and_numbers_at_their_ends_neither_panic_nor_break_a_limit() {
 }
 
 #[test]
-fn whoever_takes_over_has_the_gains_back_that_another_took_away() {
+fn who_takes_over_has_the_gains_back_that_another_took_away() {
     let mut robot = Robot::new(&TargetsConfig::default(), 4000.0);
     let mut limp = robot.points(&[(0, 0.1)]);
     (limp.kp_scale, limp.kd_scale) = (vec![vec![0.0; 3]], vec![vec![0.0; 3]]);
@@ -531,7 +531,7 @@ fn what_is_followed_at_once_is_no_later_than_what_is_not() {
 }
 
 #[test]
-fn whoever_takes_the_robot_takes_the_time_that_is_set_and_its_next_chunk_does_not() {
+fn who_takes_the_robot_takes_the_time_that_is_set_and_its_next_chunk_does_not() {
     let mut robot = Robot::new(&TargetsConfig { align_s: Some(3.0), ..TargetsConfig::default() }, 4000.0);
     robot.send("leader", &[(0, 0.4), (9000, 0.4)]).unwrap();
     robot.ticks(1500);

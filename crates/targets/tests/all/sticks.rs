@@ -107,7 +107,7 @@ fn a_joint_that_is_pushed_back_is_led_no_further_than_the_lead() {
 }
 
 #[test]
-fn whoever_steers_has_the_robot_until_no_input_is_fresh() {
+fn who_steers_has_the_robot_until_no_input_is_fresh() {
     let mut robot = Robot::new(&config(), 4000.0);
     robot.send("policy", &[(0, 0.0), (2000, 1.0)]).unwrap();
     robot.ticks(500);

@@ -148,7 +148,7 @@ fn garbage_is_answered_or_ends_only_its_own_connection() {
 }
 
 #[test]
-fn connections_that_say_nothing_keep_nobody_out() {
+fn connections_that_send_nothing_keep_no_other_out() {
     let bench = Bench::new();
     let silent: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(bench.at).unwrap()).collect();
     bench.foxglove();
@@ -156,7 +156,7 @@ fn connections_that_say_nothing_keep_nobody_out() {
 }
 
 #[test]
-fn a_client_with_megabytes_of_unread_answers_was_not_heard() {
+fn a_client_with_megabytes_of_unread_answers_was_ignored() {
     let mut bench = Bench::new();
     bench.robot.servo(1);
     let mut page = bench.client("khz.page.v1");
@@ -171,7 +171,7 @@ fn a_client_with_megabytes_of_unread_answers_was_not_heard() {
 
 /// 64 of them kept all other clients out, Stop included.
 #[test]
-fn silent_websockets_keep_nobody_from_stop() {
+fn silent_websockets_keep_no_client_from_stop() {
     let mut bench = Bench::new();
     let silent: Vec<_> = (0..150).map(|_| Client::open(bench.at, "khz.ask.v1")).collect();
     let at = bench.at;
@@ -184,7 +184,7 @@ fn silent_websockets_keep_nobody_from_stop() {
 }
 
 #[test]
-fn whoever_reads_and_whoever_waits_for_a_stop_keep_their_seats() {
+fn clients_that_read_and_clients_that_wait_for_a_stop_keep_their_slots() {
     let mut bench = Bench::new();
     let (mut reader, mut stopper) = (bench.foxglove(), bench.client("khz.ask.v1"));
     reader.subscribe(1, "/servo");

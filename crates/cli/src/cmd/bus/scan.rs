@@ -237,7 +237,7 @@ mod tests {
 
     /// Owners of Feetech servos took them to be dead.
     #[test]
-    fn where_nobody_answers_on_a_serial_line_it_is_reported_who_was_asked_and_how_to_ask_others() {
+    fn without_an_answer_on_a_serial_line_it_is_reported_what_was_asked_and_how_to_ask_others() {
         let text = unanswered(&["rs485:/dev/ttyUSB0"]);
         let other = "rs485:/dev/ttyUSB0,baud=1000000,protocol=feetech";
         assert!(text.contains("Only moteus were asked, at 3000000 bit/s; write "), "{text}");

@@ -134,7 +134,7 @@ mod tests {
 
     /// An outsider's finding: the default of 11 V brought a real arm of 7.4 V down at once, without a warning.
     #[test]
-    fn a_low_voltage_above_what_a_model_bears_is_told_with_its_cure() {
+    fn a_low_voltage_above_what_a_model_bears_is_reported_with_its_cure() {
         let warned = |supervisor: &str| {
             let text = format!(
                 "[bus.main]\nlink = \"rs485\"\npath = \"/dev/arm\"\nbaud = 1000000\nprotocol = \"feetech\"\n[loop]\nrate_hz = 100\n{supervisor}\

@@ -5,7 +5,7 @@ use khz_servo::moteus::{self, Format, QueryFormat};
 use khz_servo::{Family, Mounting};
 
 #[test]
-fn a_velocity_nobody_asked_for_is_no_lie() {
+fn a_velocity_that_was_not_requested_is_no_fault() {
     for (velocity, phase) in [(Format::None, Phase::Active), (Format::Float, Phase::Damping)] {
         let query = QueryFormat { velocity, ..QueryFormat::default() };
         let family = Family::Moteus(moteus::Settings { query, ..moteus::Settings::default() });
@@ -108,7 +108,7 @@ fn a_servo_in_another_mode_than_commanded_is_found_within_a_few_replies() {
 }
 
 #[test]
-fn a_fault_that_a_servo_tells_beside_another_mode_brings_the_robot_down() {
+fn a_fault_that_a_servo_reports_beside_another_mode_brings_the_robot_down() {
     let mut bench = Bench::active(|_| {});
     let both = |bench: &mut Bench| {
         reports(Doing::Other)(bench);

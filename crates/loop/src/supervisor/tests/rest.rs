@@ -220,7 +220,7 @@ fn a_servo_that_is_switching_on_at_rest_is_not_off() {
 
 /// A format of 0.63 rad/s per step reports a slowly sinking leg as 0.
 #[test]
-fn a_joint_that_sinks_does_not_stand_still_whatever_velocity_it_tells() {
+fn a_joint_that_sinks_does_not_stand_still_whatever_velocity_it_reports() {
     let mut bench = Bench::active(|_| {});
     bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
     let began = bench.state.tick;

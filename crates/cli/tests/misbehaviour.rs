@@ -1,4 +1,4 @@
-//! Servos that lie, against the real program: devices in a process of their own, each family on the wire it speaks, and `khz run`
+//! Servos that misbehave, against the real program: devices in a process of their own, each family on the wire it speaks, and `khz run`
 //! that must not believe them. Nothing is timed.
 #![allow(clippy::unwrap_used)]
 
