@@ -238,7 +238,8 @@ fn drain(found: &Receiver<Found>, until: Instant, take: &mut impl FnMut(Found)) 
 /// # Errors
 /// The session is closed, or the network did not report in time who is there.
 pub fn is_there(session: &Session, robot: &RobotName) -> Result<bool> {
-    let replies = session.liveliness().get(robot.key("@bridge/*")).timeout(PRESENCE).wait().map_err(failed)?;
+    let replies =
+        session.liveliness().get(robot.key("@bridge/*")).timeout(PRESENCE).wait().map_err(failed)?;
     any(replies.iter().map(Reply::into_result))
 }
 

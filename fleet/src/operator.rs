@@ -117,8 +117,11 @@ pub fn drive(shared: &Shared) -> Result<()> {
             due = Instant::now() + if now.is_ok() { CLOCK } else { AGAIN };
             known = now.ok();
             if let Some(Clock { now_us, run, .. }) = known {
-                let by =
-                    steering.0.as_ref().filter(|(_, received)| received.elapsed() <= LET_GO).map(|(by, _)| by);
+                let by = steering
+                    .0
+                    .as_ref()
+                    .filter(|(_, received)| received.elapsed() <= LET_GO)
+                    .map(|(by, _)| by);
                 clock
                     .put(json!({ "now_us": now_us, "run": run, "by": by }).to_string())
                     .wait()

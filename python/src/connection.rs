@@ -8,7 +8,7 @@ use khz_file::RobotConfig;
 use khz_loop::cycle::Cycle;
 use khz_loop::{PositionCommand, RobotState, ServoCommand};
 use khz_robot::assemble::Links;
-use khz_robot::desk::{Answer, Desk, DeskError, Order, Scan, DeskServo, Setting, Wanted};
+use khz_robot::desk::{Answer, Desk, DeskError, DeskServo, Order, Scan, Setting, Wanted};
 use khz_rt::now_ns;
 use khz_wire::Frame;
 use pyo3::exceptions::PyValueError;

@@ -173,9 +173,18 @@ impl Steppers {
         info.set_item("missed", list(py, outcome.iter().map(|outcome| outcome.missed)))?;
         info.set_item("late", list(py, outcome.iter().map(|outcome| outcome.late)))?;
         info.set_item("power", list(py, outcome.iter().map(|outcome| outcome.power)))?;
-        info.set_item("position", table(py, outcome.iter().flat_map(|outcome| outcome.position).collect(), 3)?)?;
-        info.set_item("attitude", table(py, outcome.iter().flat_map(|outcome| outcome.attitude).collect(), 4)?)?;
-        info.set_item("velocity", table(py, outcome.iter().flat_map(|outcome| outcome.velocity).collect(), 3)?)?;
+        info.set_item(
+            "position",
+            table(py, outcome.iter().flat_map(|outcome| outcome.position).collect(), 3)?,
+        )?;
+        info.set_item(
+            "attitude",
+            table(py, outcome.iter().flat_map(|outcome| outcome.attitude).collect(), 4)?,
+        )?;
+        info.set_item(
+            "velocity",
+            table(py, outcome.iter().flat_map(|outcome| outcome.velocity).collect(), 3)?,
+        )?;
         info.set_item("rate", table(py, outcome.iter().flat_map(|outcome| outcome.rate).collect(), 3)?)?;
         info.set_item("active", list(py, self.each(Emulated::is_active)?))?;
         info.set_item("failed", list(py, self.each(Emulated::has_failed)?))?;

@@ -45,7 +45,9 @@ fn drawn(dice: &mut Dice, robot: &RobotConfig, rate_hz: f64) -> Option<Fault> {
     let (family, size) = (robot.servos[number].twin(), dice.pick(1000));
     let modes = family.misbehaviours().other_modes();
     let mode = modes.get(size as usize % modes.len().max(1));
-    let suits = |fault: &Fault| fault.injection().is_none_or(|(_, injection)| family.misbehaviours().suits(injection));
+    let suits = |fault: &Fault| {
+        fault.injection().is_none_or(|(_, injection)| family.misbehaviours().suits(injection))
+    };
     let drawn = match dice.pick(8) {
         0 => [Some(Fault::StaysOn(number)), None],
         1 => [

@@ -388,7 +388,9 @@ pub fn suits(injection: Injection) -> bool {
     match injection {
         Injection::RefuseRead(what) | Injection::RefuseWrite(what) => what.is_none(),
         Injection::Jump(by) => by.unsigned_abs() >= LEAST_JUMP,
-        Injection::Misbehave(Some(kind)) => !matches!(kind, Misbehaviour::Mostly(_) | Misbehaviour::Unmeasured),
+        Injection::Misbehave(Some(kind)) => {
+            !matches!(kind, Misbehaviour::Mostly(_) | Misbehaviour::Unmeasured)
+        }
         _ => true,
     }
 }

@@ -429,9 +429,12 @@ impl mit::Motor for Motor {
             return None;
         }
         // Without data it asks, unless that is all of a message.
-        let is_message = matches!(message, command::CLEAR_ERRORS | command::REBOOT) && request.remote.is_none();
+        let is_message =
+            matches!(message, command::CLEAR_ERRORS | command::REBOOT) && request.remote.is_none();
         if odrive::is_asking(request) && !is_message {
-            return self.answer_of(common, message).map(|payload| odrive::frame(self.node, message, &payload));
+            return self
+                .answer_of(common, message)
+                .map(|payload| odrive::frame(self.node, message, &payload));
         }
         if message == command::RX_SDO && self.setup.line == Line::V06 {
             return self.sdo(request.payload());

@@ -187,7 +187,8 @@ impl Motor {
     }
 
     fn off(&mut self) {
-        (self.is_commanded, self.is_released, self.brake_s, self.releases) = (false, !self.setup.brake, 0.0, 0);
+        (self.is_commanded, self.is_released, self.brake_s, self.releases) =
+            (false, !self.setup.brake, 0.0, 0);
     }
 
     /// Follows these codes from now on.

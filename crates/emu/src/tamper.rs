@@ -30,12 +30,20 @@ impl Tamper {
     /// Changes nothing.
     pub(crate) fn new(config: &ServoConfig, seed: u64) -> Self {
         let family = config.family;
-        Self { family, misbehaviour: None, noise: Noise::new(seed), replies: 0, followed: None, first: FrozenReply::default() }
+        Self {
+            family,
+            misbehaviour: None,
+            noise: Noise::new(seed),
+            replies: 0,
+            followed: None,
+            first: FrozenReply::default(),
+        }
     }
 
     /// From now on the servo misbehaves so; `None`: it does not.
     pub(crate) fn set(&mut self, misbehaviour: Option<Misbehaviour>) {
-        (self.misbehaviour, self.replies, self.followed, self.first) = (misbehaviour, 0, None, FrozenReply::default());
+        (self.misbehaviour, self.replies, self.followed, self.first) =
+            (misbehaviour, 0, None, FrozenReply::default());
     }
 
     pub(crate) const fn is_off(&self) -> bool {

@@ -88,7 +88,11 @@ fn every_exchange_of_the_client_is_answered_as_it_expects() {
         assert_eq!(reply.id, expected.id);
         // The stand-in took each command for its state, and an error was put into it.
         let [state, expected_state] = [reply, &expected].map(|frame| State::parse(frame.payload()).unwrap());
-        assert_eq!((state.id, state.temperature), (expected_state.id, expected_state.temperature), "{exchange}");
+        assert_eq!(
+            (state.id, state.temperature),
+            (expected_state.id, expected_state.temperature),
+            "{exchange}"
+        );
         if exchange["asks"]["what"] == "set_zero" {
             bench.wait(1001);
         }

@@ -528,7 +528,10 @@ fn what_two_files_say_otherwise_is_shown() {
     }
     let base = RL_SAR_BASE.replace("joint_names: [FR", "joint_names: [RR");
     let table = two(RL_SAR_BASE, &base);
-    assert!(table.contains("robot_names: [\"FR_hip_joint\", \"FL_hip_joint\"], and b.yaml: [\"RR"), "{table}");
+    assert!(
+        table.contains("robot_names: [\"FR_hip_joint\", \"FL_hip_joint\"], and b.yaml: [\"RR"),
+        "{table}"
+    );
 }
 
 /// YAML has each key once; Python's reader takes the last.

@@ -162,13 +162,15 @@ impl Found {
 
     /// What the table of a servo with a voltage law gets: what the data determine of it.
     pub fn servo_keys(&self) -> Vec<(&'static str, f64)> {
-        let determined = self.parameters.iter().filter(|value| value.determined && SERVO_KEYS.contains(&value.name));
+        let determined =
+            self.parameters.iter().filter(|value| value.determined && SERVO_KEYS.contains(&value.name));
         determined.map(|value| (value.name, rounded(value.value))).collect()
     }
 
     /// How well those of these keys are known: what the data determine, unless they are not explained.
     pub fn uncertainties<'a>(&'a self, keys: &'a [&str]) -> impl Iterator<Item = (&'static str, f64)> + 'a {
-        let determined = |value: &&Value| value.determined && self.unexplained.is_none() && value.uncertainty > 0.0;
+        let determined =
+            |value: &&Value| value.determined && self.unexplained.is_none() && value.uncertainty > 0.0;
         let written = self.parameters.iter().filter(|value| keys.contains(&value.name)).filter(determined);
         written.map(|value| (value.name, rounded(value.uncertainty)))
     }

@@ -87,7 +87,8 @@ fn what_the_data_do_not_determine_is_named() {
     let model = Model::of(&asked.iter().collect::<Vec<_>>(), Friction::M1);
     let recordings = made_by(&model, &values(&model, &SERVO), &asked);
     let found = identify(&recordings, Friction::M1, Split::All, 1, |_| {});
-    let determined = |name: &str| found.parameters.iter().find(|p| p.name == name).is_some_and(|p| p.determined);
+    let determined =
+        |name: &str| found.parameters.iter().find(|p| p.name == name).is_some_and(|p| p.determined);
     assert!(!determined("goal_speed") && !determined("armature"), "{:?}", found.parameters);
 }
 

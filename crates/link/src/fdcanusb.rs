@@ -546,7 +546,10 @@ mod tests {
         }
         assert_eq!(all_received(&mut wire), "");
         assert_eq!(link.receive(50), Ok(None));
-        assert_eq!(all_received(&mut wire), "can send 8001 31 BF\ncan send 8002 31 BF\ncan send 8003 31 BF\n");
+        assert_eq!(
+            all_received(&mut wire),
+            "can send 8001 31 BF\ncan send 8002 31 BF\ncan send 8003 31 BF\n"
+        );
         let counters = link.counters(0);
         assert_eq!((counters.sent, counters.expired, counters.errors), (3, 49 * 3, 0));
     }

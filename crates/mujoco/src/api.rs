@@ -509,7 +509,10 @@ mod tests {
     #[test]
     fn the_static_program_says_that_it_cannot_and_what_can() {
         let message = MujocoError::from(Absent::Static(&LIBRARY)).to_string();
-        assert!(message.contains("the static program") && message.contains("pip install kilohertz"), "{message}");
+        assert!(
+            message.contains("the static program") && message.contains("pip install kilohertz"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -304,8 +304,16 @@ impl<W: Write> Intake<W> {
             self.counts.evicted += 1;
         }
         let (number, announced, next, seen, lost) = (None, Vec::new(), first, 0, 0);
-        let sender =
-            Sender { number, announced, first, next, seen, lost, records: HashMap::new(), received_ns: now_ns };
+        let sender = Sender {
+            number,
+            announced,
+            first,
+            next,
+            seen,
+            lost,
+            records: HashMap::new(),
+            received_ns: now_ns,
+        };
         self.senders.insert(key, sender);
     }
 

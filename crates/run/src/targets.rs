@@ -319,7 +319,7 @@ mod tests {
         /// Others of it.
         Received(Targets<'static>),
     }
-    use Happens::{Comes, Nothing, Released, Received};
+    use Happens::{Comes, Nothing, Received, Released};
 
     fn by_policy() -> Targets<'static> {
         Targets { by: "policy".into(), points: 2, ..Targets::default() }

@@ -302,7 +302,8 @@ fn pairs(decider: &mut Decider, config: &PolicyConfig) -> Result<(), ControlErro
         let apart =
             |(found, wanted): (&f32, &f32)| (found - wanted).abs() > 1e-4 * largest || !wanted.is_finite();
         if let Some(joint) = decider.action.output().iter().zip(action).position(apart) {
-            let (found, wanted, name) = (decider.action.output()[joint], action[joint], &config.joints[joint]);
+            let (found, wanted, name) =
+                (decider.action.output()[joint], action[joint], &config.joints[joint]);
             return Err(wrong(format!(
                 "`test`: pair {number} (line {line}) has {wanted} for the joint `{name}`, and the model says {found}"
             )));

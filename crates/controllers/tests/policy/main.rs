@@ -3,10 +3,10 @@
 #[allow(dead_code)]
 #[path = "../../../policy/tests/all/onnx.rs"]
 mod onnx;
+mod records;
 mod refused;
 mod rig;
 mod sees;
-mod records;
 mod wants;
 
 #[global_allocator]

@@ -23,7 +23,9 @@ impl Misbehaviours for Setup {
         match injection {
             Injection::RefuseRead(what) => what.is_none(),
             Injection::RefuseWrite(what) => what != Some(Refused::MaxTorque),
-            Injection::Misbehave(Some(kind)) => !matches!(kind, Misbehaviour::Twice | Misbehaviour::Unmeasured),
+            Injection::Misbehave(Some(kind)) => {
+                !matches!(kind, Misbehaviour::Twice | Misbehaviour::Unmeasured)
+            }
             Injection::Jump(by) => by.unsigned_abs() >= crate::mit::LEAST_JUMP,
             _ => true,
         }

@@ -22,7 +22,9 @@ impl Misbehaviours for Setup {
     fn suits(&self, injection: Injection) -> bool {
         match injection {
             Injection::RefuseRead(what) | Injection::RefuseWrite(what) => what.is_none(),
-            Injection::Misbehave(Some(kind)) => !matches!(kind, Misbehaviour::Twice | Misbehaviour::Unmeasured | Misbehaviour::Mostly(_)),
+            Injection::Misbehave(Some(kind)) => {
+                !matches!(kind, Misbehaviour::Twice | Misbehaviour::Unmeasured | Misbehaviour::Mostly(_))
+            }
             Injection::Jump(by) => by.unsigned_abs() >= crate::mit::LEAST_JUMP,
             _ => true,
         }

@@ -58,7 +58,8 @@ impl Misbehaviours for Setup {
     fn frozen(&self, reply: &Frame, first: &mut FrozenReply) -> Frame {
         copied(reply, |register, value| {
             let lives = [Register::MODE, Register::FAULT].iter().any(|live| u32::from(live.0) == register);
-            let place = first.values.iter_mut().find(|place| place.is_none_or(|(known, _)| known == register));
+            let place =
+                first.values.iter_mut().find(|place| place.is_none_or(|(known, _)| known == register));
             place.filter(|_| !lives).map_or(value, |place| place.get_or_insert((register, value)).1)
         })
     }

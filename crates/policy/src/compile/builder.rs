@@ -82,8 +82,12 @@ impl<'a> Builder<'a> {
         let fits =
             |(&declared, &size): (&i64, &usize)| declared <= 0 || usize::try_from(declared) == Ok(size);
         let (declared_shape, shape) = (&declared.shape, &value.shape);
-        if !declared_shape.is_empty() && (declared_shape.len() != shape.len() || !declared_shape.iter().zip(shape).all(fits)) {
-            return Err(wrong(format!("the file says its shape is {declared_shape:?}, and its nodes make {shape:?}")));
+        if !declared_shape.is_empty()
+            && (declared_shape.len() != shape.len() || !declared_shape.iter().zip(shape).all(fits))
+        {
+            return Err(wrong(format!(
+                "the file says its shape is {declared_shape:?}, and its nodes make {shape:?}"
+            )));
         }
         let span = if span.start < self.inputs {
             let out = self

@@ -167,7 +167,8 @@ fn recurrent(call: &Call<'_, '_>, gates: usize) -> Result<(Weights, usize), Mode
     let expected: &[&[u8]] =
         if gates == 4 { &[b"Sigmoid", b"Tanh", b"Tanh"] } else { &[b"Sigmoid", b"Tanh"] };
     let activations = node.attribute("activations").is_none_or(|names| names.texts == expected);
-    let is_plain = is_default("layout", 0) && is_default("input_forget", 0) && is_default("hidden_size", size as i64);
+    let is_plain =
+        is_default("layout", 0) && is_default("input_forget", 0) && is_default("hidden_size", size as i64);
     if !(forward && activations && is_plain) {
         return Err(
             call.wrong("only the forward direction with the usual activations and layout is evaluated here")

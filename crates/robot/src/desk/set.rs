@@ -3,7 +3,7 @@
 //! What is changed here outlives the program, and other programs find it changed. So the servo's state is read first, and nothing
 //! is written while its output is on; and what counts as done is what the servo reports afterwards.
 
-use super::{BURST, Desk, DeskError, Found, Scan, DeskServo, Wanted};
+use super::{BURST, Desk, DeskError, DeskServo, Found, Scan, Wanted};
 use khz_servo::by_hand::{Answer, Ask};
 use khz_servo::{Family, Mounting, ServoPlan};
 use std::collections::BTreeMap;
@@ -119,7 +119,12 @@ impl Desk {
     }
 
     /// Adds its position, in its own coordinates, if it has not reported it yet: a new zero changes all angles by that much.
-    fn add_position(&mut self, servo: &DeskServo, answer: &mut Answer, timeout_ns: i64) -> Result<(), DeskError> {
+    fn add_position(
+        &mut self,
+        servo: &DeskServo,
+        answer: &mut Answer,
+        timeout_ns: i64,
+    ) -> Result<(), DeskError> {
         if answer.position.is_none() {
             let plan = ServoPlan { mounting: Mounting::default(), ..servo.servo.clone() };
             let unmounted = DeskServo { servo: plan, ..servo.clone() };

@@ -4,7 +4,7 @@ use khz_emu::{Injection, World};
 use khz_file::RobotConfig;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::assemble::Links;
-use khz_robot::desk::{Answer, Desk, DeskError, Found, Scan, DeskServo, Setting, Wanted};
+use khz_robot::desk::{Answer, Desk, DeskError, DeskServo, Found, Scan, Setting, Wanted};
 use khz_wire::damiao::{Access, REGISTERS, Special, register};
 use khz_wire::{Frame, Request};
 use std::sync::{Arc, Mutex};

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use khz_file::config::FamilyName;
 use khz_file::links::LinkConfig;
 use khz_link::rs485::SerialProtocol;
-use khz_robot::desk::{Desk, Elsewhere, Fault, Found, Scan, DeskServo};
+use khz_robot::desk::{Desk, DeskServo, Elsewhere, Fault, Found, Scan};
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;

@@ -145,7 +145,11 @@ pub fn register_of(args: &RegisterArgs) -> Result<ExitCode> {
 const PATIENCE_S: f64 = 2.0;
 
 /// Exit code 1 if the servo refuses, or without a yes. `searches`: others on its bus are asked for, also where a file has it.
-fn run(target: &Target, searches: bool, setting: impl FnOnce(&DeskServo) -> Result<Setting>) -> Result<ExitCode> {
+fn run(
+    target: &Target,
+    searches: bool,
+    setting: impl FnOnce(&DeskServo) -> Result<Setting>,
+) -> Result<ExitCode> {
     let mut desk = desk(std::slice::from_ref(&target.link))?;
     if let Some(family) = target.family {
         desk.expect(family);

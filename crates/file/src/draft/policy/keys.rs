@@ -20,7 +20,12 @@ pub(super) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn new(file: &str, yaml: &'a mut Yaml, joints: usize, reported: &'a RefCell<Vec<String>>) -> Self {
+    pub(super) fn new(
+        file: &str,
+        yaml: &'a mut Yaml,
+        joints: usize,
+        reported: &'a RefCell<Vec<String>>,
+    ) -> Self {
         Self { path: format!("{file}: "), yaml, joints, reported }
     }
 

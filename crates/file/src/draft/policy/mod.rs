@@ -292,12 +292,15 @@ fn how(trained: &Term, term: Sees, out: &mut Lines) {
     if let Some(history) = trained.history.filter(|history| *history > 1) {
         out.line(format_args!("history = {history}"));
     }
-    let lacks: Vec<&str> =
-        [("clip", trained.clip.is_none()), ("scale", trained.scale.is_none()), ("history", trained.history.is_none())]
-            .into_iter()
-            .filter(|(_, lacks)| *lacks)
-            .map(|(key, _)| key)
-            .collect();
+    let lacks: Vec<&str> = [
+        ("clip", trained.clip.is_none()),
+        ("scale", trained.scale.is_none()),
+        ("history", trained.history.is_none()),
+    ]
+    .into_iter()
+    .filter(|(_, lacks)| *lacks)
+    .map(|(key, _)| key)
+    .collect();
     if !lacks.is_empty() {
         let what = format!("{} of `{term}`", lacks.join(", "));
         out.line(format_args!("# not known: {what}"));

@@ -53,7 +53,11 @@ pub(super) fn metadata(file: &str, metadata: &[(String, String)], joints: usize)
     let twice = |(at, (key, _)): (usize, &(String, String))| {
         metadata[..at].iter().any(|(known, _)| known == key).then(|| key.clone())
     };
-    metadata.iter().enumerate().filter_map(twice).for_each(|key| keys.report(format_args!("{key} is there twice")));
+    metadata
+        .iter()
+        .enumerate()
+        .filter_map(twice)
+        .for_each(|key| keys.report(format_args!("{key} is there twice")));
     known.joints = known.record("joint_names", keys.names("joint_names"));
     known.default = known.record("default_joint_pos", keys.posture("default_joint_pos"));
     known.scale = known.record("action_scale", keys.each("action_scale"));
@@ -129,7 +133,8 @@ fn ranges(keys: &mut Keys<'_>) -> Option<Vec<[f64; 2]>> {
     let pairs: Vec<_> = axes.iter().filter_map(|axis| ranges.bounds(axis)).collect();
     if pairs.len() < axes.len() {
         let axes = axes.join(", ");
-        ranges.report(format_args!("{axes}: {} of them are known, and commands are not clipped", pairs.len()));
+        ranges
+            .report(format_args!("{axes}: {} of them are known, and commands are not clipped", pairs.len()));
         return None;
     }
     Some(pairs)
@@ -198,7 +203,8 @@ fn articulation(robot: &mut Keys<'_>, joints: &[String], known: &mut Known) {
     let default = sorted(robot, "default_joint_pos", places);
     let default = default.map(|list| robot.posture_in("default_joint_pos", list));
     known.default = known.record("default_joint_pos", default);
-    known.kp = known.record("default_joint_stiffness", sorted_gains(robot, "default_joint_stiffness", places));
+    known.kp =
+        known.record("default_joint_stiffness", sorted_gains(robot, "default_joint_stiffness", places));
     known.kd = known.record("default_joint_damping", sorted_gains(robot, "default_joint_damping", places));
     // Of the simulated joints.
     robot.pass(&[
@@ -418,7 +424,9 @@ fn sorted(keys: &mut Keys<'_>, key: &str, places: Option<&[usize]>) -> Option<Ve
     }
     if found.is_none() {
         let count = list.len();
-        keys.report(format_args!("{key}: {count} numbers, not one for each of the joints' places {places:?}"));
+        keys.report(format_args!(
+            "{key}: {count} numbers, not one for each of the joints' places {places:?}"
+        ));
     } else if of_none > 0 {
         keys.report(format_args!("{key}: {of_none} of its numbers are of no joint of the policy"));
     }
