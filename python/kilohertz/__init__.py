@@ -36,10 +36,13 @@ from ._native import (
     __version__,
 )
 from .connection import Connection, Found, Servo
+from .controller import Doing, Mode, parameters
+from .live import Live, LiveParameters, Targets
 from .log import Log, Record, open_log
 from .replays import replay
 from .results import Distribution, Result, ResultError, Table, open_result
-from .robot import Doing, Live, LiveParameters, Mode, Robot, Summary, Targets, parameters
+from .robot import Robot
+from .summary import Summary
 from .templates import template, templates
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from .robot import AnyController, Summary
+from .controller import AnyController
+from .summary import Summary
 
 __all__ = [
     "BusError",

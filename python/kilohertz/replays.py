@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native
 
 if TYPE_CHECKING:
-    from .robot import AnyController
+    from .controller import AnyController
 
 
 def replay(
