@@ -206,6 +206,13 @@ impl Fault {
             Self::FoundOutside(..) | Self::FoundBeyondFormat(_) => {
                 moves(trigger) || trigger == Trigger::ServoFault
             }
+            fault => fault.explains_elsewhere(cause, trigger, robot),
+        }
+    }
+
+    /// As [`Self::explains`], of what happens beside servos and buses, and of misbehaviour.
+    fn explains_elsewhere(self, cause: Cause, trigger: Trigger, robot: &RobotConfig) -> bool {
+        match self {
             Self::ImuGone => trigger == Trigger::Imu,
             Self::BrownOut(_) => trigger == Trigger::Voltage || matches!(cause, Cause::ServoFault { .. }),
             Self::HostKilled | Self::DiskFull | Self::PacedTooFast(_) => false,

@@ -235,19 +235,6 @@ fn trusted(model: &Model, recordings: &[&Recording], values: &[f64]) -> (Vec<Val
         |shifts: &[Vec<f64>], index: usize| shifts.iter().map(|shift| shift[index].powi(2)).sum::<f64>();
     let uncertainty =
         |index: usize| (CAUTION * (alike(index) + square(&by_block, index)) + square(&unsure, index)).sqrt();
-    // A limit that goals hardly meet acts as a part of the delay: nothing else is left over without it.
-    let is_met = |index: usize| {
-        let mut without = values.to_vec();
-        without[index] = f64::MAX;
-        let mut left = residuals(model, recordings, &without, FINE);
-        // As far as the other values do not make up for it.
-        let others = columns.iter().enumerate().filter(|(other, _)| *other != index);
-        let others = LeastSquares::of(others.map(|(_, column)| column));
-        for (column, by) in others.columns.iter().zip(others.solve(&left)) {
-            left.iter_mut().zip(*column).for_each(|(left, change)| *left -= change * by);
-        }
-        square_of(&left) > MET * square_of(&at)
-    };
     let parameters = model.parameters.iter().enumerate().map(|(index, parameter)| {
         let value = values[index];
         let (per_step, near) = match parameter.scale {
@@ -257,7 +244,8 @@ fn trusted(model: &Model, recordings: &[&Recording], values: &[f64]) -> (Vec<Val
         let least = if parameter.name == "gravity_at" { LEAST * LEAST_ANGLE } else { LEAST * value.abs() };
         let steps = uncertainty(index).hypot(least / per_step);
         let on_bound = value - parameter.low < near || parameter.high - value < near;
-        let determined = (parameter.name != "goal_speed" || is_met(index))
+        let determined = (parameter.name != "goal_speed"
+            || is_met(model, recordings, values, index, (&columns, &at)))
             && (steps < UNDETERMINED || steps * per_step < 0.5 * value.abs());
         Value {
             name: parameter.name,
@@ -268,21 +256,47 @@ fn trusted(model: &Model, recordings: &[&Recording], values: &[f64]) -> (Vec<Val
             determined,
         }
     });
-    let mut together: Vec<Vec<&'static str>> = Vec::new();
-    for (square, direction) in squares.iter().zip(directions) {
-        let parts = model.parameters.iter().zip(direction).filter(|(_, part)| part.abs() > 0.3);
-        let names: Vec<&'static str> = parts.map(|(parameter, _)| parameter.name).collect();
-        if sigma(*square) > UNDETERMINED && names.len() > 1 {
-            together.push(names);
-        }
-    }
     let mut parameters: Vec<Value> = parameters.collect();
     // No angle of a pull that is none.
     let hangs = !parameters.iter().any(|it| it.name == "gravity" && it.value < 2.0 * it.uncertainty);
     for angle in parameters.iter_mut().filter(|it| it.name == "gravity_at") {
         angle.determined = hangs && angle.uncertainty < SURE_ANGLE;
     }
-    (parameters, together)
+    (parameters, jointly(model, &whole, sigma))
+}
+
+/// The limit of this index acts. One that goals hardly meet acts as a part of the delay: nothing else is left over without it. `columns` and
+/// `at`: the derivatives and what is left over at `values`.
+fn is_met(
+    model: &Model,
+    recordings: &[&Recording],
+    values: &[f64],
+    index: usize,
+    (columns, at): (&[Vec<f64>], &[f64]),
+) -> bool {
+    let mut without = values.to_vec();
+    without[index] = f64::MAX;
+    let mut left = residuals(model, recordings, &without, FINE);
+    // As far as the other values do not make up for it.
+    let others = columns.iter().enumerate().filter(|(other, _)| *other != index);
+    let others = LeastSquares::of(others.map(|(_, column)| column));
+    for (column, by) in others.columns.iter().zip(others.solve(&left)) {
+        left.iter_mut().zip(*column).for_each(|(left, change)| *left -= change * by);
+    }
+    square_of(&left) > MET * square_of(at)
+}
+
+/// The parameters that the data determine only jointly.
+fn jointly(model: &Model, whole: &LeastSquares<'_>, sigma: impl Fn(f64) -> f64) -> Vec<Vec<&'static str>> {
+    let mut together = Vec::new();
+    for (square, direction) in whole.squares.iter().zip(&whole.directions) {
+        let parts = model.parameters.iter().zip(direction).filter(|(_, part)| part.abs() > 0.3);
+        let names: Vec<&'static str> = parts.map(|(parameter, _)| parameter.name).collect();
+        if sigma(*square) > UNDETERMINED && names.len() > 1 {
+            together.push(names);
+        }
+    }
+    together
 }
 
 /// Columns, and the directions in which they are determined, with the square of each.

@@ -1,16 +1,12 @@
 //! What the supervisor reacts to, and the record it leaves.
 
+mod text;
+
 use super::Phase;
 use super::{Reaction, Reactions};
 use arrayvec::ArrayVec;
 use khz_servo::{Fault, Mode, Quantity, Refused};
 use std::fmt;
-
-/// No servo that still replies is warmer than this, °C; no limit can be set above it.
-const MOST_CELSIUS: f64 = 200.0;
-/// Nor has one less than this, V.
-const LEAST_VOLTS: f64 = 1.0;
-const CANNOT_BE: &str = "which cannot be: a damaged frame or a broken sensor";
 
 /// Why the phase changed, or what was warned of.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -395,7 +391,7 @@ impl Cause {
     /// For people who know buses, not links: `links` are what each link is called. Allocates
     /// nothing.
     pub fn named(self, links: &[String]) -> impl fmt::Display {
-        NamedCause { cause: self, links }
+        text::NamedCause { cause: self, links }
     }
 
     /// The servo it is about.
@@ -428,211 +424,6 @@ impl Cause {
             | Self::Hot { servo, .. } => Some(servo),
             _ => None,
         }
-    }
-}
-
-/// A cause and what its links are called.
-struct NamedCause<'a> {
-    cause: Cause,
-    links: &'a [String],
-}
-
-impl fmt::Display for NamedCause<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cause {
-            Cause::BusDown { link } if usize::from(link) < self.links.len() => {
-                write!(f, "{} is down", self.links[usize::from(link)])
-            }
-            cause => cause.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |ns: i64| ns as f64 / 1e6;
-        match *self {
-            Self::AllServosSeen => f.write_str("every servo has replied"),
-            Self::ArmRequested => f.write_str("armed"),
-            Self::ControllerStarted => f.write_str("controller started"),
-            Self::TimeOver => f.write_str("finished"),
-            Self::OperatorStop => f.write_str("stopped by the operator"),
-            Self::NotArmed => f.write_str("it waits for an operator to arm it"),
-            Self::HeartbeatLost { age_ns: i64::MAX } => f.write_str("no heartbeat from the operator yet"),
-            Self::HeartbeatLost { age_ns } => write!(f, "no operator heartbeat for {:.1} ms", ms(age_ns)),
-            Self::TargetsSilent { age_ns } => write!(f, "no targets for {:.1} ms", ms(age_ns)),
-            Self::ServoFault { fault, .. } => write!(f, "servo fault {} ({})", fault.code, fault.text),
-            Self::ServoTimedOut { .. } => f.write_str("the servo's own watchdog expired"),
-            Self::ServoReset { .. } => f.write_str("the servo restarted"),
-            Self::ServoNotFinite { .. } => f.write_str("the servo reports a value that is not a number"),
-            Self::ServoSaturated { quantity, most, .. } => write!(
-                f,
-                "{quantity} beyond what its replies carry (±{most:.3} {}): the servo does not obey, or something drives its joint. If it \
-                 may go there, a moteus reports more with `query.{quantity} = \"float\"`; keep others within by their `limits`",
-                quantity.unit()
-            ),
-            Self::RegisterRefused { refused, ran, .. } => write_refused(f, refused, ran),
-            Self::ServoNotObeying { mode, .. } if mode == Mode::UNREPORTED => f.write_str(
-                "the servo is not seen to do what it is commanded: its replies do not tell whether its output is on",
-            ),
-            Self::ServoNotObeying { mode, .. } => {
-                write!(f, "the servo stays in mode {} although it is commanded otherwise", Named(mode))
-            }
-            Self::PositionJumped { from, to, .. } if (from - to).abs() < 0.0005 => write!(
-                f,
-                "the position stays at {to:.3} rad while the servo tells a velocity: its encoder is stuck or loose"
-            ),
-            Self::PositionJumped { from, to, .. } => write!(
-                f,
-                "position jumped from {from:.3} to {to:.3} rad: the servo restarted, its zero was changed, or its encoder is loose"
-            ),
-            Self::ServoStillOn { mode, .. } if mode == Mode::UNREPORTED => {
-                f.write_str("the servo may still be on although it was commanded to stop: cut its power")
-            }
-            Self::ServoStillOn { mode, .. } => write!(
-                f,
-                "the servo is still on (mode {}) although it was commanded to stop: cut its power",
-                Named(mode)
-            ),
-            Self::ServoNotReportedOff { .. } => {
-                f.write_str("the servo did not say often enough that it is off and may still be on: cut its power")
-            }
-            Self::PositionOutOfLimits { position, limit, .. } => write!(
-                f,
-                "joint at {position:.3} rad, limit {limit:.3} rad: move it, or check `offset`, `sign` and the servo's zero"
-            ),
-            Self::TooFast { velocity, limit, .. } => {
-                write!(f, "joint at {velocity:.2} rad/s, limit {limit:.2} rad/s")
-            }
-            // Some of its queries may not have been sent (CubeMars), or their replies be late.
-            Self::MissedReplies { count: 1, .. } => f.write_str("no reply in time for 1 tick"),
-            Self::MissedReplies { count, .. } => write!(f, "no reply in time for {count} ticks"),
-            Self::Stale { age_ns, .. } => write!(f, "state {:.1} ms old", ms(age_ns)),
-            Self::NotSeen { late: false, .. } => f.write_str("no reply during start-up"),
-            Self::NotSeen { late: true, .. } => f.write_str("replies come too late during start-up"),
-            Self::DuplicateReplies { .. } => {
-                f.write_str(
-                    "two replies to one query: give each servo on this bus its own id, and end other programs that command it",
-                )
-            }
-            Self::BusDown { link } => write!(f, "link {link} is down"),
-            Self::Overruns { count: 1 } => f.write_str("a tick overran"),
-            Self::Overruns { count } => write!(f, "{count} overruns in a row"),
-            Self::ImuSilent { age_ns: i64::MAX } => f.write_str("no reading from the IMU yet"),
-            Self::ImuSilent { age_ns } => write!(f, "IMU silent for {:.1} ms", ms(age_ns)),
-            Self::LoopHeldUp { held_up_ns, .. } => {
-                write!(f, "the loop was held up for {:.1} ms", ms(held_up_ns))
-            }
-            Self::Recovered { moved, held_up_ns, .. } => write!(
-                f,
-                "recovered after {:.0} ms without the loop, moved {:.1} mrad",
-                ms(held_up_ns),
-                moved.abs() * 1e3
-            ),
-            Self::ImuNotFinite => f.write_str("the IMU reports a value that is not a number"),
-            Self::ImuFrozen { for_ns } => {
-                write!(f, "the IMU has repeated one reading for {:.1} ms: it hangs", ms(for_ns))
-            }
-            Self::Tilt { angle } => write!(f, "the body leans by {angle:.2} rad"),
-            Self::CommandNotFinite { .. } => f.write_str("a command is not a number"),
-            Self::CommandOutOfLimits { .. } => f.write_str("a command is beyond the limits"),
-            Self::TorqueNotBraked { .. } => f.write_str(
-                "a torque on a joint with limits that could not be braked in time: the loop is slower than \
-                 `supervisor.torque_control_hz`, or the velocity is not requested (`query.velocity`); command positions or \
-                 velocities, raise `rate_hz`, or lower `torque_control_hz` if the joint is slow enough",
-            ),
-            Self::CommandNotSendable {
-                quantity: share @ (Quantity::KpScale | Quantity::KdScale), value, ..
-            } => write!(
-                f,
-                "a {share} of {} was commanded, but `command.{share}` is \"none\": the servo would take it as 1",
-                Short(value)
-            ),
-            Self::CommandNotSendable { quantity: Quantity::MaxTorque, value, .. } => {
-                write!(f, "a max_torque of {} N·m was commanded, but none is sent to this servo", Short(value))
-            }
-            Self::CommandNotSendable { quantity, most: 0.0, .. } => {
-                write!(f, "a target {quantity} was commanded, but `command.{quantity}` is \"none\"")
-            }
-            Self::CommandNotSendable { quantity, value, most, .. } => write!(
-                f,
-                "commanded {quantity} {} {unit} cannot be sent: its format ends at ±{} {unit}",
-                Short(value),
-                Short(most),
-                unit = quantity.unit()
-            ),
-            Self::ControllerFailed => f.write_str("the controller failed"),
-            Self::ControllerPanicked => f.write_str("the controller panicked"),
-            Self::ControllerSlow { count, took_ns } => {
-                write!(
-                    f,
-                    "the controller took too long {count} ticks in a row, {:.3} ms in the last",
-                    ms(took_ns)
-                )
-            }
-            Self::ControllerPreempted { count, took_ns, waited_ns } => write!(
-                f,
-                "the controller was preempted {count} ticks in a row: of {:.3} ms in the last, its thread waited {:.3} ms for a CPU",
-                ms(took_ns),
-                ms(waited_ns)
-            ),
-            Self::VoltageLow { volts, .. } if volts < LEAST_VOLTS => {
-                write!(f, "a voltage of {volts:.1} V, {CANNOT_BE}")
-            }
-            Self::VoltageLow { volts, .. } => write!(f, "supply at {volts:.1} V"),
-            Self::VoltageUnknown { .. } => write_unknown(f, "voltage"),
-            Self::TemperatureUnknown { .. } => write_unknown(f, "temperature"),
-            Self::Hot { celsius, .. } if celsius > MOST_CELSIUS => {
-                write!(f, "a temperature of {celsius:.1} °C, {CANNOT_BE}")
-            }
-            Self::Hot { celsius, .. } => write!(f, "{celsius:.1} °C"),
-            Self::Still => f.write_str("every joint stands still"),
-            Self::DampingOver => f.write_str("damping time over"),
-            Self::Rearmed => f.write_str("begun again"),
-        }
-    }
-}
-
-/// A mode as its family calls it, or its number.
-struct Named(Mode);
-
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Mode { number, name } = self.0;
-        if name == Mode::UNKNOWN.name {
-            write!(f, "{number}, which is unknown,")
-        } else {
-            write!(f, "`{name}`")
-        }
-    }
-}
-
-fn write_unknown(f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
-    write!(
-        f,
-        "the servo reports no number for its {what}, so nothing can react to it: update its firmware, or write \
-         `query.{what} = \"none\"` to do without"
-    )
-}
-
-fn write_refused(f: &mut fmt::Formatter<'_>, refused: Refused, ran: bool) -> fmt::Result {
-    let Refused { register, name, write } = refused;
-    let (verb, table) = if write { ("write", "command") } else { ("read", "query") };
-    if ran {
-        return write!(
-            f,
-            "a frame was damaged on its way: the servo refused to {verb} register 0x{register:03x} ({name}), and had not before"
-        );
-    }
-    write!(f, "the servo refused to {verb} register 0x{register:03x} ({name}): see its `{table}` keys")
-}
-
-/// Three decimals, or an exponent for what is too large to be meant.
-struct Short(f64);
-
-impl fmt::Display for Short {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.abs() < 1e6 { write!(f, "{:.3}", self.0) } else { write!(f, "{:.1e}", self.0) }
     }
 }
 
