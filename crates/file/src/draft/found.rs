@@ -2,6 +2,7 @@
 
 use super::{Draft, Servo};
 use crate::links::{LinkConfig, LinkKind};
+use khz_loop::supervisor::LEAST_VOLTAGE_LOW_V;
 use khz_servo::Family;
 use khz_servo::by_hand::Found;
 use std::collections::BTreeSet;
@@ -77,7 +78,7 @@ fn supply(found: &[Found]) -> Vec<String> {
     vec![
         format!("# The servos said {volts:.1} V; below `voltage_low_v` the robot comes down."),
         "[supervisor]".to_owned(),
-        format!("voltage_low_v = {:.1}", (LOW * volts).max(LEAST_LOW_V)),
+        format!("voltage_low_v = {:.1}", (LOW * volts).max(LEAST_VOLTAGE_LOW_V)),
         String::new(),
         "# For an emulated link.".to_owned(),
         "[emulation]".to_owned(),
@@ -88,8 +89,7 @@ fn supply(found: &[Found]) -> Vec<String> {
 /// Below this supply, V, a file has more about it; and the share of it that counts as too low.
 const LESS_V: f64 = 15.0;
 const LOW: f64 = 0.7;
-/// The least that can be written, V.
-const LEAST_LOW_V: f64 = 4.0;
+/// The least supply that can be written, V.
 const LEAST_SUPPLY_V: f64 = 5.0;
 
 /// Servos that take longer than this to answer, ns, do not answer within a millisecond with all else that is in it.

@@ -36,7 +36,8 @@ pub use joint::{Bounds, Joint, Limits, Timeout};
 pub use khz_run::Phase;
 pub use khz_servo::Quantity;
 pub use settings::{
-    Arming, Descent, LONGEST_RECOVERED_NS, OutOfLimits, Reaction, Reactions, Recover, SupervisorSettings,
+    Arming, Descent, LEAST_VOLTAGE_LOW_V, LONGEST_RECOVERED_NS, OutOfLimits, Reaction, Reactions, Recover,
+    SupervisorSettings,
 };
 pub use watch::{LONGEST_STALL_NS, RESTART_UNSEEN};
 pub(crate) use watch::{OFF_REPLIES, STILL_WAY};

@@ -3,6 +3,9 @@
 use khz_settings::{nanoseconds, section, words};
 use std::ops::Deref;
 
+/// The least `voltage_low_v` that can be written, V.
+pub const LEAST_VOLTAGE_LOW_V: f64 = 4.0;
+
 words! {
     /// What the supervisor does when something is wrong.
     Reaction {
@@ -108,7 +111,7 @@ section! {
         /// line), or `teleop`: every fresh steering input. The robot waits in idle for the first one.
         heartbeat_from: Option<String> = None, "";
         /// The supply voltage of a servo is below this.
-        voltage_low_v: f64 = 11.0, "V", 4.0 => 60.0;
+        voltage_low_v: f64 = 11.0, "V", LEAST_VOLTAGE_LOW_V => 60.0;
         /// A servo has this temperature: derating of its torque begins.
         temperature_soft_c: f64 = 60.0, "°C", 0.0 => 200.0;
         /// A servo has this temperature: its torque is fully derated, and the trigger `temperature` fires. Should be

@@ -3,6 +3,7 @@
 use super::written;
 use crate::config::{RobotConfig, ServoConfig};
 use khz_emu::WireKind;
+use khz_loop::supervisor::LEAST_VOLTAGE_LOW_V;
 use khz_servo::FamilyName;
 use khz_settings::{Problem, Reader};
 use khz_wire::serial::Packets;
@@ -71,7 +72,10 @@ pub(super) fn warn_of_supply(
         let title = format!("{model} comes down at once: below `voltage_low_v`, {low_v} V, a robot does");
         let problem = Problem::warning("supervisor.voltage_low_v", title)
             .at(span, format!("it bears {most_v} V"))
-            .help(format!("write `voltage_low_v = {:.1}` in `[supervisor]`", (LOW * most_v).max(4.0)));
+            .help(format!(
+                "write `voltage_low_v = {:.1}` in `[supervisor]`",
+                (LOW * most_v).max(LEAST_VOLTAGE_LOW_V)
+            ));
         reader.problems.push(problem);
     }
     let first = robot.servos.iter().position(|other| is_like(other) && is_emulated(other));
