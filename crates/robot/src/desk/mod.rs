@@ -341,10 +341,12 @@ impl Desk {
     pub fn collect(&mut self, timeout_ns: i64, mut take: impl FnMut(usize, Received) -> bool) -> bool {
         let until_ns = now_ns().saturating_add(timeout_ns);
         loop {
+            // The last look begins when the time is over: a process that stood still for it has looked once more.
+            let looked_ns = now_ns();
             match self.receive() {
                 Some((bus, received)) if take(bus, received) => return true,
                 Some(_) => {}
-                None if now_ns() >= until_ns => return false,
+                None if looked_ns >= until_ns => return false,
                 None => self.pass(until_ns),
             }
         }

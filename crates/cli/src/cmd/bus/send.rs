@@ -188,10 +188,11 @@ fn read_attitude(desk: &mut Desk, args: &Args) -> Result<ImuSample> {
     let until_ns = now_ns() + i64::from(args.timeout_ms.max(20)) * 1_000_000;
     imu.request(now_ns())?;
     loop {
-        if let Some(sample) = imu.poll(now_ns())? {
+        let looked_ns = now_ns();
+        if let Some(sample) = imu.poll(looked_ns)? {
             return Ok(sample);
         }
-        ensure!(now_ns() < until_ns, "the IMU did not answer");
+        ensure!(looked_ns < until_ns, "the IMU did not answer");
     }
 }
 
