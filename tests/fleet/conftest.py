@@ -110,8 +110,13 @@ class World:
         return done
 
     def listed(self) -> dict[str, dict[str, Any]]:
-        """What `khz-fleet ls` knows of each robot."""
+        """What `khz-fleet ls` knows of each robot that has answered it within a second."""
         return {robot["name"]: robot for robot in json.loads(self.run("ls", "--json", code=None).stdout)}
+
+    def has_ended(self, name: str) -> bool:
+        """Whether `khz-fleet ls` knows that the robot's run has ended."""
+        robot = self.listed().get(name, {})
+        return "ended" in robot.get("state", "") and not robot["up"]
 
     def ls(self, *signs: str, code: int | None = None) -> str:
         """The table of `khz-fleet ls` once it has all of these: it waits for each bridge for a second, in which a busy one may not
@@ -244,17 +249,19 @@ class Tokens:
 
 
 def ask(session: zenoh.Session, key: str, payload: object = None) -> tuple[bool, bytes]:
-    """One answer, and whether it is not a refusal."""
+    """One answer, and whether it is not a refusal. A bridge that is busy may be off the network for a moment, in which nobody answers, at once."""
     body = None if payload is None else json.dumps(payload)
-    for reply in session.get(key, payload=body, timeout=PATIENCE):
-        if reply.ok is not None:
-            return True, bytes(reply.ok.payload)
-        return False, bytes(reply.err.payload)
-    pytest.fail(f"nobody answers at {key}")
+    reply, *_ = wait_for(lambda: list(session.get(key, payload=body, timeout=PATIENCE)), f"an answer at {key}")
+    if reply.ok is not None:
+        return True, bytes(reply.ok.payload)
+    return False, bytes(reply.err.payload)
 
 
 # What bridges and commands print when a question or the answer to it came too late, or while a busy bridge had lost its router.
-LATE = ("ask again", "unreachable", "does not reach it", "no reply in time", "no reply from its bridge", "no answer; is the robot")
+LATE = (
+    "ask again", "unreachable", "does not reach it", "no reply in time", "no reply from its bridge", "no answer; is the robot",
+    "can be seen on the network",
+)  # fmt: skip
 
 
 def in_time(what: Callable[[], T], text: Callable[[T], object]) -> T:

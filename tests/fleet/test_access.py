@@ -59,10 +59,12 @@ def test_three_roles(world: World) -> None:
         wait_for(lambda who=who: re.search(r"leg +up +active", run(who, "ls").stdout), f"the {who} sees the robot")  # type: ignore[misc]
     done = in_time(lambda: run("viewer", "stop", "leg", "--timeout", "1"), lambda done: done.stdout)
     assert done.returncode == 1 and "leg: NOT STOPPED: no reply to Stop" in done.stdout and "may you stop" in done.stdout
-    done = run("viewer", "logs", "leg")
-    assert done.returncode == 2 and "may you ask for this" in done.stderr
-    done = run("viewer", "param", "leg", "kp_scale", "0.5")
-    assert done.returncode == 1 and "may you ask for this" in done.stderr
+    for words, code in ((["logs", "leg"], 2), (["param", "leg", "kp_scale", "0.5"], 1)):
+        # A bridge that is busy may be off the network for a moment, and then that is what is said.
+        wait_for(
+            lambda words=words, code=code: (done := run("viewer", *words)).returncode == code and "may you ask for this" in done.stderr,  # type: ignore[misc]
+            f"{words} is refused",
+        )
     time.sleep(0.5)
     assert robot.process.poll() is None
 
@@ -142,7 +144,8 @@ def test_three_roles(world: World) -> None:
     assert robot.process.poll() is None
 
     done = run("operator", "stop", "leg", "--timeout", "100")
-    assert done.returncode == 0 and "leg: stop taken by tick" in done.stdout
+    # One that was taken, and answered too late, was asked for again.
+    assert done.returncode == 0 and re.search("leg: (stop taken by tick|at rest)", done.stdout), done.stdout
     robot.process.wait(PATIENCE)
 
 

@@ -46,15 +46,15 @@ def test_robots_are_listed_watched_and_stopped(world: World) -> None:
     assert outcome["at_rest"] and outcome["tick"] > 0 and outcome["ms"] >= outcome["taken_ms"] > 0
     robots[0].process.wait(PATIENCE)
     assert robots[1].process.poll() is None
-    wait_for(lambda: "ended" in world.listed()["one"]["state"], "one is down, and its bridge is there")
-    assert not world.listed()["one"]["up"]
+    wait_for(lambda: world.has_ended("one"), "one is down, and its bridge is there")
     (line,) = (line for line in world.ls("ended", code=1).splitlines() if line.startswith("one"))
     assert re.search(r"^one +ended \d+ s ago +stopped +- +- ", line), "no figures of a robot that has ended"
     done = world.run("stop", "--all", "--timeout", "100")
     assert re.search(r"^one: at rest already: stopped, ended \d+ s ago ", done.stdout, re.M)
     assert re.search(r"^two: stop taken by tick \d+ after [\d.]+ ms, at rest ", done.stdout, re.M)
-    done = world.run("stop", "nobody", "--timeout", "10", code=1)
-    assert "nobody: NOT STOPPED: no robot `nobody` can be seen on the network, there are one, two" in done.stdout
+    unknown = "nobody: NOT STOPPED: no robot `nobody` can be seen on the network, there are one, two"
+    # A bridge that is busy may be off the network for a moment.
+    wait_for(lambda: unknown in world.run("stop", "nobody", "--timeout", "10", code=1).stdout, "who is there")
 
 
 def test_parameters_are_read_and_set(world: World) -> None:
@@ -141,7 +141,7 @@ def test_parameters_at_the_terminal(world: World) -> None:
 
     world.run("stop", "--timeout", "100", "leg")
     robot.process.wait(PATIENCE)
-    wait_for(lambda: "ended" in world.listed()["leg"]["state"], "its run has ended")
+    wait_for(lambda: world.has_ended("leg"), "its run has ended")
     assert re.search(r"leg: refused: its run is over, ended \d+ s ago", world.asked("param", "leg", code=1).stderr)
     log = subprocess.run(
         [world.khz, "log", "cat", str(robot.logs / "run.tlog"), "-r", "parameter", "--json"], capture_output=True, text=True, check=True
@@ -207,8 +207,7 @@ def test_a_bridge_without_a_view_only_reports(world: World) -> None:
     assert not fine and b"--view" in answer
     fine, answer = ask(judge, robot.key("log"))
     assert not fine and b"--logs" in answer
-    done = world.run("stop", "leg", code=1)
-    assert "NOT STOPPED: refused" in done.stdout
+    wait_for(lambda: "NOT STOPPED: refused" in world.run("stop", "leg", code=1).stdout, "it is refused")
     assert robot.process.poll() is None
 
 
@@ -221,7 +220,7 @@ def test_logs_are_listed_and_downloaded(world: World) -> None:
     wait_for(lambda: seconds() > 6, "six seconds of log", 120)
     wait_for(lambda: ask(judge, robot.key("file"))[0], "the robot file, which comes at once or after 10 s")
     output = world.folder / "recent.tlog"
-    world.run("logs", "leg", "--recent", "2", "-o", str(output))
+    world.asked("logs", "leg", "--recent", "2", "-o", str(output))
     about = info(world, output)
     assert {"tick", "servo", "command", "robot"} <= about.keys()
     # At 200 Hz; a tick that comes too late is skipped, and what two seconds are is the robot's affair.
@@ -230,21 +229,21 @@ def test_logs_are_listed_and_downloaded(world: World) -> None:
     world.run("stop", "--timeout", "100", "leg")
     robot.process.wait(PATIENCE)
     assert "run.tlog" in world.asked("logs", "leg").stdout
-    world.run("logs", "leg", "run.tlog")
+    world.asked("logs", "leg", "run.tlog")
     assert (world.folder / "leg-run.tlog").read_bytes() == (robot.logs / "run.tlog").read_bytes()
-    world.run("logs", "leg", "run.tlog", "--from", "2", "--to", "4", "-o", "part.tlog")
+    world.asked("logs", "leg", "run.tlog", "--from", "2", "--to", "4", "-o", "part.tlog")
     part = info(world, world.folder / "part.tlog")
     # The time of a log is that of its samples, whatever this computer was busy with.
     assert 0 < part["servo"] < info(world, robot.logs / "run.tlog")["servo"]
 
-    assert "is there already" in world.run("logs", "leg", "run.tlog", code=2).stderr, "nothing is overwritten"
-    done = world.run("logs", "leg", "none.tlog", "-o", "none.tlog", code=2)
+    assert "is there already" in world.asked("logs", "leg", "run.tlog", code=2).stderr, "nothing is overwritten"
+    done = world.asked("logs", "leg", "none.tlog", "-o", "none.tlog", code=2)
     assert "there is no log" in done.stderr and not (world.folder / "none.tlog").exists()
     assert not list(world.folder.glob(".khz-fleet*")), "no half downloads"
-    done = world.run("logs", "leg", "run.tlog", "--from", "4000", "-o", "none.tlog", code=2)
+    done = world.asked("logs", "leg", "run.tlog", "--from", "4000", "-o", "none.tlog", code=2)
     assert "the log is from 0 to" in done.stderr and not (world.folder / "none.tlog").exists()
     assert "after --to" in world.run("logs", "leg", "run.tlog", "--from", "4", "--to", "2", "-o", "none.tlog", code=2).stderr
-    assert "outside 0 to 30" in world.run("logs", "leg", "--recent", "100", code=2).stderr
+    assert "outside 0 to 30" in world.asked("logs", "leg", "--recent", "100", code=2).stderr
     wait_for(lambda: "there is leg" in world.run("logs", "nope", code=2).stderr, "who is there")
     assert part["robot"] == 1 and part["parameters"] == 1 and part["event"] > 0
     fine, answer = ask(judge, robot.key("file"))

@@ -14,6 +14,7 @@ from typing import Any
 
 import zenoh
 from conftest import PATIENCE, Samples, Robot, Tokens, World, ask, in_time, number, wait_for
+from robots import free_port
 
 
 def status(statuses: Samples) -> dict[str, object]:
@@ -254,9 +255,7 @@ def test_everything_lost_is_counted(world: World) -> None:
     port, other = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
     port.bind(("127.0.0.1", 0))
     other.bind(("127.0.0.1", 0))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        to = probe.getsockname()
+    to = ("127.0.0.1", free_port(socket.SOCK_DGRAM))
     world.start(
         world.fleet, "--router", world.endpoint, "bridge", "--name", "made-up", "--listen", f"127.0.0.1:{to[1]}",
         name="bridge",
