@@ -114,8 +114,9 @@ fn a_scan_finds_the_bit_rate_of_the_servos() {
         .unwrap();
     let mut served = Served::of(&file, "leg=slcan");
     let link = format!("slcan:{}", served.endpoint().1);
-    let scan =
-        |link: &str| khz(&["bus", "scan", link, "--family", "robstride", "--last", "4"]).output().unwrap();
+    // A reply takes some hundred microseconds; other processes may have the CPU meanwhile.
+    let words = ["--family", "robstride", "--last", "3", "--timeout-ms", "500"];
+    let scan = |link: &str| khz(&[&["bus", "scan", link], &words[..]].concat()).output().unwrap();
     let wrong = scan(&link);
     let message = String::from_utf8_lossy(&wrong.stderr).into_owned();
     let (expected, cure) = ("servos 1, 3 reply at 500000 bit/s", format!("`{link},bitrate=500000`"));
@@ -161,8 +162,8 @@ fn classic_servos_behind_an_emulated_fdcanusb_reply() {
     std::fs::write(&file, LEG).unwrap();
     let mut served = Served::of(&file, "leg=terminal");
     let link = format!("fdcanusb:{}", served.endpoint().1);
-    let output =
-        khz(&["bus", "scan", &link, "--family", "robstride", "--last", "4", "--json"]).output().unwrap();
+    let words = ["--family", "robstride", "--last", "3", "--timeout-ms", "2000", "--json"];
+    let output = khz(&[&["bus", "scan", &link], &words[..]].concat()).output().unwrap();
     assert_eq!(text(&output).matches("\"robstride\"").count(), 2, "{output:?}");
 }
 
@@ -214,7 +215,7 @@ fn robstride_servos_behind_slcan_are_asked_by_a_classic_frame_set_up_and_drafted
     assert!(text(&output).starts_with("CAN 1,3FE,") && output.status.success(), "{output:?}");
     let refused = khz(&["bus", "scan", &link]).output().unwrap();
     assert!(text(&refused).contains("`--family robstride`"), "{refused:?}");
-    let words = ["zero_sta=1", "--family", "robstride", "--store", "--yes", "--timeout-ms", "500"];
+    let words = ["zero_sta=1", "--family", "robstride", "--store", "--yes", "--timeout-ms", "5000"];
     let set = khz(&[&["bus", "set", &link, "3"], &words[..]].concat()).output().unwrap();
     assert!(text(&set).contains("servo 3: parameter 0x7029 (`zero_sta`) = 1, mode reset, stored"), "{set:?}");
     let new = khz(&["new", "--from", &link, "--family", "robstride", &file("new.toml")]).output().unwrap();
