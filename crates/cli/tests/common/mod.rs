@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -18,6 +19,12 @@ bus = "main"
 id = 2
 "#
     };
+}
+
+/// A free port that the kernel gives to nobody who asks for any: by the time it is used another test could have it.
+pub fn free_port() -> u16 {
+    let mut ports = (20_000..32_000).cycle().skip(std::process::id() as usize % 12_000);
+    ports.find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 /// Two servos on the bus `main`.
