@@ -50,13 +50,20 @@ def end(service: "subprocess.Popen[str]") -> dict:
     return json.loads(text)
 
 
+def measured(run_khz: Run, *words: str) -> dict:
+    """Results of a measurement against an echo. All that its ticks asked is answered, unless the echo stood still at the end."""
+    done = run_khz("rtt", "send", *words, "--json")
+    results = json.loads(done.stdout)
+    counts, missed, lost = results["counts"], results["missed_ticks"], results["lost"]
+    assert counts["sent"] == counts["answered"] + lost == results["ticks"] == 40 - missed, results
+    assert done.returncode == (1 if missed or lost else 0), done.stderr
+    return results
+
+
 def test_every_question_is_accounted_for(start: Callable, run_khz: Run, tmp_path: pathlib.Path) -> None:
     echo, address = start("echo")
-    done = run_khz("rtt", "send", address, *SHORT, "--json", "--report", "a.html", "--save", "a.json", "--log", "a.tlog")
-    results = json.loads(done.stdout)
+    results = measured(run_khz, address, *SHORT, "--report", "a.html", "--save", "a.json", "--log", "a.tlog")
     missed = results["missed_ticks"]
-    assert done.returncode == (1 if missed else 0), done.stderr
-    assert results["counts"]["sent"] == results["counts"]["answered"] == results["ticks"] == 40 - missed
     assert results["planned_ticks"] == 40 and results["duration_ns"] >= 40 * 5_000_000
     assert results["unexpected"] == dict.fromkeys(results["unexpected"], 0)
     assert end(echo)["answered"] == 40 - missed
@@ -86,8 +93,7 @@ def test_streams_are_recorded_without_gaps(start: Callable, run_khz: Run, khz: s
     recorder = subprocess.Popen([khz, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         address = recorder.stderr.readline().split()[-1]
-        for _ in range(2):
-            assert run_khz("rtt", "send", echo, *UNPACED, "--stream", address).returncode == 0
+        answered = sum(measured(run_khz, echo, *UNPACED, "--stream", address)["counts"]["answered"] for _ in range(2))
         recorder.send_signal(signal.SIGINT)
         text, _ = recorder.communicate(timeout=60)
     finally:
@@ -97,7 +103,7 @@ def test_streams_are_recorded_without_gaps(start: Callable, run_khz: Run, khz: s
     exported = run_khz("log", "export", "all.tlog", "--format", "csv", "--output", "csv")
     assert exported.returncode == 0, exported.stderr
     rows = [path.read_text().splitlines()[1:] for path in (tmp_path / "csv").iterdir() if "round_trip" in path.name]
-    assert sum(map(len, rows)) == 80
+    assert sum(map(len, rows)) == answered > 40
 
 
 @pytest.mark.parametrize(
@@ -156,15 +162,17 @@ def test_forgeries_are_named_and_never_taken_for_answers(run_khz: Run) -> None:
         server.join()
     results = json.loads(done.stdout)
     counts = results["counts"]
-    assert (counts["sent"], counts["answered"], results["lost"]) == (40, 40, 0), results
+    # Those of the last ticks are lost if the device stands still then; of a lost question something else may have come.
+    answered = counts["answered"]
+    assert counts["sent"] == answered + results["lost"] == 40 and answered > 20, results
     unexpected = results["unexpected"]
     # The last tick may end before the last of its duplicates has come.
     for name in ["other_runs", "never_asked"]:
-        assert 39 <= unexpected[name] <= 40, unexpected
-    assert 39 <= counts["echoed"] <= 40 and unexpected["requests"] == 0, results
-    assert 78 <= counts["corrupt"] <= 80, "unreadable replies are the device's, not an unknown sender's"
+        assert answered - 1 <= unexpected[name] <= 40, unexpected
+    assert answered - 1 <= counts["echoed"] <= 40 and unexpected["requests"] == 0, results
+    assert 2 * answered - 2 <= counts["corrupt"] <= 80, "unreadable replies are the device's, not an unknown sender's"
     assert unexpected["other_protocol"] == unexpected["damaged"] == unexpected["unknown_devices"] == 0
-    assert counts["duplicates"] >= 39
+    assert counts["duplicates"] >= answered - 1
 
 
 def test_a_port_in_use_is_named(start: Callable, run_khz: Run) -> None:
@@ -229,11 +237,11 @@ def test_ways_of_receiving_are_compared(start: Callable, run_khz: Run, tmp_path:
 
 def test_what_is_logged_is_exported_like_any_other_log(start: Callable, run_khz: Run, tmp_path: pathlib.Path) -> None:
     _, address = start("echo")
-    assert run_khz("rtt", "send", address, *UNPACED, "--log", "a.tlog").returncode == 0
+    answered = measured(run_khz, address, *UNPACED, "--log", "a.tlog")["counts"]["answered"]
     done = run_khz("log", "export", "a.tlog", "--format", "csv", "--output", "csv")
     assert done.returncode == 0, done.stderr
     rows = (tmp_path / "csv" / "round_trip.csv").read_text().splitlines()
-    assert len(rows) == 41 and "round_trip_ns" in rows[0]
+    assert len(rows) == 1 + answered > 1 and "round_trip_ns" in rows[0]
     assert len((tmp_path / "csv" / "tick.csv").read_text().splitlines()) == 41
     assert "round_trip" in run_khz("log", "info", "a.tlog").stdout
 
@@ -258,11 +266,13 @@ def test_stalls_of_the_sender_are_not_hidden(start: Callable, khz: str, tmp_path
     # Its log has samples once it measures.
     while sender.poll() is None and not (log.exists() and log.stat().st_size > 4000):
         time.sleep(0.01)
-    for _ in range(5):
+    # It measures for 3 s. Where this test stands still itself a freeze lasts longer, and later ones are left out.
+    enough = time.monotonic() + 2.0
+    while frozen_s < 1.0 and time.monotonic() < enough:
         sender.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         time.sleep(0.2)
-        frozen_s += time.monotonic() - began
+        frozen_s += min(time.monotonic(), enough + 0.9) - began
         sender.send_signal(signal.SIGCONT)
         time.sleep(0.05)
     text, _ = sender.communicate(timeout=60)
@@ -273,7 +283,7 @@ def test_stalls_of_the_sender_are_not_hidden(start: Callable, khz: str, tmp_path
     assert results["duration_ns"] >= 3_000_000_000
     assert abs(results["achieved_rate_hz"] - 1e9 * results["ticks"] / results["duration_ns"]) < 1e-6
     # A third of the run was frozen, so the question at p90 waited half a freeze or more.
-    assert results["round_trip_planned_ns"]["p90"] >= 100_000_000
+    assert frozen_s < 1.0 or results["round_trip_planned_ns"]["p90"] >= 100_000_000
     assert results["late_tick_planned_ns"]["max"] >= 190_000_000
 
 
@@ -287,7 +297,8 @@ def test_the_lab_makes_its_network_and_removes_it(run_khz: Run, tmp_path: pathli
     assert len(experiments) == 7
     for name, results in experiments.items():
         counts = results["counts"]
-        assert counts["answered"] > 0, name
+        # A machine that stands still for 0.3 s misses all ticks of one of them.
+        assert counts["answered"] > 0 or results["missed_ticks"] > results["ticks"], name
         assert counts["answered"] + results["lost"] + counts["unsent"] == counts["sent"], name
         assert len(results["devices"]) == (5 if name.startswith("all") else 1)
     assert namespaces() == before
