@@ -48,7 +48,7 @@ class PatientPort(PortHandler):
 
     def setPacketTimeout(self, packet_length: int) -> None:  # noqa: N802
         super().setPacketTimeout(packet_length)
-        self.packet_timeout += 2000
+        self.packet_timeout += 20_000
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ BENT = ARM.replace("id = 1\n", "id = 1\njoint = { start = 0.5 }\n")
 def patient(port: object, packet_length: int) -> None:
     """Gives up after 50 ms otherwise, which a busy machine may need for a reply."""
     port.packet_start_time = port.getCurrentTime()  # type: ignore[attr-defined]
-    port.packet_timeout = 2000.0 + packet_length  # type: ignore[attr-defined]
+    port.packet_timeout = 20_000.0 + packet_length  # type: ignore[attr-defined]
 
 
 @pytest.fixture
