@@ -22,11 +22,16 @@ link = "socketcan"
 interface = "vcan9"
 [supervisor]
 overruns = 100000
+missed_replies = 100000
+stale_ms = 100000
+controller_slow = 100000
 answer_s = 20
 [controller]
 name = "hold"
 [servo_defaults]
 bus = "main"
+# The emulated CPU may stand still for a while.
+watchdog_s = 30
 family = "damiao"
 damiao = { model = "4310", can_fd = $1 }
 [[servo]]
@@ -47,7 +52,7 @@ check "and so are its emulated servos" contains emulated "$refused"
 khz emulate classic.toml --at main=socketcan:vcan9 >emulated 2>&1 &
 emulation=$!
 check "classic servos are served" wait_for contains emulated "main vcan9"
-khz bus scan classic.toml >found 2>&1
+khz bus scan classic.toml --last 2 --timeout-ms 2000 >found 2>&1
 check "they are found over classic CAN" contains found "damiao"
 before=$(listeners vcan9)
 candump -n 20 -T 20000 vcan9 >seen &
