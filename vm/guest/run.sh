@@ -21,13 +21,14 @@ overruns = 100000
 controller_us = 1000000
 answer_s = 10
 [supervisor.reactions]
+# The emulated CPU may stand still for a while: a second brings down what else is not to come down.
+overruns = "warn"
 bus_down = "$1"
 missed_replies = "$1"
 stale = "$1"
 servo_fault = "$1"
 [controller]
 name = "hold"
-# The emulated CPU may stand still for a while.
 [servo_defaults]
 watchdog_s = 30
 [[servo]]
