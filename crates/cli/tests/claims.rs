@@ -43,7 +43,7 @@ fn robot(folder: &Path, link: &str) -> PathBuf {
     let file = folder.join("robot.toml");
     let text = format!(
         "[loop]\nrate_hz = 100\npolicy = \"other\"\nlock_memory = false\n[bus.main]\n{link}\n\
-         [supervisor]\narming = \"operator\"\nanswer_s = 60\n[log]\nenabled = false\n{SERVOS}"
+         [supervisor]\narming = \"operator\"\nanswer_s = 60\nreactions = {{ overruns = \"warn\" }}\n[log]\nenabled = false\n{SERVOS}"
     );
     std::fs::write(&file, text).unwrap();
     file

@@ -119,7 +119,7 @@ impl Stand {
             "[loop]\nrate_hz = 100\npolicy = \"other\"\nlock_memory = false\n[bus.main]\nlink = \"fdcanusb\"\npath = {endpoint:?}\n\
              [servo_defaults]\nwatchdog_s = 3.0\n{SERVOS}\n[log]\nenabled = false\n[supervisor]\nanswer_s = 60\n\
              damping_s = 0.3\noverruns = 100000\nmissed_replies = 24\nstale_ms = 100000\ncontroller_slow = 100000\n\
-             reactions = {{ missed_replies = \"warn\", bus_down = \"warn\" }}\n{more}"
+             reactions = {{ missed_replies = \"warn\", bus_down = \"warn\", overruns = \"warn\" }}\n{more}"
         );
         std::fs::write(folder.path().join("robot.toml"), robot).unwrap();
         let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();
