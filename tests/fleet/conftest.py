@@ -166,6 +166,8 @@ class Robot:
         text = (ROOT / "robots" / f"{template}.toml").read_text()
         text = re.sub(r'^name = ".*"$', f'name = "{name}"', text, count=1, flags=re.M)
         text = re.sub(r"^rate_hz = .*$", f"rate_hz = {rate}", text, count=1, flags=re.M)
+        # At these rates there is time for a watchdog of more than 1.27 s, too.
+        text = text.replace('watchdog = "int8"', 'watchdog = "int16"')
         for old, new in more.items():
             text = text.replace(old, new)
         self.file = world.folder / f"{name}-{self.stream}.toml"
