@@ -26,8 +26,10 @@ def served(khz: str, folder: pathlib.Path, robot: str, answers: str = "slcan:") 
 class PatientBus(slcanBus):
     """An slcan adapter for programs that give up after 0.1 s, which a busy machine may need for a reply."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, patience: float = 20) -> None:
+        # Before it is open it reads already.
+        self.patience = patience
         super().__init__(path, bitrate=1_000_000, sleep_after_open=0.05)
 
     def recv(self, timeout: float | None = None) -> can.Message | None:
-        return super().recv(None if timeout is None else 20 * timeout)
+        return super().recv(None if timeout is None else self.patience * timeout)

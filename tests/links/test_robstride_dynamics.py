@@ -43,7 +43,7 @@ def connect(khz: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
     """Serves the arm and connects the program with it, which opens SocketCAN interfaces only."""
     opened = []
 
-    monkeypatch.setattr(can.interface, "Bus", lambda interface, channel, bitrate: PatientBus(channel))
+    monkeypatch.setattr(can.interface, "Bus", lambda interface, channel, bitrate: PatientBus(channel, 200))
 
     def connected(supply_v: float = 24, velocity_range: float = 50) -> RobstrideBus:
         serving = served(khz, tmp_path, ARM.format(supply_v=supply_v, velocity_range=velocity_range))
@@ -77,7 +77,7 @@ def drive(bus: RobstrideBus, motor: str, is_there: Callable[[float, float], bool
 
 def test_it_is_answered_by_the_servos_there_are(connect: Callable[..., RobstrideBus]) -> None:
     bus = connect()
-    found = {motor: bus.ping_by_id(motor, 0.5) for motor in range(1, 5)}
+    found = {motor: bus.ping_by_id(motor, 0.05) for motor in range(1, 5)}
     assert [motor for motor, reply in found.items() if reply] == [1, 3]
     bus.disconnect()
 
