@@ -4,7 +4,7 @@
 mod common;
 
 use common::{SERVOS, stderr};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -64,7 +64,11 @@ fn is_refused(second: &Output, first: &Process) {
 fn wait_for(notify: &UnixDatagram, wanted: &str) {
     let mut message = [0; 256];
     loop {
-        let len = notify.recv(&mut message).unwrap_or_else(|error| panic!("{wanted}: {error}"));
+        let len = match notify.recv(&mut message) {
+            // As after this process was stopped.
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            received => received.unwrap_or_else(|error| panic!("{wanted}: {error}")),
+        };
         if message[..len].split(|byte| *byte == b'\n').any(|line| line == wanted.as_bytes()) {
             return;
         }

@@ -162,7 +162,7 @@ fn classic_servos_behind_an_emulated_fdcanusb_reply() {
     std::fs::write(&file, LEG).unwrap();
     let mut served = Served::of(&file, "leg=terminal");
     let link = format!("fdcanusb:{}", served.endpoint().1);
-    let words = ["--family", "robstride", "--last", "3", "--timeout-ms", "2000", "--json"];
+    let words = ["--family", "robstride", "--last", "3", "--timeout-ms", "500", "--json"];
     let output = khz(&[&["bus", "scan", &link], &words[..]].concat()).output().unwrap();
     assert_eq!(text(&output).matches("\"robstride\"").count(), 2, "{output:?}");
 }
@@ -215,7 +215,7 @@ fn robstride_servos_behind_slcan_are_asked_by_a_classic_frame_set_up_and_drafted
     assert!(text(&output).starts_with("CAN 1,3FE,") && output.status.success(), "{output:?}");
     let refused = khz(&["bus", "scan", &link]).output().unwrap();
     assert!(text(&refused).contains("`--family robstride`"), "{refused:?}");
-    let words = ["zero_sta=1", "--family", "robstride", "--store", "--yes", "--timeout-ms", "5000"];
+    let words = ["zero_sta=1", "--family", "robstride", "--store", "--yes", "--timeout-ms", "500"];
     let set = khz(&[&["bus", "set", &link, "3"], &words[..]].concat()).output().unwrap();
     assert!(text(&set).contains("servo 3: parameter 0x7029 (`zero_sta`) = 1, mode reset, stored"), "{set:?}");
     let new = khz(&["new", "--from", &link, "--family", "robstride", &file("new.toml")]).output().unwrap();

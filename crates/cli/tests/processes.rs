@@ -16,7 +16,7 @@ use khz_wire::{Address, Frame, Mode};
 use rustix::fs::{CWD, FileType, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Action, LocalModes, OptionalActions, tcflow, tcgetattr, tcsetattr};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -152,10 +152,11 @@ impl Stand {
     fn wait_for(&self, wanted: &str) {
         let (mut message, mut waiting) = ([0; 256], Vec::new());
         loop {
-            let len = self
-                .notify
-                .recv(&mut message)
-                .unwrap_or_else(|error| panic!("{wanted}: {error}; heard {waiting:?}"));
+            let len = match self.notify.recv(&mut message) {
+                // As after this process was stopped.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                received => received.unwrap_or_else(|error| panic!("{wanted}: {error}; heard {waiting:?}")),
+            };
             let text = String::from_utf8_lossy(&message[..len]).into_owned();
             if waiting.last() != Some(&text) {
                 waiting.push(text);

@@ -36,7 +36,7 @@ fn in_real_time(name: &str) -> String {
 #[test]
 fn the_smallest_program_runs_a_robot() {
     let message = in_real_time("smallest");
-    assert!(message.contains("hip") && message.contains("knee"), "{message}");
+    assert!(message.contains("robot: "), "{message}");
 }
 
 #[test]
