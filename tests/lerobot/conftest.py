@@ -119,6 +119,17 @@ def file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
 
 
 @pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """The plug-in waits for 2 s for an answer, for which a busy machine may stand still; here for a minute, or as long as a test sets."""
+
+    def set_to(seconds: float) -> None:
+        monkeypatch.setattr("lerobot_robot_kilohertz.connection._PATIENCE_S", seconds)
+
+    set_to(60.0)
+    return set_to
+
+
+@pytest.fixture(autouse=True)
 def home(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """LeRobot makes folders even for what has nothing to calibrate."""
     os.environ["HF_LEROBOT_HOME"] = str(tmp_path / "home")

@@ -286,13 +286,15 @@ def test_one_that_another_program_moves_is_only_looked_at(run):
     lead.disconnect()
 
 
-def test_a_robot_that_is_stopped_by_a_signal_is_no_observation(run):
+def test_a_robot_that_is_stopped_by_a_signal_is_no_observation(run, patience):
     running = run()
     arm = robot(at=running.at)
     arm.connect()
     running.process.send_signal(signal.SIGSTOP)
     # All of its threads stand still.
     os.waitid(os.P_PID, running.process.pid, os.WSTOPPED)
+    patience(2.0)
+    arm._arm._connection._socket.settimeout(2.0)
     with pytest.raises(RobotDown, match="does not answer"):
         arm.get_observation()
     arm.disconnect()
