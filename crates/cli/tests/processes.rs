@@ -104,8 +104,13 @@ struct Stand {
 }
 
 impl Stand {
-    /// `more` ends the robot file.
+    /// Servos that nobody waits for: a machine that stands still for seconds does not let them down. `more` ends the robot file.
     fn new(more: &str) -> Self {
+        Self::with(30.0, more)
+    }
+
+    /// Servos that act by themselves after so many seconds without a command.
+    fn with(watchdog_s: f64, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let served = folder.path().join("served.toml");
         std::fs::write(&served, format!("[bus.main]\nlink = \"emulated\"\n{SERVOS}")).unwrap();
@@ -117,7 +122,7 @@ impl Stand {
         // Lenient in everything but the servos' own watchdogs, because the machine may be busy.
         let robot = format!(
             "[loop]\nrate_hz = 100\npolicy = \"other\"\nlock_memory = false\n[bus.main]\nlink = \"fdcanusb\"\npath = {endpoint:?}\n\
-             [servo_defaults]\nwatchdog_s = 3.0\n{SERVOS}\n[log]\nenabled = false\n[supervisor]\nanswer_s = 60\n\
+             [servo_defaults]\nwatchdog_s = {watchdog_s:?}\n{SERVOS}\n[log]\nenabled = false\n[supervisor]\nanswer_s = 60\n\
              damping_s = 0.3\noverruns = 100000\nmissed_replies = 24\nstale_ms = 100000\ncontroller_slow = 100000\n\
              reactions = {{ missed_replies = \"warn\", bus_down = \"warn\", overruns = \"warn\" }}\n{more}"
         );
@@ -264,7 +269,7 @@ fn ask(wire: &mut Fdcanusb, id: u8) -> (u8, f32) {
 
 #[test]
 fn a_killed_robot_is_damped_by_its_servos() {
-    let stand = Stand::new("");
+    let stand = Stand::with(3.0, "");
     let mut robot = stand.run();
     stand.freeze_it_holding(&robot);
     robot.signal(Signal::KILL);
@@ -275,7 +280,7 @@ fn a_killed_robot_is_damped_by_its_servos() {
 
 #[test]
 fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
-    let stand = Stand::new("");
+    let stand = Stand::with(3.0, "");
     let mut robot = stand.run();
     stand.freeze_it_holding(&robot);
     stand.servos_in(Mode::PositionTimeout);
@@ -296,7 +301,7 @@ fn a_robot_frozen_for_less_than_its_watchdogs_goes_on_and_says_so() {
     stand.wait_until_it_holds();
     robot.signal(Signal::STOP);
     robot.frozen();
-    // 60 ms or, on a busy machine, longer; the servos wait for 3 s.
+    // 60 ms or, on a busy machine, longer; the servos wait for 30 s.
     thread::sleep(Duration::from_millis(60));
     robot.signal(Signal::CONT);
     stand.waiting();
@@ -485,7 +490,7 @@ fn a_stopped_terminal_does_not_keep_a_run_from_ending() {
 
 /// A stand with a pipe as the kernel's watchdog, and that pipe.
 fn watched_by_the_kernel() -> (Stand, OwnedFd) {
-    let stand = Stand::new("[watchdog]\ndevice = \"DEVICE\"\n");
+    let stand = Stand::with(3.0, "[watchdog]\ndevice = \"DEVICE\"\n");
     let device = stand.folder.path().join("watchdog");
     mknodat(CWD, &device, FileType::Fifo, 0o600.into(), 0).unwrap();
     // Read and write: opening does not wait for the other end.
