@@ -468,7 +468,7 @@ fn a_terminal_stopped_with_everything_on_it_does_not_keep_a_run_from_ending() {
 
 #[test]
 fn a_stopped_terminal_does_not_keep_a_run_from_ending() {
-    let (stand, pipe) = watched_by_the_kernel();
+    let (stand, pipe) = watched_by_the_kernel(30.0);
     let (_person, programs) = terminal();
     let robot = stand.robot();
     let mut command =
@@ -489,8 +489,8 @@ fn a_stopped_terminal_does_not_keep_a_run_from_ending() {
 }
 
 /// A stand with a pipe as the kernel's watchdog, and that pipe.
-fn watched_by_the_kernel() -> (Stand, OwnedFd) {
-    let stand = Stand::with(3.0, "[watchdog]\ndevice = \"DEVICE\"\n");
+fn watched_by_the_kernel(watchdog_s: f64) -> (Stand, OwnedFd) {
+    let stand = Stand::with(watchdog_s, "[watchdog]\ndevice = \"DEVICE\"\n");
     let device = stand.folder.path().join("watchdog");
     mknodat(CWD, &device, FileType::Fifo, 0o600.into(), 0).unwrap();
     // Read and write: opening does not wait for the other end.
@@ -620,7 +620,7 @@ fn a_controller_that_panics_with_stderr_blocked_is_damped_and_stopped() {
 
 #[test]
 fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
-    let (stand, pipe) = watched_by_the_kernel();
+    let (stand, pipe) = watched_by_the_kernel(3.0);
     let mut pipe = std::fs::File::from(pipe);
     let words = ["a_process_whose_loop_hangs", "--exact"];
     let mut command = stand.program(std::env::current_exe().unwrap(), &words);
@@ -646,7 +646,7 @@ fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
 #[test]
 fn the_kernels_watchdog_is_fed_and_called_off_after_an_orderly_end_only() {
     for (signal, good_bye) in [(Signal::TERM, true), (Signal::KILL, false)] {
-        let (stand, pipe) = watched_by_the_kernel();
+        let (stand, pipe) = watched_by_the_kernel(30.0);
         let mut robot = stand.run();
         stand.wait_until_it_holds();
         robot.signal(signal);
