@@ -25,7 +25,9 @@ def lenient(text: str) -> str:
     longest = 1.2 if short else 30.0
     text, found = re.subn(r"^\[servo_defaults\]$", f"[servo_defaults]\nwatchdog_s = {longest}", text, flags=re.M)
     assert found == 1
-    return f"{text}\n{LENIENT}"
+    # While the loop stands still a moteus moves on with the velocity of the last command.
+    reactions = "" if "[supervisor.reactions]" in text else 'reactions = { position = "warn", velocity = "warn", tilt = "warn" }\n'
+    return f"{text}\n{LENIENT}{reactions}"
 
 
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:

@@ -88,9 +88,8 @@ def test_who_is_there_is_reported_to_who_is_far_away(wire: Wire, world: World, f
         words = [*wire.within, *world.program(), "logs", "nobody"]
         return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE).stderr
 
-    # A robot that is still slower reports so, and is asked again.
-    refusal = wait_for(lambda: (text := output()) and "try again" not in text and "no router answers" not in text and text, "who is there")
-    assert "no robot `nobody` can be seen on the network, there is far" in refusal
+    # A network that is still slower is said to be so, and a bridge that is busy may be off it for a moment: who is there is asked again.
+    wait_for(lambda: "no robot `nobody` can be seen on the network, there is far" in output(), "who is there")
 
 
 def test_a_lossy_network(wire: Wire, world: World, far: Robot) -> None:
