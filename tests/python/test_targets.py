@@ -34,6 +34,8 @@ name = "targets"
 from = "unix:SOCKET"
 [supervisor.reactions]
 targets = "warn"
+position = "warn"
+velocity = "warn"
 """
 
 
