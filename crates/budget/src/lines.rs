@@ -156,18 +156,15 @@ impl TickPlan {
             if !asked.is_empty() {
                 now = timeline.add(&line.name, SpanKind::Gap, &exchange.name, next, inputs.host_gap_ns);
             }
-            let given_up = Moment { ns: now.ns + line.reply_timeout_ns, ..now };
             for frame in asked {
                 now = self.pass(timeline, line, SpanKind::Command, exchange, frame, now);
             }
             let ns = self.turnaround_ns(line, exchange);
             now = timeline.add(&line.name, SpanKind::Turnaround, &exchange.name, now, ns);
             now = self.pass(timeline, line, SpanKind::Reply, exchange, &exchange.reply, now);
-            let came = self.delayed(timeline, line, now);
-            arrived.push((came, exchange));
-            // Where a fault delays it, the reply is not waited for: it comes while the next servo is asked.
-            let is_delayed = line.delay_ns + line.jitter_ns > 0;
-            next = if is_delayed && given_up.ns < came.ns { given_up } else { came };
+            // Also where a fault delays it, the reply is waited for: as long as the queries behind it have time.
+            next = self.delayed(timeline, line, now);
+            arrived.push((next, exchange));
         }
         arrived
     }

@@ -6,9 +6,8 @@ use khz_file::config::{ImuLink, LinkConfig, RobotFile, ServoConfig};
 use khz_file::links::{Adapter, WireKind};
 use khz_loop::time::LAST_LOOK_NS;
 use khz_loop::timing::{Mode, usual_deadline_ns};
-use khz_loop::{Aside, Occasion};
+use khz_loop::{Aside, MOST_ASKED, Occasion};
 use khz_page::duration;
-use khz_robot::assemble::reply_timeout_ns;
 use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate};
 use std::collections::BTreeMap;
@@ -65,8 +64,6 @@ pub struct Line {
     pub delay_ns: i64,
     /// By so much more at most (`faults.jitter_us`), ns.
     pub jitter_ns: i64,
-    /// Half duplex: without a reply the next query is sent after this time, ns.
-    pub reply_timeout_ns: i64,
     /// Channel of a pi3hat, 1 to 5.
     pub hat: Option<u8>,
     /// Its servos.
@@ -213,7 +210,7 @@ impl TickPlan {
                 delay_ns,
                 jitter_ns,
                 exchanges: together(exchanges.collect(), &groups),
-                ..bare(&bus.link, reply_timeout_ns(robot, index), &inputs)
+                ..bare(&bus.link, &inputs)
             }
         };
         let lines = robot.buses.iter().enumerate().map(line).collect();
@@ -368,7 +365,7 @@ pub(super) fn resized(frame: &Frame, len: usize) -> Frame {
     Frame::new(frame.id, &[0; 64][..len.min(64)]).unwrap_or(*frame)
 }
 
-fn bare(link: &LinkConfig, reply_timeout_ns: i64, inputs: &Inputs) -> Line {
+fn bare(link: &LinkConfig, inputs: &Inputs) -> Line {
     let (link, is_real) = (link.bus(), !link.is_emulated());
     let bus = link.emulated();
     let medium = match (link.adapter(), bus.wire) {
@@ -404,7 +401,6 @@ fn bare(link: &LinkConfig, reply_timeout_ns: i64, inputs: &Inputs) -> Line {
         adapter_ns,
         delay_ns: 0,
         jitter_ns: 0,
-        reply_timeout_ns,
         hat,
         exchanges: Vec::new(),
     }

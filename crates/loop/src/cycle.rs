@@ -4,7 +4,7 @@
 //! reply is awaited; ask the IMU while the replies travel; then collect until all are in or the bus deadline
 //! passes. A silent device is *missed*: its last state stays, its age grows, and the loop does not wait for it beyond
 //! the deadline. On half-duplex buses one query is outstanding per bus, and the next leaves the moment the
-//! reply has been read or given up, in the next cycle too: mjlib's servers execute the reads of a request that comes before they
+//! reply has been read or given up, which is when the queries behind it need what is left of the cycle; in the next cycle too: mjlib's servers execute the reads of a request that comes before they
 //! have replied. The buses run in parallel. Where not all servos of a bus have a turn, those that had none go first in
 //! the next cycle. Of each link a fair share of frames is taken at a time, so that one that floods costs the others nothing.
 //!
@@ -193,6 +193,21 @@ impl Cycle {
         self.lanes.iter_mut().for_each(|lane| lane.made_ready(mark));
     }
 
+    /// What a cycle takes at least on a half-duplex bus whose servos have answered no sooner than this before the first cycle, if that is
+    /// longer than `deadline_ns`: one of its servos, how many queries the cycle has there, and the soonest answer to one.
+    pub(crate) fn too_slow(
+        &self,
+        soonest_ns: &[Option<i64>],
+        deadline_ns: i64,
+    ) -> Option<(usize, usize, i64)> {
+        self.lanes.iter().find_map(|lane| {
+            let answers = lane.all_servos().iter().filter_map(|&servo| Some((soonest_ns[servo]?, servo)));
+            let (soonest_ns, servo) = answers.min()?;
+            let queries = lane.in_sequence();
+            (queries as i64 * soonest_ns > deadline_ns).then_some((servo, queries, soonest_ns))
+        })
+    }
+
     /// A servo did not answer what it was asked before the first cycle; see [`khz_servo::Servos::unanswered`].
     pub fn unanswered(&mut self) {
         self.lanes.iter_mut().for_each(Lane::unanswered);
@@ -241,7 +256,8 @@ impl Cycle {
         loop {
             let mut progress = false;
             for lane in self.lanes.iter_mut().filter(|lane| lane.may_send()) {
-                let sent = lane.send_next(&mut self.devices, links, now_ns, &mut self.result);
+                let times = [now_ns, self.deadline_ns];
+                let sent = lane.send_next(&mut self.devices, links, times, &mut self.result);
                 touched |= u64::from(sent) << lane.link;
                 progress |= sent;
             }
@@ -383,7 +399,7 @@ impl Cycle {
         if in_time {
             self.pending -= 1;
             self.result.replied += 1;
-            self.lanes[device.lane].answered(&self.devices);
+            self.lanes[device.lane].answered(&self.devices, at_ns);
         }
         in_time
     }

@@ -26,6 +26,6 @@ pub mod watchdogs;
 
 pub use controller::{ControlError, Controller};
 pub use khz_servo::{
-    Aside, Doing, Fault, Mode, Occasion, PositionCommand, Refused, ServoCommand, ServoState,
+    Aside, Doing, Fault, MOST_ASKED, Mode, Occasion, PositionCommand, Refused, ServoCommand, ServoState,
 };
 pub use state::{ImuState, RobotState, Teleop};

@@ -24,6 +24,10 @@ const ECHO_NS: i64 = 1_000_000;
 /// A pause while a link is full or nothing arrives.
 const PAUSE_NS: i64 = 200_000;
 
+/// What to do about an adapter that holds replies back.
+const HELD_BACK: &str = "If `khz doctor` finds an adapter whose latency timer holds bytes back (FTDI chips, 16 ms as delivered), set it to 1 ms: \
+                         `setserial /dev/ttyUSB0 low_latency`, or `echo 1 | sudo tee /sys/bus/usb-serial/devices/ttyUSB0/latency_timer`";
+
 /// So often every servo is commanded to switch off, …
 const OFFS: usize = 3;
 
@@ -46,31 +50,55 @@ pub struct NotReady {
 ///
 /// # Errors
 /// The first servo that does not answer, or not as it has to. Every servo was commanded to switch off.
+///
+/// Returns how soon after a query each servo has answered at the soonest, ns, if it was asked anything.
 pub fn make_ready(
     links: &mut [Box<dyn Link>],
     cycle: &mut Cycle,
     settings: &SupervisorSettings,
     time: &mut impl Time,
-) -> Result<(), NotReady> {
+) -> Result<Vec<Option<i64>>, NotReady> {
     if !let_down(links, cycle.devices(), settings, time) {
         cycle.unanswered();
     }
     let devices = cycle.devices();
     if dialogues(devices, *MARKS.start()).iter().all(Vec::is_empty) {
-        return Ok(());
+        return Ok(vec![None; devices.len()]);
     }
     // One that is silent must not keep another on that a host has left driving.
     switch_off(links, devices, time);
-    match converse(links, devices, time) {
+    let mut soonest_ns = vec![None; devices.len()];
+    match converse(links, devices, time, &mut soonest_ns) {
         Ok(mark) => {
             cycle.made_ready(mark);
-            Ok(())
+            Ok(soonest_ns)
         }
         Err(not_ready) => {
             switch_off(links, devices, time);
             Err(not_ready)
         }
     }
+}
+
+/// Whether a cycle can be as short as its deadline wants it, by how soon servos have answered.
+///
+/// # Errors
+/// A servo whose bus is too slow for that: its adapter, most likely.
+pub fn answers_in_time(cycle: &Cycle, soonest_ns: &[Option<i64>], deadline_ns: i64) -> Result<(), NotReady> {
+    let Some((servo, queries, soonest_ns)) = cycle.too_slow(soonest_ns, deadline_ns) else { return Ok(()) };
+    let needed_ns = queries as i64 * soonest_ns;
+    let [soonest, needed, left] =
+        [soonest_ns, needed_ns, deadline_ns].map(|ns| format!("{:.1} ms", ns as f64 / 1e6));
+    // Where the deadline is the usual share of the period.
+    let rate_hz = (0.8e9 / needed_ns as f64).floor();
+    let queries =
+        if queries == 1 { "one query" } else { &*format!("{queries} queries, one after the other") };
+    let why = format!(
+        "no servo on its bus answered sooner than {soonest} after it was asked. A cycle has {queries}, which takes {needed} or more, but \
+         replies count for {left} (`loop.bus_deadline_us`). {HELD_BACK}. If that is as it has to be, lower `loop.rate_hz` to {rate_hz} or \
+         less, and leave out `loop.bus_deadline_us`. No servo was switched on"
+    );
+    Err(NotReady { servo, name: cycle.devices()[servo].name.clone(), why })
 }
 
 fn dialogues(devices: &[DevicePlan], mark: u32) -> Vec<Vec<Exchange>> {
@@ -209,12 +237,13 @@ fn converse(
     links: &mut [Box<dyn Link>],
     devices: &[DevicePlan],
     time: &mut impl Time,
+    soonest_ns: &mut [Option<i64>],
 ) -> Result<u32, NotReady> {
     let (marks, drawn) = (i64::from(*MARKS.end()), time.now_ns());
     let mut used = 0;
     for n in 0..marks {
         let mark = MARKS.start() + (drawn + n).rem_euclid(marks) as u32;
-        match talk(links, devices, mark, time)? {
+        match talk(links, devices, mark, time, soonest_ns)? {
             None => return Ok(mark),
             Some(servo) => used = servo,
         }
@@ -231,6 +260,7 @@ fn talk(
     devices: &[DevicePlan],
     mark: u32,
     time: &mut impl Time,
+    soonest_ns: &mut [Option<i64>],
 ) -> Result<Option<usize>, NotReady> {
     let dialogues = dialogues(devices, mark);
     let steps = dialogues.iter().map(Vec::len).max().unwrap_or(0);
@@ -238,7 +268,7 @@ fn talk(
         let mut failed = Vec::new();
         for (servo, dialogue) in dialogues.iter().enumerate() {
             let Some(exchange) = dialogue.get(step) else { continue };
-            match ask(links, &devices[servo], exchange, time) {
+            match ask(links, &devices[servo], exchange, time, &mut soonest_ns[servo]) {
                 Ok(true) => {}
                 Ok(false) => return Ok(Some(servo)),
                 Err(why) => failed.push((servo, why)),
@@ -269,6 +299,7 @@ fn ask(
     device: &DevicePlan,
     exchange: &Exchange,
     time: &mut impl Time,
+    soonest_ns: &mut Option<i64>,
 ) -> Result<bool, String> {
     let mut down = None;
     if exchange.quiet_ns > 0 {
@@ -279,15 +310,23 @@ fn ask(
             Some(ReplyCheck::Used | ReplyCheck::Unrelated) | None => {}
         }
     }
-    for _ in 0..TRIES {
-        let until_ns = time.now_ns() + PATIENCE_NS;
+    for n in 0..TRIES {
+        let asked_ns = time.now_ns();
+        let until_ns = asked_ns + PATIENCE_NS;
         let sent = send_request(&mut *links[device.link], device, &exchange.frame, time.now_ns());
         if let Err(error @ (LinkError::Down { .. } | LinkError::Unsupported)) = sent {
             down = Some(error);
         }
         match listen(links, device, exchange, until_ns, time) {
             // Another answer may come, of a second servo with the same id.
-            Some(ReplyCheck::Good) => return listen_on(links, device, exchange, time),
+            Some(ReplyCheck::Good) => {
+                // What follows a repetition may answer the first. A pause may be over later than the answer was there.
+                let after_ns = (time.now_ns() - asked_ns - PAUSE_NS).max(0);
+                if n == 0 && soonest_ns.is_none_or(|soonest_ns| after_ns < soonest_ns) {
+                    *soonest_ns = Some(after_ns);
+                }
+                return listen_on(links, device, exchange, time);
+            }
             Some(ReplyCheck::Used) => return Ok(false),
             Some(ReplyCheck::Wrong(why)) => return Err(why),
             Some(ReplyCheck::Unrelated) | None => {}

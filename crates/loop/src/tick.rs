@@ -209,9 +209,11 @@ impl Machine {
     /// Makes every servo ready, as its family needs it; before the first tick. May wait, and allocates.
     ///
     /// # Errors
-    /// A servo that must not be driven. Every servo was commanded to switch off.
+    /// A servo that must not be driven, or whose bus takes longer than a cycle has. Every servo was commanded to switch off.
     pub fn make_ready(&mut self, time: &mut impl Time) -> Result<(), NotReady> {
-        ready::make_ready(&mut self.links, &mut self.cycle, self.supervisor.settings(), time)
+        let soonest_ns =
+            ready::make_ready(&mut self.links, &mut self.cycle, self.supervisor.settings(), time)?;
+        ready::answers_in_time(&self.cycle, &soonest_ns, self.bus_deadline_ns)
     }
 
     /// Runs one tick that was planned for `planned_ns`. `stop` asks the supervisor to bring the robot down.

@@ -14,7 +14,6 @@ use khz_loop::supervisor::{Cause, Joint, Supervisor};
 use khz_loop::tick::Machine;
 use khz_servo::{Family, Identifiers, family};
 use khz_targets::{Desk, Follow, Targets};
-use std::collections::BTreeSet;
 
 /// Why the machine could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -379,11 +378,9 @@ fn device(config: &RobotConfig, number: usize, (link, channel): BusPlace) -> Dev
     }
 }
 
-/// After which time without its reply the next query of a half-duplex bus is sent, ns: its share of the time in which replies count, as a reply
-/// that an adapter holds back must not meet the next query. At least the longest query and reply on the wire, or all answers of servos that
-/// are asked together, and then some for the servo and the kernel.
-#[must_use]
-pub fn reply_timeout_ns(config: &RobotConfig, bus: usize) -> i64 {
+/// For how long without its reply the next query of a half-duplex bus is not sent, ns, whatever is left of the cycle: the longest query and reply
+/// on the wire, or all answers of servos that are asked together, and then some for the servo and the kernel.
+fn reply_timeout_ns(config: &RobotConfig, bus: usize) -> i64 {
     const SLACK_NS: i64 = 300_000;
     const LONGEST_EXCHANGE_BITS: i64 = 2 * (64 + 8) * 10;
     // A servo's share of what is asked together, and its answer.
@@ -394,17 +391,7 @@ pub fn reply_timeout_ns(config: &RobotConfig, bus: usize) -> i64 {
     let together = packets.answers_in_order();
     let servos = config.servos_on(bus).count() as i64;
     let bits = if together { LONGEST_SHARED_BITS * servos } else { LONGEST_EXCHANGE_BITS };
-    let least_ns = bits * 1_000_000_000 / i64::from(baud) + SLACK_NS;
-    let share_ns = config.timing.bus_deadline_ns() / questions(config, bus).max(1) - SLACK_NS;
-    let timeout_ns = least_ns.max(share_ns);
+    let timeout_ns = bits * 1_000_000_000 / i64::from(baud) + SLACK_NS;
     // One that is silent is not to hold up the next cycle's question to all.
     if together { timeout_ns.min(config.timing.period_ns() * 3 / 4) } else { timeout_ns }
-}
-
-/// How many queries a cycle has on a bus, where servos with the same layout are asked together.
-fn questions(config: &RobotConfig, bus: usize) -> i64 {
-    let asked = config.servos_on(bus).map(|(number, servo)| {
-        servo.family().settings().group().map_or((None, number), |group| (Some(group), 0))
-    });
-    asked.collect::<BTreeSet<_>>().len() as i64
 }

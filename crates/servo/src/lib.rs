@@ -62,6 +62,7 @@ pub use family::{Family, FamilyName};
 pub use identifiers::Identifiers;
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};
+pub use together::MOST_ASKED;
 pub use track::Track;
 
 use khz_wire::{Frame, Request};

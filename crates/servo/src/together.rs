@@ -11,7 +11,7 @@ use khz_wire::{Frame, Request};
 use std::fmt::Debug;
 
 /// How many servos one question has room for, whichever the family.
-pub(crate) const MOST_ASKED: usize = 60;
+pub const MOST_ASKED: usize = 60;
 
 /// What a family does with servos that are asked together, and what they have in common.
 pub(crate) trait Together: Debug + Send {

@@ -14,7 +14,7 @@ pub struct DevicePlan {
     pub channel: u8,
     /// The servo; its number is its place in the plan.
     pub servo: ServoPlan<Family>,
-    /// On half-duplex buses: how long to wait for this servo before asking the next.
+    /// On half-duplex buses: how long to wait for this servo at least before asking the next. What is left of the cycle is waited, too.
     pub reply_timeout_ns: i64,
 }
 

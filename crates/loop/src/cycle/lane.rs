@@ -27,8 +27,12 @@ pub struct Lane {
     part: usize,
     /// A half-duplex query on its way, …
     outstanding: Option<Turn>,
+    /// … since when, …
+    since_ns: i64,
     /// … and until when its reply is waited for.
     until_ns: i64,
+    /// How long each turn's query took to be answered by all when it last was, in the order of `usual` at the start; 0: not yet.
+    took_ns: Box<[i64]>,
     /// It was sent in an earlier cycle: its reply comes too late for that one, but the bus is not free before.
     is_old: bool,
     down: bool,
@@ -39,6 +43,8 @@ pub struct Lane {
 struct Turn {
     family: usize,
     turn: usize,
+    /// Its place in [`Lane::took_ns`].
+    number: usize,
     /// Where its servos are among those of the bus.
     from: usize,
     to: usize,
@@ -51,7 +57,7 @@ impl Lane {
             for turn in 0..servos.turns() {
                 let from = numbers.len();
                 numbers.extend_from_slice(servos.servos(turn));
-                order.push(Turn { family, turn, from, to: numbers.len() });
+                order.push(Turn { family, turn, number: order.len(), from, to: numbers.len() });
             }
         }
         Self {
@@ -62,10 +68,12 @@ impl Lane {
             numbers: numbers.into(),
             usual: order.clone(),
             is_reordered: false,
+            took_ns: vec![0; order.len()].into(),
             order,
             taken: 0,
             part: 0,
             outstanding: None,
+            since_ns: i64::MIN,
             until_ns: i64::MAX,
             is_old: false,
             down: false,
@@ -129,12 +137,12 @@ impl Lane {
         self.taken >= self.order.len() || self.down
     }
 
-    /// Offers the next frame to the link, after [`Lane::may_send`]. True if the link took it.
+    /// Offers the next frame to the link, after [`Lane::may_send`]; replies count until `deadline_ns`. True if the link took it.
     pub fn send_next(
         &mut self,
         devices: &mut [Device],
         links: &mut [Box<dyn Link>],
-        now_ns: i64,
+        [now_ns, deadline_ns]: [i64; 2],
         result: &mut CycleResult,
     ) -> bool {
         while let Some(&turn) = self.order.get(self.taken) {
@@ -148,7 +156,7 @@ impl Lane {
             let replies = request.replies;
             return match links[self.link].send(self.channel, &request, now_ns) {
                 Ok(()) => {
-                    self.sent(turn, replies, devices, now_ns);
+                    self.sent(turn, replies, devices, [now_ns, deadline_ns]);
                     true
                 }
                 Err(LinkError::Full) => false,
@@ -163,7 +171,7 @@ impl Lane {
     }
 
     /// The link took a request of this turn.
-    fn sent(&mut self, turn: Turn, replies: u16, devices: &mut [Device], now_ns: i64) {
+    fn sent(&mut self, turn: Turn, replies: u16, devices: &mut [Device], [now_ns, deadline_ns]: [i64; 2]) {
         let servos = &mut *self.families[turn.family];
         servos.sent(turn.turn, self.part, now_ns);
         self.part += 1;
@@ -173,10 +181,37 @@ impl Lane {
             (self.taken, self.part) = (self.taken + 1, 0);
         }
         if self.half_duplex && replies > 0 {
-            let timeouts = numbers.iter().map(|&servo| devices[servo].reply_timeout_ns());
-            self.until_ns = now_ns + timeouts.max().unwrap_or(0);
+            self.since_ns = now_ns;
+            self.until_ns = self.give_up_ns(turn, devices, deadline_ns);
             (self.outstanding, self.is_old) = (Some(turn), false);
         }
+    }
+
+    /// When a query that was just sent is given up: when those behind it need the rest of the cycle. A reply that an adapter holds back must
+    /// not meet the next query, so that is as late as may be; what is on the wire is never cut off.
+    fn give_up_ns(&self, turn: Turn, devices: &[Device], deadline_ns: i64) -> i64 {
+        let least_ns = |turn: &Turn| {
+            let timeouts = self.servos(*turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
+            timeouts.max().unwrap_or(0)
+        };
+        let rest = self.order.get(self.taken..).unwrap_or_default().iter();
+        let rest_ns: i64 = rest
+            .map(|turn| match self.took_ns[turn.number] {
+                0 => least_ns(turn),
+                took_ns => took_ns,
+            })
+            .sum();
+        (deadline_ns - rest_ns).max(self.since_ns + least_ns(&turn))
+    }
+
+    /// How many queries a cycle sends one after the other, each when the one before has been answered; 0 where none waits.
+    pub fn in_sequence(&self) -> usize {
+        if self.half_duplex { self.order.len() } else { 0 }
+    }
+
+    /// Its servos.
+    pub fn all_servos(&self) -> &[usize] {
+        &self.numbers
     }
 
     /// The servos that may not answer in time because they are switching on.
@@ -200,10 +235,13 @@ impl Lane {
 
     /// A fresh reply has been read: with the last outstanding one the bus is free for the next query.
     #[inline]
-    pub fn answered(&mut self, devices: &[Device]) {
-        let awaited = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].is_awaited());
-        if self.outstanding.is_some() && !self.is_old {
-            self.outstanding = self.outstanding.filter(awaited);
+    pub fn answered(&mut self, devices: &[Device], at_ns: i64) {
+        if let Some(turn) = self.outstanding
+            && !self.is_old
+            && !self.servos(turn).iter().any(|&servo| devices[servo].is_awaited())
+        {
+            self.took_ns[turn.number] = at_ns - self.since_ns;
+            self.outstanding = None;
         }
     }
 

@@ -88,12 +88,24 @@ fn two_layouts_on_one_line_are_two_questions() {
 /// An adapter that holds back each reply, and how many queries were sent into replies that it held.
 struct Holding {
     world: World,
+    ns: i64,
     held: VecDeque<Received>,
     hasty: Arc<AtomicU32>,
 }
 
 impl Holding {
-    const NS: i64 = 4 * MS;
+    /// The first of these six servos lie differently in their tables: a cycle has two queries.
+    fn run(mut config: RobotConfig, first: usize, ns: i64) -> (Result<Outcome, NotReady>, u32) {
+        for servo in &mut config.servos[..first] {
+            servo.settings.dynamixel.model = Some(khz_servo::dynamixel::DynamixelModel::Xl430W250);
+        }
+        let mut world = config.world();
+        world.servos[..first].iter_mut().for_each(|servo| servo.supply_v = 11.0);
+        let (world, hasty) = (World::new(&world).unwrap(), Arc::<AtomicU32>::default());
+        let link = Self { world, ns, held: VecDeque::new(), hasty: Arc::clone(&hasty) };
+        let outcome = mit::run_link(&config, Box::new(link), &Mutex::default());
+        (outcome, hasty.load(Relaxed))
+    }
 }
 
 impl Link for Holding {
@@ -106,7 +118,7 @@ impl Link for Holding {
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
         while let Some(received) = self.world.receive(now_ns)? {
-            self.held.push_back(Received { at_ns: received.at_ns + Self::NS, ..received });
+            self.held.push_back(Received { at_ns: received.at_ns + self.ns, ..received });
         }
         let is_due = self.held.front().is_some_and(|first| first.at_ns <= now_ns);
         Ok(if is_due { self.held.pop_front() } else { None })
@@ -121,19 +133,11 @@ impl Link for Holding {
 /// The second query went out 2 ms after the first, into its answers.
 #[test]
 fn two_questions_on_a_line_do_not_meet_in_an_adapter_that_holds_back_replies() {
-    let mut config = robot(6, 50, "");
-    for servo in &mut config.servos[..2] {
-        servo.settings.dynamixel.model = Some(khz_servo::dynamixel::DynamixelModel::Xl430W250);
-    }
-    let mut world = config.world();
-    world.servos[..2].iter_mut().for_each(|servo| servo.supply_v = 11.0);
-    let hasty = Arc::<AtomicU32>::default();
-    let world = World::new(&world).unwrap();
-    let link = Holding { world, held: VecDeque::new(), hasty: Arc::clone(&hasty) };
-    let outcome = mit::run_link(&config, Box::new(link), &Mutex::default()).unwrap();
+    let (outcome, hasty) = Holding::run(robot(6, 50, ""), 2, 4 * MS);
+    let outcome = outcome.unwrap();
     assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
     let missed: Vec<u64> = (0..6).map(|servo| outcome.machine.cycle().stats(servo).missed).collect();
-    assert_eq!((missed, hasty.load(Relaxed)), (vec![0; 6], 0));
+    assert_eq!((missed, hasty), (vec![0; 6], 0));
 }
 
 /// All its answers were zeros, and it was reported as perhaps on.
@@ -235,4 +239,30 @@ fn a_position_is_refused_where_the_mode_has_none() {
 #[test]
 fn without_a_host_they_hold_where_they_are() {
     when_the_host_dies(&robot(2, 1000, ""), [(80, Doing::Following), (150, Doing::TimedOut)]);
+}
+
+/// It was given up after half of the time in which replies count, whatever the next one needed.
+#[test]
+fn a_first_query_has_all_of_the_cycle_but_what_the_next_one_needs() {
+    for first in [1, 3, 5] {
+        let mut config = robot(6, 105, "");
+        config.timing.bus_deadline_us = Some(9_000.0);
+        let (outcome, hasty) = Holding::run(config, first, 4 * MS);
+        let outcome = outcome.unwrap();
+        let missed: Vec<u64> = (0..6).map(|servo| outcome.machine.cycle().stats(servo).missed).collect();
+        assert_eq!((missed, hasty), (vec![0; 6], 0), "{first}: {}", outcome.cause());
+    }
+}
+
+#[test]
+fn an_adapter_that_cannot_keep_up_is_reported_before_the_first_tick() {
+    let (outcome, _) = Holding::run(robot(6, 50, ""), 2, 16 * MS);
+    let why = outcome.err().unwrap().why;
+    for part in
+        ["2 queries, one after the other", "count for 16.0 ms", "latency_timer", "`loop.rate_hz` to 2"]
+    {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    // A lone query has the time.
+    Holding::run(robot(6, 40, ""), 0, 16 * MS).0.unwrap();
 }
