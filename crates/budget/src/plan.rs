@@ -342,7 +342,11 @@ fn groups(asked: &[(&ServoConfig, Occasion)]) -> Groups {
         let frames = first.family().settings().question(&ids, occasion);
         (places, frames)
     };
-    numbers.into_values().map(question).collect()
+    // Of more than one question has room for, the others have a second one.
+    let questions = numbers
+        .into_values()
+        .flat_map(|places| places.chunks(MOST_ASKED).map(<[usize]>::to_vec).collect::<Vec<_>>());
+    questions.map(question).collect()
 }
 
 /// Group behind group, each asked at its first servo.

@@ -266,3 +266,24 @@ fn what_is_predicted_to_fit_comes_under_control() {
         }
     }
 }
+
+/// One question has room for 60 servos: of 61 the last was predicted to be asked for nothing.
+#[test]
+fn a_second_question_to_servos_of_one_layout_is_counted() {
+    let questions = |servos: usize| {
+        let mut text = "[loop]\nrate_hz = 20\n[bus.main]\nlink = \"emulated\"\nwire = \"dynamixel\"\nbaud = 1_000_000\n[servo_defaults]\n\
+             bus = \"main\"\nfamily = \"dynamixel\"\ndynamixel = { model = \"XL330-M288\", torque_constant = 0.35 }\n"
+            .to_owned();
+        (1..=servos).for_each(|id| text += &format!("[[servo]]\nname = \"s{id}\"\nid = {id}\n"));
+        let robot = RobotConfig::parse(&text, "robot.toml").unwrap();
+        let plan = TickPlan::of(&robot, Inputs::VIRTUAL);
+        let is_asked = |asked: &&Vec<khz_wire::Frame>| !asked.is_empty();
+        plan.lines[0]
+            .exchanges
+            .iter()
+            .filter_map(|exchange| exchange.shared.as_ref())
+            .filter(is_asked)
+            .count()
+    };
+    assert_eq!([60, 61].map(questions), [1, 2]);
+}
