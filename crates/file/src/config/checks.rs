@@ -587,9 +587,14 @@ fn check_follow(robot: &RobotConfig, follow: &FollowConfig, reader: &mut Reader)
         Err((key, why)) => (key, why, "name as many joints in `leader` as in `follower`, each once"),
         Ok(pairs) if follow.feedback > 0.0 => {
             let most = |pair: &&Pair| follow.most_torque(robot.servos[pair.leader].limits.torque);
-            let Some(pair) = pairs.iter().find(|pair| most(pair).is_none()) else { return };
-            let why = format!("nothing limits the torque that `{}` is given back", names[pair.leader]);
-            ("feedback", why, "write `feedback_torque = …` beside it, N·m")
+            if let Some(pair) = pairs.iter().find(|pair| most(pair).is_none()) {
+                let why = format!("nothing limits the torque that `{}` is given back", names[pair.leader]);
+                ("feedback", why, "write `feedback_torque = …` beside it, N·m")
+            } else if let Some(why) = too_slow_for_torque(robot, &pairs) {
+                ("feedback", why, "raise `loop.rate_hz`, or write `feedback = 0`")
+            } else {
+                return;
+            }
         }
         Ok(_) => return,
     };
@@ -597,6 +602,20 @@ fn check_follow(robot: &RobotConfig, follow: &FollowConfig, reader: &mut Reader)
     if let Some(span) = reader.span(&path).or(reader.span("controller.name")) {
         reader.problems.push(Problem::error(path, "these joints cannot follow").at(span, why).help(help));
     }
+}
+
+/// Why the first torque that is given back to a leader would bring the robot down, if it would.
+fn too_slow_for_torque(robot: &RobotConfig, pairs: &[Pair]) -> Option<String> {
+    let least_hz = robot.supervisor.torque_control_hz;
+    let has_limits =
+        |servo: &&ServoConfig| servo.limits.position.is_some() || servo.limits.velocity.is_some();
+    let leader = pairs.iter().map(|pair| &robot.servos[pair.leader]).find(has_limits)?;
+    (robot.timing.period_ns() as f64 * least_hz > 1e9).then(|| {
+        format!(
+            "below {least_hz} Hz (`supervisor.torque_control_hz`) `{}` takes no torque, as it has limits",
+            leader.name
+        )
+    })
 }
 
 fn check_stand_and_squat(robot: &RobotConfig, legs: &StandAndSquatParameters, reader: &mut Reader) {
