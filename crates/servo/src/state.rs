@@ -26,7 +26,7 @@ pub struct ServoState {
     pub at_ns: i64,
     /// Of the newest reply that came in time: from handing its query to the link until it had arrived. 0 before the first.
     pub round_trip_ns: i64,
-    /// It has answered this tick's query: with its state, unless that was not asked for.
+    /// It has answered this tick's query: with its state, unless that was not asked for or is lost; `at_ns` shows how old that is.
     pub fresh: bool,
 }
 

@@ -293,11 +293,12 @@ impl Driver {
         if steps.is_nan() { self.position } else { (steps.clamp(-reach, reach) + MIDDLE).round() as i32 }
     }
 
-    /// Reads an answer.
-    pub fn read(&mut self, reported: &Reported, state: &mut ServoState) {
+    /// Reads an answer: whether it had a state.
+    pub fn read(&mut self, reported: &Reported, state: &mut ServoState) -> bool {
         // No servo that answers has 0 V, or forgets its watchdog.
         if reported.is_blank && (reported.volts.is_some() || self.watchdog != 0) {
-            return self.has_restarted(state);
+            self.has_restarted(state);
+            return false;
         }
         (self.is_on, self.position) = (Some(reported.is_on), reported.position);
         (self.volts, self.celsius) =
@@ -332,6 +333,7 @@ impl Driver {
         };
         state.mode = MODES[usize::from(state.doing.is_on())];
         state.refused = None;
+        true
     }
 
     /// What is wrong with it, as it reports itself; faults found otherwise are kept.

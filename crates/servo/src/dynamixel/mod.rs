@@ -358,8 +358,7 @@ impl Together for Layout {
     }
 
     fn read(servo: &mut Driver, frame: &Frame, _: usize, state: &mut ServoState) -> Option<bool> {
-        servo.read(&Reported::parse(&Status::parse(frame)?)?, state);
-        Some(true)
+        Some(servo.read(&Reported::parse(&Status::parse(frame)?)?, state))
     }
 }
 

@@ -298,14 +298,18 @@ fn one_that_has_restarted_is_known_by_its_zeros_and_not_switched_on_again() {
     bench.cycle(ServoCommand::Stop);
     bench.cycle(hold(0.0));
     let place = bench.states[1].position;
+    bench.cycle(hold(0.0));
+    let known_ns = bench.now_ns;
     bench.silent[1] = true;
     bench.cycle(hold(0.0));
     bench.cycle(ServoCommand::Damp);
     (bench.silent[1], bench.blank[1], bench.on[1]) = (false, true, false);
     let (_, taken) = bench.cycle(ServoCommand::Damp);
-    assert_eq!(Bench::replied(&taken), [0, 2, 3, 1]);
+    assert_eq!(Bench::replied(&taken), [0, 2, 3]);
+    assert!(taken.contains(&Taken::Answer { servo: 1, sent_ns: bench.now_ns }));
+    // Its position is that of before, and as old.
     let ServoState { at_ns, doing, position, .. } = bench.states[1];
-    assert_eq!((at_ns, doing, position), (bench.now_ns, Doing::Off, place));
+    assert_eq!((at_ns, doing, position), (known_ns, Doing::Off, place));
     for (command, doing) in [(ServoCommand::Stop, Doing::Faulted), (hold(0.0), Doing::Faulted)] {
         for _ in 0..6 {
             bench.cycle(command);
