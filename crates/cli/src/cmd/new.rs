@@ -45,8 +45,8 @@ pub struct Args {
     /// With --from, query servos of this family only: once for all links, or once for each
     #[arg(long, value_name = FamilyName::USAGE, requires = "from", conflicts_with_all = ["template", "urdf", "mjcf", "model_of", "identify"])]
     family: Vec<FamilyName>,
-    /// Copy a built-in emulated robot: pan_tilt, leg3, arm6, arm_targets, arm_rmd, koch, so101, so101_pair, openarm_like, leader_follower,
-    /// mixed, quadruped, quadruped_walk, quadruped_mujoco or quadruped_robstride
+    /// Copy a built-in emulated robot: pan_tilt, leg3, arm6, arm_targets, arm_rmd, koch, koch_pair, so101, so101_pair, openarm_like,
+    /// leader_follower, mixed, quadruped, quadruped_walk, quadruped_mujoco or quadruped_robstride
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
     /// Write it for the rotating joints of a URDF, with their names, limits and inertia; emulated

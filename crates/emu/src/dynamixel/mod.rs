@@ -29,6 +29,8 @@ pub(crate) const STEPS: f64 = 4096.0;
 pub(crate) const MIDDLE: f64 = 2048.0;
 /// A step of its velocities, rad/s.
 const VELOCITY_STEP: f64 = 0.229 * TAU / 60.0;
+/// Steps of the full duty.
+const FULL_DUTY: f64 = 885.0;
 /// A unit of the watchdog, s.
 const WATCHDOG_S: f64 = 0.02;
 /// Restarted, it is deaf for so long, s.
@@ -113,7 +115,7 @@ impl Setup {
 
     /// What its maker's figures are for, V.
     pub fn nominal_v(&self) -> f64 {
-        if self.is_small() { 5.0 } else { 12.0 }
+        self.model().map_or(12.0, Model::nominal_v)
     }
 
     fn is_small(&self) -> bool {
@@ -334,13 +336,12 @@ impl Servo {
         self.follow_profile(dt_s);
         let tripped = self.table.has_tripped();
         let current = self.table.get(at::GOAL_CURRENT) as f64 * self.setup.torque_per_step;
-        let share = self.table.get(at::GOAL_PWM) as f64 / self.table.get(at::PWM_LIMIT).max(1) as f64;
+        let share = self.table.get(at::GOAL_PWM) as f64 / FULL_DUTY;
         let (still, damping, most) = match self.table.get(at::OPERATING_MODE) as u8 {
             mode::CURRENT if tripped => (0.0, 0.0, 0.0),
             mode::CURRENT => (current, 0.0, self.most_torque()),
-            mode::PWM if tripped => (0.0, BACK_EMF, self.most_torque()),
             mode::PWM => {
-                let Drive { torque, damping } = self.turned_by(share);
+                let Drive { torque, damping } = self.turned_by(if tripped { 0.0 } else { share });
                 (torque, damping, self.unlimited())
             }
             mode::VELOCITY => {

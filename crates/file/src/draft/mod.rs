@@ -49,6 +49,7 @@ pub const TEMPLATES: &[Template] = &[
     robot!("arm_targets", "arm_targets.toml", "an arm of three servos that follows the targets of programs"),
     robot!("arm_rmd", "arm_rmd.toml", "an arm of MyActuator RMD motors"),
     robot!("koch", "koch.toml", "an arm of six Dynamixel servos"),
+    robot!("koch_pair", "koch_pair.toml", "two such arms, one of which a hand leads and the other follows"),
     robot!("so101", "so101.toml", "an arm of six Feetech servos"),
     robot!("so101_pair", "so101_pair.toml", "two such arms, one of which a hand leads and the other follows"),
     robot!("openarm_like", "openarm_like.toml", "an arm of seven Damiao servos"),
@@ -245,7 +246,8 @@ mod tests {
     #[test]
     fn the_documentation_counts_the_templates() {
         let page = include_str!("../../../../docs/configuration.md");
-        let number = ["Ten", "Eleven", "Twelve", "Thirteen", "Fourteen", "Fifteen"].get(TEMPLATES.len() - 10);
+        let number = ["Ten", "Eleven", "Twelve", "Thirteen", "Fourteen", "Fifteen", "Sixteen"]
+            .get(TEMPLATES.len() - 10);
         let sentence = format!("{} emulated robots come with the program", number.unwrap_or(&"?"));
         assert!(page.contains(&sentence), "{sentence}");
     }

@@ -202,7 +202,9 @@ fn what_a_servo_does_by_itself_brings_the_robot_down() {
 
 /// Two servos in this mode that follow no positions.
 fn run_free(mode: &str, limits: &str, velocity: f64, torque: f64) -> (Outcome, f64) {
-    let mut config = robot(2, 1000, &format!(", mode = \"{mode}\", velocity_limit = 440"));
+    let motor = if mode == "pwm" { ", motor_resistance = 2.8" } else { "" };
+    let keys = format!(", mode = \"{mode}\", velocity_limit = 440{motor}");
+    let mut config = robot(2, 1000, &keys);
     if !limits.is_empty() {
         config.servos.iter_mut().for_each(|servo| servo.settings.limits.torque = limits.parse().ok());
     }
@@ -225,6 +227,15 @@ fn a_torque_turns_a_joint_and_the_loop_s_velocity_gain_brakes_it() {
     assert!((1.0..2.2).contains(&fastest), "{fastest} rad/s");
     // Without a gain it is as fast as its friction lets it.
     let (outcome, fastest) = run_free("current", "0.2", 0.0, 0.12);
+    assert!(fastest > 4.0 && outcome.doing == [Doing::Off; 2], "{fastest} rad/s: {}", outcome.cause());
+}
+
+#[test]
+fn a_torque_by_its_duty_turns_a_joint_as_one_by_its_current_does() {
+    let (outcome, fastest) = run_free("pwm", "", 2.0, 0.0);
+    assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+    assert!((1.0..2.2).contains(&fastest), "{fastest} rad/s");
+    let (outcome, fastest) = run_free("pwm", "0.2", 0.0, 0.12);
     assert!(fastest > 4.0 && outcome.doing == [Doing::Off; 2], "{fastest} rad/s: {}", outcome.cause());
 }
 

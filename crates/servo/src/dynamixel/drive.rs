@@ -1,6 +1,6 @@
 //! One servo: what to write to it, and what its replies report.
 
-use super::{DynamixelMode, MIDDLE, MODES, STEP, Settings, VELOCITY_STEP, watchdog};
+use super::{DynamixelMode, FULL_DUTY, MIDDLE, MODES, STEP, Settings, VELOCITY_STEP, watchdog};
 use crate::{Doing, Fault, Mounting, PositionCommand, ServoCommand, ServoPlan, ServoState, Track};
 use khz_wire::dynamixel::{Status, hardware_error};
 
@@ -49,6 +49,7 @@ pub struct Wanted {
     pub gains: Option<[u8; 6]>,
     /// Velocity I and P gain, the same.
     pub velocity_gains: Option<[u8; 4]>,
+    pub pwm: Option<i16>,
     pub current: Option<i16>,
     pub velocity: Option<i32>,
     pub goal: Option<i32>,
@@ -176,6 +177,7 @@ impl Driver {
         match self.settings.mode {
             DynamixelMode::Velocity => self.wanted.velocity = Some(0),
             DynamixelMode::Current => self.wanted.current = Some(0),
+            DynamixelMode::Pwm => self.wanted.pwm = Some(0),
             _ => {}
         }
     }
@@ -194,6 +196,8 @@ impl Driver {
                 DynamixelMode::Current => {
                     self.wanted.current = Some(self.torque(0.0, -self.velocity, f64::NAN))
                 }
+                // Its motor brakes.
+                DynamixelMode::Pwm => self.wanted.pwm = Some(0),
                 _ => self.wanted.gains = Some(gains([self.settings.damping, 0, 0])),
             }
         }
@@ -229,6 +233,8 @@ impl Driver {
                 let torque = self.mounting.sign * target.torque;
                 self.wanted.current = Some(self.torque(torque, damped, target.max_torque));
             }
+            DynamixelMode::Pwm if rests => self.wanted.pwm = Some(0),
+            DynamixelMode::Pwm => self.wanted.pwm = Some(self.duty(target)),
             _ => {
                 self.write_current(target.max_torque);
                 let goal = if rests { self.position } else { self.steps(target.position) };
@@ -241,6 +247,19 @@ impl Driver {
     fn torque(&self, torque: f64, error: f64, most: f64) -> i16 {
         let most = most.min(self.settings.most_torque());
         ((torque + self.settings.kd * error).clamp(-most, most) / self.settings.torque_step).trunc() as i16
+    }
+
+    /// The duty for the torque of this command beside the velocity gain, in steps.
+    fn duty(&self, target: &PositionCommand) -> i16 {
+        let (sign, settings) = (self.mounting.sign, &self.settings);
+        let velocity = if target.velocity.is_nan() { 0.0 } else { sign * target.velocity };
+        let damped = settings.kd * target.kd_scale * (velocity - self.velocity);
+        // NaN where nothing but the servo limits it.
+        let most = target.max_torque.abs().min(f64::MAX);
+        let torque = (sign * target.torque + damped).clamp(-most, most);
+        let volts = if self.volts > 0.0 { self.volts } else { settings.usual_v };
+        let most = f64::from(settings.most[2]);
+        (FULL_DUTY * settings.duty(torque, volts, self.velocity)).clamp(-most, most).trunc() as i16
     }
 
     /// What the number of a question is written into.
@@ -264,7 +283,7 @@ impl Driver {
                 DynamixelMode::Velocity => {
                     self.wanted.velocity_gains = Some(gains(self.settings.velocity_gains));
                 }
-                DynamixelMode::Current => {}
+                DynamixelMode::Current | DynamixelMode::Pwm => {}
                 _ => self.wanted.gains = Some(gains(self.settings.gains)),
             }
         }
@@ -319,6 +338,7 @@ impl Driver {
         state.doing = self.doing(reported, own);
         state.mode = MODES[usize::from(reported.is_on)];
         state.refused = None;
+        true
     }
 
     /// A start has cleared where its state was to lie together: it reports nothing any more, and is off unless it was switched on since.
@@ -333,7 +353,6 @@ impl Driver {
         };
         state.mode = MODES[usize::from(state.doing.is_on())];
         state.refused = None;
-        true
     }
 
     /// What is wrong with it, as it reports itself; faults found otherwise are kept.

@@ -11,7 +11,8 @@
 //! - Its watchdog refuses goals in silence once it has acted; its register, which is read in each cycle, shows that. Without power it is 0, as
 //!   all is that is read in a cycle: nothing else is as it was set, either.
 //! - There is no command that damps: the P gain is set to 0, and the D gain to `damping`; in mode `velocity` the I gain to 0, with a goal of 0.
-//!   In mode `current` the loop computes what the velocity gain would be.
+//!   In mode `current` the loop computes what the velocity gain would be; in mode `pwm` also the duty that a torque takes, from its motor, its
+//!   voltage and its velocity.
 
 mod by_hand;
 mod drive;
@@ -38,6 +39,10 @@ const MIDDLE: f64 = 2048.0;
 const STEP: f64 = TAU / STEPS;
 /// rad/s.
 const VELOCITY_STEP: f64 = 0.229 * TAU / 60.0;
+/// Steps of the full duty.
+const FULL_DUTY: f64 = 885.0;
+/// The greatest voltage that can be reported, V.
+const MOST_V: f64 = 25.5;
 /// A unit of the watchdog, s, and how many there are at most.
 const WATCHDOG: (f64, f64) = (0.02, 127.0);
 /// The greatest position over many turns, steps.
@@ -70,10 +75,14 @@ pub struct Settings {
     pub damping: u16,
     /// Velocity I and P gain, as they are written.
     pub velocity_gains: [u16; 2],
-    /// The greatest goals of velocity and current, in steps.
-    pub most: [u16; 2],
-    /// Velocity gain of mode `current`, N·m·s/rad.
+    /// The greatest goals of velocity, current and duty, in steps.
+    pub most: [u16; 3],
+    /// Velocity gain of the modes `current` and `pwm`, N·m·s/rad.
     pub kd: f64,
+    /// N·m/A and Ω, of [`DynamixelMode::Pwm`].
+    pub motor: [f64; 2],
+    /// The supply assumed until the first report, V.
+    pub usual_v: f64,
     /// Profile acceleration and velocity.
     pub profile: [u32; 2],
     /// Return delay time, 2 µs.
@@ -95,8 +104,10 @@ impl Settings {
             gains: [file.position_d, file.position_i, file.position_p].map(|gain| gain as u16),
             damping: file.damping as u16,
             velocity_gains: [file.velocity_i, file.velocity_p].map(|gain| gain as u16),
-            most: [file.velocity_limit, file.current_limit].map(|most| most as u16),
+            most: [file.velocity_limit, file.current_limit, file.pwm_limit].map(|most| most as u16),
             kd: file.kd,
+            motor: [file.torque_constant.unwrap_or(1.0), file.motor_resistance.unwrap_or(1.0)],
+            usual_v: model.nominal_v(),
             profile: [file.profile_acceleration, file.profile_velocity],
             return_delay: (file.return_delay_us / 2) as u8,
             fast: file.fast.unwrap_or(model.fast_from.is_some()),
@@ -125,8 +136,15 @@ impl Settings {
     fn most_torque(&self) -> f64 {
         match self.mode {
             DynamixelMode::Current => f64::from(self.most[1]) * self.torque_step,
+            DynamixelMode::Pwm => self.motor[0] / self.motor[1] * MOST_V,
             _ => 0.0,
         }
+    }
+
+    /// The duty, −1 to 1, for this torque at this voltage and velocity.
+    fn duty(&self, torque: f64, volts: f64, velocity: f64) -> f64 {
+        let [constant, resistance] = self.motor;
+        (torque * resistance / constant + constant * velocity) / volts
     }
 
     /// What the number of a question is written into.
@@ -164,7 +182,7 @@ impl FamilySettings for Settings {
             position: if has_positions { self.reach() * STEP } else { 0.0 },
             velocity: match mode {
                 DynamixelMode::Velocity => f64::from(self.most[0]) * VELOCITY_STEP,
-                DynamixelMode::Current => f64::from(i16::MAX) * VELOCITY_STEP,
+                DynamixelMode::Current | DynamixelMode::Pwm => f64::from(i16::MAX) * VELOCITY_STEP,
                 _ => f64::INFINITY,
             },
             torque: self.most_torque(),
@@ -172,7 +190,7 @@ impl FamilySettings for Settings {
             least_max_torque: if mode.limits_torque() { self.torque_step } else { 0.0 },
             // Where there is no position, no gain of it does anything.
             kp_scale: !has_positions,
-            kd_scale: mode == DynamixelMode::Current,
+            kd_scale: mode.follows_torque(),
             kp_needs_kd: false,
             velocity_asked: true,
             voltage_asked: true,
@@ -213,6 +231,7 @@ impl FamilySettings for Settings {
         let (gains, goal) = match self.mode {
             DynamixelMode::Velocity => (vec![(at::VELOCITY_I_GAIN, 4)], (at::GOAL_VELOCITY, 4)),
             DynamixelMode::Current => (vec![], (at::GOAL_CURRENT, 2)),
+            DynamixelMode::Pwm => (vec![], (at::GOAL_PWM, 2)),
             DynamixelMode::CurrentPosition => {
                 (vec![(at::POSITION_D_GAIN, 6), (at::GOAL_CURRENT, 2)], (at::GOAL_POSITION, 4))
             }
@@ -252,6 +271,9 @@ impl FamilySettings for Settings {
     fn cut_off(&self) -> &'static str {
         match self.mode {
             DynamixelMode::Current => "goes limp, and refuses goals: so its watchdog acts in mode `current`",
+            DynamixelMode::Pwm => {
+                "brakes by its motor alone, and refuses goals: so its watchdog acts in mode `pwm`"
+            }
             DynamixelMode::Velocity => "stops, and refuses goals: so its watchdog acts in mode `velocity`",
             _ => "holds where it is, and refuses goals: so its watchdog acts in modes of position",
         }
@@ -283,7 +305,7 @@ impl OnBus for Settings {
 }
 
 /// Packets of a cycle at most, for each that goals need.
-const KINDS: usize = 9;
+const KINDS: usize = 10;
 
 /// What servos that are asked together have in common: where the bytes that are read lie together, and whether they are asked by fast reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -319,6 +341,7 @@ impl Together for Layout {
         write::<Self, _>(servos, at::TORQUE_ENABLE, frames, |servo| servo.wanted.off.then_some([0]));
         write::<Self, _>(servos, at::POSITION_D_GAIN, frames, |servo| servo.wanted.gains);
         write::<Self, _>(servos, at::VELOCITY_I_GAIN, frames, |servo| servo.wanted.velocity_gains);
+        write::<Self, _>(servos, at::GOAL_PWM, frames, |servo| servo.wanted.pwm.map(i16::to_le_bytes));
         write::<Self, _>(servos, at::GOAL_CURRENT, frames, |servo| {
             servo.wanted.current.map(i16::to_le_bytes)
         });

@@ -37,6 +37,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog: u8) -> Vec<Exchange> {
         DynamixelMode::Position => exchanges.push(servo.turns_whole()),
         DynamixelMode::Velocity => exchanges.push(servo.goes_to(at::VELOCITY_LIMIT, settings.most[0])),
         DynamixelMode::Current => exchanges.push(servo.goes_to(at::CURRENT_LIMIT, settings.most[1])),
+        DynamixelMode::Pwm => exchanges.push(servo.goes_to(at::PWM_LIMIT, settings.most[2])),
         DynamixelMode::ExtendedPosition | DynamixelMode::CurrentPosition => {}
     }
     let mut set = |address: u16, data: &[u8]| {
@@ -56,6 +57,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog: u8) -> Vec<Exchange> {
         }
         // It begins with all it has.
         DynamixelMode::Current => set(at::GOAL_CURRENT, &[0; 2]),
+        DynamixelMode::Pwm => set(at::GOAL_PWM, &[0; 2]),
         _ => set(at::POSITION_D_GAIN, &bytes(&settings.gains)),
     }
     set(at::PROFILE_ACCELERATION, &profile);

@@ -16,6 +16,9 @@ words! {
         Velocity = "velocity",
         /// Torques by its current (mode 0): it follows no position, and the loop damps it by `kd`. Not of models without a current sensor.
         Current = "current",
+        /// Torques by its duty (mode 16), which the loop computes from its motor, its voltage and its velocity. It follows no position, and the
+        /// loop damps it by `kd`. Not of models without a current sensor.
+        Pwm = "pwm",
     }
 }
 
@@ -28,6 +31,7 @@ impl DynamixelMode {
             Self::CurrentPosition => 5,
             Self::Velocity => 1,
             Self::Current => 0,
+            Self::Pwm => 16,
         }
     }
 
@@ -36,9 +40,14 @@ impl DynamixelMode {
         matches!(self, Self::Position | Self::ExtendedPosition | Self::CurrentPosition)
     }
 
-    /// Its torque is limited by each command, which needs a current sensor.
+    /// It follows torques.
+    pub const fn follows_torque(self) -> bool {
+        matches!(self, Self::Current | Self::Pwm)
+    }
+
+    /// Its torque is limited by each command, for which it must be known what an ampere is worth.
     pub const fn limits_torque(self) -> bool {
-        matches!(self, Self::CurrentPosition | Self::Current)
+        matches!(self, Self::CurrentPosition | Self::Current | Self::Pwm)
     }
 }
 
@@ -90,8 +99,9 @@ section! {
         /// Torque at its shaft for each ampere that it measures; of a model without a current sensor for its full load. Required, as torques
         /// and their limits depend on it: stall torque divided by stall current, as its maker's page has them, is a beginning.
         torque_constant: Option<f64> = None, "N·m/A", 0.0001 => 1000.0;
-        /// Resistance of the emulated servo's motor and driver, at its full duty: with it that follows positions by the voltage of its motor, and
-        /// the faster it turns, the less torque it has, as real ones do. Without the key it is a spring within its greatest torque.
+        /// Resistance of its motor and driver; mode `pwm` needs it to compute duties. At its full duty it is that of the emulated servo: with it that
+        /// follows positions by the voltage of its motor, and the faster it turns, the less torque it has, as real ones do. Without the key
+        /// it is a spring within its greatest torque.
         motor_resistance: Option<f64> = None, "Ω", 0.001 => 1000.0;
         /// How much of that there is at full duty only, less by the square of the duty: a supply that sags, and whatever else lets torque grow
         /// less than the duty. A third in recordings of an XL330.
@@ -117,7 +127,9 @@ section! {
         velocity_limit: u32 = 330, "", 1 => 2047;
         /// The greatest current of mode `current`, in steps of its model; the same of its own `current_limit`.
         current_limit: u32 = 1193, "", 1 => 2047;
-        /// Velocity gain of mode `current`, at its shaft: the loop has it, not the servo, and nothing damps without a loop.
+        /// The greatest duty of mode `pwm`, of 885; the same of its own `pwm_limit`. Less of it keeps a joint from running away.
+        pwm_limit: u32 = 885, "", 1 => 885;
+        /// Velocity gain of the modes `current` and `pwm`, at its shaft: the loop has it, not the servo, and nothing damps without a loop.
         kd: f64 = 0.05, "N·m·s/rad", 0.0001 => 1000.0;
         /// Profile velocity, 0.229 rpm; 0: none, which suits a loop that sends a target in each tick.
         profile_velocity: u32 = 0, "", 0 => 32_767;

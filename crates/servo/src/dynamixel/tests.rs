@@ -441,10 +441,41 @@ fn a_torque_is_a_current_and_the_loop_has_the_velocity_gain() {
 }
 
 #[test]
+fn a_torque_is_a_share_of_the_voltage_and_more_of_it_the_faster_it_turns() {
+    let settings =
+        DynamixelSettings { mode: DynamixelMode::Pwm, motor_resistance: Some(2.5), pwm_limit: 600, ..file() };
+    let mut bench = Bench::of(&vec![Settings::of(&settings); 4]);
+    let duty = |frames: &[Frame]| put(frames, at::GOAL_PWM).map(|it| i16::from_le_bytes([it[0], it[1]]));
+    let (stopped, _) = bench.cycle(ServoCommand::Stop);
+    assert_eq!(duty(&stopped), Some(0));
+    let (frames, _) = bench.cycle(free(0.0, 0.1, 0.0));
+    assert_eq!(addresses(&frames), [at::GOAL_PWM, at::TORQUE_ENABLE], "it is switched on without any");
+    assert_eq!(duty(&frames), Some(0));
+    // 0.5 V of 5 V.
+    let (frames, _) = bench.cycle(free(0.0, 0.1, 0.0));
+    assert_eq!(duty(&frames), Some(88));
+    // As dynamixel-sdk writes it: see `vectors/dynamixel.json`.
+    let (mut bytes, mut frame) = ([0; dynamixel::MAX_PACKET], String::new());
+    let len = dynamixel::encode(&frames[0], &mut bytes).unwrap();
+    bytes[..len].iter().for_each(|byte| frame += &format!("{byte:02x}"));
+    assert_eq!(frame, "fffffd00fe13008364000200015800025800035800045800a907");
+    assert_eq!(duty(&bench.cycle(free(0.0, -100.0, 0.0)).0), Some(-600), "its limit");
+    bench.velocity = 100;
+    bench.cycle(free(0.0, 0.0, 0.0));
+    // 1.199 V is what its motor induces at 2.398 rad/s.
+    assert_eq!(duty(&bench.cycle(free(0.0, 0.0, 0.0)).0), Some(212));
+    // 0.6 V less by 0.05 N·m·s/rad.
+    assert_eq!(duty(&bench.cycle(free(0.0, 0.0, 1.0)).0), Some(106));
+    assert_eq!(duty(&bench.cycle(ServoCommand::Damp).0), Some(0));
+    assert_eq!(bench.doing()[0], Doing::Damping);
+}
+
+#[test]
 fn a_limit_of_its_own_that_is_less_than_the_file_s_is_reported_with_the_cure() {
     for (mode, limit, number) in [
         (DynamixelMode::Velocity, at::VELOCITY_LIMIT, &[100, 0, 0, 0][..]),
         (DynamixelMode::Current, at::CURRENT_LIMIT, &[100, 0]),
+        (DynamixelMode::Pwm, at::PWM_LIMIT, &[100, 0]),
     ] {
         let dialogue = Settings::of(&DynamixelSettings { mode, ..file() }).ready(3, 0.1, 1);
         let asks = |exchange: &&Exchange| {

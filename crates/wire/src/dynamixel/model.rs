@@ -77,6 +77,11 @@ impl Model {
         MODELS.iter().find(|model| model.name == name)
     }
 
+    /// What its maker's figures are for, V.
+    pub const fn nominal_v(&self) -> f64 {
+        if self.indirect_data == 208 { 5.0 } else { 12.0 }
+    }
+
     /// With this firmware it answers fast reads.
     pub const fn is_fast(&self, firmware: u8) -> bool {
         matches!(self.fast_from, Some(from) if firmware >= from)

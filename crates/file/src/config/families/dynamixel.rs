@@ -47,7 +47,7 @@ impl InFile for Dynamixel {
             DynamixelMode::Velocity => {
                 [0.0, BACK_EMF + VELOCITY_GAIN * f64::from(servo.dynamixel.velocity_p)]
             }
-            DynamixelMode::Current => [0.0, servo.dynamixel.kd],
+            DynamixelMode::Current | DynamixelMode::Pwm => [0.0, servo.dynamixel.kd],
             _ => {
                 let back_emf = motor(servo).map_or(BACK_EMF, |motor| motor.driven(0.0, 0.0).damping);
                 [stiffness, back_emf + D_GAIN * f64::from(servo.dynamixel.position_d)]
@@ -163,12 +163,26 @@ fn check_own(i: usize, servo: &ServoConfig, reader: &mut Reader) {
             .help("write `dynamixel.torque_constant`, N·m/A: stall torque divided by stall current, as its maker's page has them");
         reader.problems.push(problem);
     }
+    if file.mode == DynamixelMode::Pwm
+        && file.motor_resistance.is_none()
+        && let Some(at) = written(i, "dynamixel.mode", reader).or_else(|| written(i, "dynamixel", reader))
+    {
+        let problem = Problem::error(place("motor_resistance"), "what its motor is must be said")
+            .at(at, "in this mode a torque is a duty, which is calculated from it")
+            .help("write `dynamixel.motor_resistance`, Ω: its voltage divided by its stall current, as its maker's page has them, is a beginning");
+        reader.problems.push(problem);
+    }
     let measures = file.model.is_none_or(|model| model.facts().current_step.is_some());
     if file.mode.limits_torque()
         && !measures
         && let Some(at) = written(i, "dynamixel.mode", reader).or_else(|| written(i, "dynamixel", reader))
     {
-        let problem = Problem::error(place("mode"), "this model has no such mode")
+        let title = match file.mode {
+            // The servo has it, but a torque would be guessed.
+            DynamixelMode::Pwm => "for mode `pwm` it must be known what an ampere of this model is worth",
+            _ => "this model has no such mode",
+        };
+        let problem = Problem::error(place("mode"), title)
             .at(at, "it measures no current")
             .help("write `mode = \"position\"`, `\"extended_position\"` or `\"velocity\"`");
         reader.problems.push(problem);
