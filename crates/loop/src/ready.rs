@@ -95,8 +95,8 @@ pub fn answers_in_time(cycle: &Cycle, soonest_ns: &[Option<i64>], deadline_ns: i
         if queries == 1 { "one query" } else { &*format!("{queries} queries, one after the other") };
     let why = format!(
         "no servo on its bus answered sooner than {soonest} after it was asked. A cycle has {queries}, which takes {needed} or more, but \
-         replies count for {left} (`loop.bus_deadline_us`). {HELD_BACK}. If that is as it has to be, lower `loop.rate_hz` to {rate_hz} or \
-         less, and leave out `loop.bus_deadline_us`. No servo was switched on"
+         replies count for {left} (`loop.bus_deadline_us`). {HELD_BACK}. If that is as it has to be, lower `loop.rate_hz` to well \
+         below {rate_hz}, and leave out `loop.bus_deadline_us`. No servo was switched on"
     );
     Err(NotReady { servo, name: cycle.devices()[servo].name.clone(), why })
 }
