@@ -62,6 +62,7 @@ class Live:
         self._native = native
         self._report = report
         self._summary: Summary | None = None
+        self._error: RobotError | None = None
         self.servos = servos
         """Names of the servos, in the order of all arrays."""
         self.parameters = LiveParameters(native)
@@ -115,7 +116,7 @@ class Live:
     @property
     def over(self) -> bool:
         """Whether the robot is down."""
-        return self._summary is not None or self._native.over
+        return self._summary is not None or self._error is not None or self._native.over
 
     def stop(self) -> Summary:
         """Brings the robot down gently, waits until it is, and returns the figures."""
@@ -123,11 +124,16 @@ class Live:
         return self.wait()
 
     def wait(self) -> Summary:
-        """Waits until the robot is down, and returns the figures. Raises as `Robot.run`."""
+        """Waits until the robot is down, and returns the figures. Raises as `Robot.run`, and the same each time."""
+        if self._error is not None:
+            raise self._error
         if self._summary is None:
             first = self._finalizer.detach()
             try:
                 self._summary = _summary(self._native, self._native.finish(), self._report)
+            except RobotError as error:
+                self._error = error
+                raise
             finally:
                 if first:
                     _signals.end()
@@ -253,8 +259,10 @@ class Targets:
         return why
 
     def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        # ValueError for what is no number, which JSON cannot say.
-        text = json.dumps(self._who | message, allow_nan=False)
+        try:
+            text = json.dumps(self._who | message, allow_nan=False)
+        except ValueError:
+            raise ValueError("a target is NaN or infinite; nothing of it was sent") from None
         answer: dict[str, Any] = json.loads(self._live._native.target(text))
         return answer
 

@@ -659,6 +659,11 @@ def test_beside_the_loop_old_commands_bring_the_robot_down() -> None:
     with pytest.raises(kilohertz.RobotError, match="age limit") as caught:
         live.wait()
     assert caught.value.summary.end
+    # The cause is there for everyone who asks, and not only for the first.
+    for _ in range(2):
+        with pytest.raises(kilohertz.RobotError, match="age limit"):
+            live.send(position=0.0)
+    assert live.over
 
 
 @pytest.mark.parametrize("zstd", [False, True])

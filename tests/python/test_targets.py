@@ -100,6 +100,8 @@ def test_a_command_is_a_chunk_of_two(arm: kilohertz.Robot) -> None:
         stop.mode = [kilohertz.Mode.STOP, kilohertz.Mode.STOP]
         with pytest.raises(ValueError, match="positions only"):
             live.send(stop)
+        with pytest.raises(ValueError, match="NaN"):
+            live.targets("odd").send([float("nan"), 0.0])
         assert live.targets("other", take=True).status["programs"]["send"]["taken"] == 2
 
 
