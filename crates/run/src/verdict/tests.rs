@@ -759,3 +759,9 @@ fn a_robot_that_came_down_because_a_bus_did_says_so() {
         "Came down after 1 s: no reply in time for 10 ticks (z on bus b), and bus b went down once; it held";
     assert!(text.starts_with(expected), "{text}");
 }
+
+#[test]
+fn a_warning_reads_on_within_the_sentence() {
+    let expected = "with a warning: the loop was held up for 15.1 ms";
+    assert_eq!(super::words::within("Warned of: the loop was held up for 15.1 ms."), expected);
+}

@@ -398,7 +398,13 @@ pub(super) fn but(verdict: &Verdict, real_time: bool) -> String {
 /// A reason within a sentence.
 pub(super) fn within(reason: &str) -> String {
     let reason = reason.trim_end_matches('.');
-    let lower = [("The ", "the "), ("This ", "this "), ("Bus ", "bus "), ("No ", "no ")];
+    let lower = [
+        ("The ", "the "),
+        ("This ", "this "),
+        ("Bus ", "bus "),
+        ("No ", "no "),
+        ("Warned of: ", "with a warning: "),
+    ];
     let lower =
         lower.iter().find_map(|(upper, lower)| Some(format!("{lower}{}", reason.strip_prefix(upper)?)));
     lower.unwrap_or_else(|| reason.to_owned())
