@@ -215,7 +215,8 @@ class Env(gymnasium.Env[Array, Array]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         """Starts the robot anew, under control and at rest, with noise, faults and draws from the seed. `options` replaces draws of
-        `randomise` for this episode: `{"friction": 0.5}`."""
+        `randomise` for this episode: `{"friction": 0.5}`. Each episode draws a seed of its own from it, `info["seed"]`:
+        `Robot.run(seed=…, virtual_time=True)` with that has the same noise and faults."""
         super().reset(seed=seed)
         self._stepper = None
         seed, values = self._draw(self.np_random, options)
@@ -224,7 +225,7 @@ class Env(gymnasium.Env[Array, Array]):
         posture = stepper.posture
         self._lowest = self._floor(-math.inf if posture is None else posture[1])
         info = self._info(stepper)
-        info["end"], info["randomised"] = None, values
+        info["end"], info["randomised"], info["seed"] = None, values, seed
         return stepper.observe(self._size, self._mapped), info
 
     def step(self, action: npt.NDArray[Any]) -> tuple[Array, float, bool, bool, Info]:

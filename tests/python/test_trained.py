@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.utils import seeding
 from robots import lenient
 
 import kilohertz
@@ -51,10 +50,8 @@ def test_it_does_in_a_run_what_it_did_in_its_environment(tmp_path: pathlib.Path,
         outside.append((state.tick, state.position.copy(), state.velocity.copy(), state.attitude.copy()))
         seen, _, terminated, _, _ = env.step(policy(seen))
         assert not terminated
-    # Its noise is of the seed that the environment drew.
-    seed = int(seeding.np_random(5)[0].integers(2**63))
     log = tmp_path / "run.tlog"
-    kilohertz.Robot(path).run(duration=RISE_S + 2.5, virtual_time=True, seed=seed, log=str(log))
+    kilohertz.Robot(path).run(duration=RISE_S + 2.5, virtual_time=True, seed=info["seed"], log=str(log))
     with kilohertz.open_log(log) as recorded:
         ticks, imu = recorded["tick"]["number"], recorded["imu"]["attitude"]
         columns = {name: np.array([recorded["servo"][f"{joint}.{name}"] for joint in env.robot.servos]).T for name in ("position", "velocity")}
