@@ -42,7 +42,7 @@ section! {
         /// A program that is to take the robot, and whose first point is further than this from where a joint is led, is refused
         /// (`apart`). Without it the joint goes there.
         align_rad: Option<f64> = None, "rad", 0.0 => 100.0;
-        /// When a program takes control and its first point is elsewhere, the joint moves there within this time, or longer if its limits need it.
+        /// When a program takes control and its first point is elsewhere, the joint takes at least this long to move there.
         align_s: Option<f64> = None, "s", 0.01 => 60.0;
         /// Single targets are followed another four fifths of their period later, and more smoothly.
         smooth: bool = false, "";
