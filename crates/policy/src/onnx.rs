@@ -255,7 +255,8 @@ impl<'a> Tensor<'a> {
     /// Its shape, if its numbers are in this file.
     pub(crate) fn shape(&self) -> Result<Vec<usize>, ModelError> {
         if self.is_elsewhere {
-            return Err(self.wrong("its numbers are in another file: save the model as one file"));
+            let text = "its numbers are in another file: make it one by `onnx.save(onnx.load(\"policy.onnx\"), \"whole.onnx\")` in Python";
+            return Err(self.wrong(text));
         }
         let shape = self.shape.iter().map(|&size| usize::try_from(size).ok()).collect::<Option<Vec<_>>>();
         shape.ok_or_else(|| self.wrong("it has a negative dimension"))
