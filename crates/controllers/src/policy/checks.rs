@@ -1,12 +1,13 @@
 //! What is checked of a policy before a robot moves, and the errors if it does not fit.
 
 use super::decider::{Action, Decider};
+use super::metadata::agree;
 use super::observation::{Joints, Observation, one_or_each};
 use super::settings::{Kind, PolicyConfig};
 use khz_loop::controller::{ControlError, Decide, Pace, RobotInfo, cpu_time_ns, record};
 use khz_loop::state::{RobotState, Signal};
 use khz_onnxruntime::Evaluator;
-use khz_policy::{Port, model::LARGEST, sha256};
+use khz_policy::{Port, metadata, model::LARGEST, sha256};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -139,6 +140,8 @@ fn model(config: &PolicyConfig) -> Result<(Evaluator, u64, String), ControlError
     }
     let model =
         Evaluator::load(&bytes, config.engine).map_err(|error| wrong(format!("`{path}`: {error}")))?;
+    let said = metadata(&bytes).map_err(|error| wrong(format!("`{path}`: {error}")))?;
+    agree(&said, config).map_err(|what| wrong(format!("`{path}`: {what}")))?;
     Ok((model, bytes.len() as u64, found))
 }
 
@@ -203,9 +206,20 @@ fn gains(
         let (wanted, name) = (*one_or_each(wanted, joint), &config.joints[joint]);
         let Some(gains) = robot.joints[servos[joint]].gains else {
             return Err(wrong(format!(
-                "`action.{key}` is of servos whose gains the robot file has, and the servo `{name}` has its own: write `{key}_scale`"
+                "`action.{key}` is of servos whose gains the robot file has, and the servo `{name}` has its own, which no command changes: \
+                 leave `{key}` out, and give the servo the gain of the training with its maker's program"
             )));
         };
+        if !shares.iter().all(|share| *share == 1.0) {
+            return Err(wrong(format!(
+                "`action.{key}` and `action.{key}_scale` are both there: write one of them"
+            )));
+        }
+        if which == 0 && wanted <= 0.0 {
+            return Err(wrong(format!(
+                "`action.kp` is {wanted} for the joint `{name}`, which nothing would hold: write the gain of the training, more than 0"
+            )));
+        }
         let most = gains[which];
         if wanted > most {
             return Err(wrong(format!(
@@ -316,7 +330,7 @@ fn pairs(decider: &mut Decider, config: &PolicyConfig) -> Result<(), ControlErro
     Ok(())
 }
 
-/// Whatever is within reach gives numbers. Returns how long it takes, but for one in a hundred.
+/// Whatever is within reach gives numbers, and the same ones twice. Returns how long it takes, but for one in a hundred.
 fn probe(decider: &mut Decider) -> Result<i64, ControlError> {
     let mut times_ns = Vec::new();
     let mut random = 42_u64;
@@ -334,9 +348,33 @@ fn probe(decider: &mut Decider) -> Result<i64, ControlError> {
         let mut evaluated = Ok(());
         times_ns.push(cpu_time_ns(|| evaluated = decider.evaluate()));
         evaluated.map_err(tried)?;
+        let first = (decider.action.output().to_vec(), decider.carried());
+        decider.begin();
+        decider.evaluate().map_err(tried)?;
+        repeats(&first, &(decider.action.output().to_vec(), decider.carried()), &decider.action.names)
+            .map_err(|what| {
+                wrong(format!("tried twice with observation {number} of {probes} within ±3, {what}"))
+            })?;
     }
     times_ns.sort_unstable();
     Ok(times_ns[(times_ns.len() - 1) * 99 / 100])
+}
+
+/// What a model says and carries to the next decision has the same bits the second time.
+///
+/// # Errors
+/// It has not.
+fn repeats(first: &(Vec<f32>, u64), second: &(Vec<f32>, u64), names: &[String]) -> Result<(), String> {
+    let cure = "a replay would decide otherwise: export it without what draws random numbers, with the mean of its actions";
+    let differs = |(one, other): (&f32, &f32)| one.to_bits() != other.to_bits();
+    if let Some(joint) = first.0.iter().zip(&second.0).position(differs) {
+        let (one, other, name) = (first.0[joint], second.0[joint], &names[joint]);
+        return Err(format!("it says {one} and then {other} for the joint `{name}`; {cure}"));
+    }
+    if first.1 != second.1 {
+        return Err(format!("it carries other numbers to the next decision the second time; {cure}"));
+    }
+    Ok(())
 }
 
 /// A decision has its delay, and no more than a quarter of the time to the next.
@@ -409,7 +447,7 @@ fn wrong(text: String) -> ControlError {
 
 #[cfg(test)]
 mod tests {
-    use super::in_time;
+    use super::{in_time, repeats};
     use khz_loop::controller::Pace;
 
     #[test]
@@ -421,5 +459,20 @@ mod tests {
         assert_eq!(refusal(1_200, 1), "a decision takes 1.2 ms here: write `delay_ticks = 2` or more");
         let too_slow = "a decision takes 30.0 ms here, more than a quarter of the 20 ms to the next: take a smaller model, a lower rate, or another computer";
         assert_eq!(refusal(30_000, 20), too_slow);
+    }
+
+    #[test]
+    fn a_model_that_says_something_else_the_second_time_is_refused() {
+        let names = ["hip".to_owned(), "knee".to_owned()];
+        let refusal = |second: (Vec<f32>, u64)| {
+            repeats(&(vec![0.5, 0.0], 7), &second, &names).err().unwrap_or_default()
+        };
+        assert_eq!(refusal((vec![0.5, 0.0], 7)), "");
+        let says = refusal((vec![0.5, -0.0], 7));
+        assert!(
+            says.starts_with("it says 0 and then -0 for the joint `knee`; a replay would decide"),
+            "{says}"
+        );
+        assert!(refusal((vec![0.5, 0.0], 8)).starts_with("it carries other numbers"));
     }
 }

@@ -141,7 +141,7 @@ impl Decider {
     }
 
     /// A hash of what is carried to the next decision (FNV-1a of its bits); 0: nothing is.
-    fn carried(&self) -> u64 {
+    pub(super) fn carried(&self) -> u64 {
         let carried = (1..self.model.inputs().len()).flat_map(|input| self.model.input(input));
         let mut bits = carried.map(|value| u64::from(value.to_bits())).peekable();
         if bits.peek().is_none() {

@@ -9,6 +9,7 @@
 
 mod checks;
 mod decider;
+mod metadata;
 mod names;
 mod observation;
 mod outside;
@@ -24,7 +25,8 @@ use khz_loop::parameters::Parameter;
 use khz_loop::state::RobotState;
 pub use khz_onnxruntime::{Engine, Evaluator};
 use khz_servo::{PositionCommand, ServoCommand};
-pub use names::known_term;
+pub use metadata::is_same;
+pub use names::{is_called, known_term};
 pub use outside::Outside;
 pub use settings::PolicyConfig;
 use settings::{Between, Kind};

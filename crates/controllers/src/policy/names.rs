@@ -25,3 +25,17 @@ pub fn known_term(name: &str) -> Option<Term> {
     let alone = |term: &Term| !matches!(term, Term::Constant | Term::Signal | Term::Contact);
     known.or_else(|| name.parse().ok().filter(alone))
 }
+
+/// A servo has the name that a trainer gives a joint: but for its case, `_joint` at its end, and what no robot file takes.
+#[must_use]
+pub fn is_called(servo: &str, joint: &str) -> bool {
+    let plain = |name: &str| {
+        let part = |char: char| if char.is_ascii_alphanumeric() { char.to_ascii_lowercase() } else { '_' };
+        let mut name: String = name.chars().map(part).collect();
+        if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            name.insert_str(0, "joint_");
+        }
+        name.strip_suffix("_joint").map_or(name.clone(), str::to_owned)
+    };
+    plain(servo) == plain(joint)
+}

@@ -124,6 +124,44 @@ fn joints() {
     refused(&model, |config| config.action.clip = vec![[1.0, -1.0]], "`action.clip` is from 1 to -1");
 }
 
+/// What the exporter wrote into the model: the file's joints are knee and hip.
+#[test]
+fn what_contradicts_the_models_metadata() {
+    let graph = || Graph::default().input("x", &[1, 2]).output("y", &[]).node("Neg", &["x"], &["y"]);
+    let says = |key: &str, value: &str| graph().file_saying(17, &[(key, value)]);
+    refused(
+        &says("joint_names", "hip_joint, Knee"),
+        |_| (),
+        "`joints` and the model's `joint_names` differ in place 0: the file has [\"knee\", \"hip\"], the model [\"hip_joint\", \
+         \"Knee\"]; write `joints`, and every list of joints, in the model's order",
+    );
+    refused(&says("joint_names", "knee"), |_| (), "`joint_names` differ in length");
+    refused(
+        &says("default_joint_pos", "0.100,0.300"),
+        |_| (),
+        "`default` and the model's `default_joint_pos` differ for the joint `hip`: the file has [0.1, 0.2], the model [0.1, 0.3]; write \
+         the model's",
+    );
+    refused(&says("action_scale", "0.25"), |_| (), "`action.scale` and the model's `action_scale` differ");
+    let kp = |config: &mut PolicyConfig| config.action.kp = vec![20.0];
+    refused(
+        &says("joint_stiffness", "20,21"),
+        kp,
+        "`action.kp` and the model's `joint_stiffness` differ for the joint `hip`",
+    );
+    let agrees = [
+        ("joint_names", "KNEE_joint,hip"),
+        ("joint_names", "left_one,left_two"),
+        ("default_joint_pos", "0.1004,0.1996"),
+        ("action_scale", "0.5,0.5"),
+        ("joint_stiffness", "20,21"),
+        ("default_joint_pos", "none"),
+    ];
+    for (key, value) in agrees {
+        assert!(prepared(&says(key, value), config(vec![term(Term::JointPos)])).is_ok(), "{key} {value}");
+    }
+}
+
 #[test]
 fn rates() {
     let model = echo(2, 0);
@@ -212,6 +250,16 @@ fn gains_that_the_servos_do_not_have() {
     );
     refused(
         &model,
+        |config| config.action.kp = vec![20.0, 0.0],
+        "`action.kp` is 0 for the joint `hip`, which nothing would hold",
+    );
+    refused(
+        &model,
+        |config| (config.action.kp, config.action.kp_scale) = (vec![20.0], vec![0.5]),
+        "`action.kp` and `action.kp_scale` are both there: write one of them",
+    );
+    refused(
+        &model,
         |config| config.action.kd = vec![1.0; 3],
         "`action.kd` has 3 values for 2 joints: write 1 or 2",
     );
@@ -223,7 +271,10 @@ fn gains_that_the_servos_do_not_have() {
     let mut config = config(vec![term(Term::JointPos)]);
     (config.model, config.action.kd) = (path.display().to_string(), vec![1.0]);
     let error = khz_loop::Controller::prepare(&mut khz_controllers::Policy::new(config), &robot).unwrap_err();
-    assert!(error.to_string().contains("the servo `knee` has its own: write `kd_scale`"), "{error}");
+    assert!(
+        error.to_string().contains("the servo `knee` has its own, which no command changes: leave `kd` out"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl Graph {
     }
 
     pub(crate) fn file_of(self, opset: u64) -> Vec<u8> {
-        self.file_saying(opset, &[("joint_names", "hip,knee")])
+        self.file_saying(opset, &[("run_path", "tests/one")])
     }
 
     /// With these metadata.

@@ -24,7 +24,7 @@ fn a_model_says_what_it_is() {
     let port = |port: &khz_policy::Port| (port.name.clone(), port.shape.clone());
     assert_eq!(port(&model.inputs()[0]), ("obs".into(), vec![1, 11]));
     assert_eq!(port(&model.outputs()[0]), ("actions".into(), vec![1, 5]));
-    assert_eq!(model.metadata(), [("joint_names".into(), "hip,knee".into())]);
+    assert_eq!(model.metadata(), [("run_path".into(), "tests/one".into())]);
     assert_eq!((model.producer(), model.opset()), ("tests", 17));
     assert_eq!(model.parameters(), 11 + 19 * 11 + 19 + 19 * 19 + 5 * 19);
     assert!(model.operators().contains(&("Gemm".into(), 3)));

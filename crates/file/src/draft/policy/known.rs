@@ -1,12 +1,9 @@
 //! What is known of a policy, and of two files about the same policy.
 
 use super::short;
-use khz_controllers::policy::known_term;
 use khz_controllers::policy::settings::Term as Sees;
+use khz_controllers::policy::{is_same, known_term};
 use std::fmt;
-
-/// Exporters round to three decimals: what differs by no more is the same.
-const ROUNDED: f64 = 0.0005;
 
 /// What is known so far. Lists are in the policy's order.
 #[derive(Default)]
@@ -129,7 +126,7 @@ pub(super) trait Same {
 
 impl Same for f64 {
     fn is_as(&self, other: &Self) -> bool {
-        (self - other).abs() <= ROUNDED + 1e-6 * self.abs()
+        is_same(*self, *other)
     }
 }
 

@@ -8,6 +8,7 @@ mod yaml;
 use super::model::Targets;
 use super::{CAREFUL, Draft, MOST, Servo, printable, unused};
 use crate::config::{FamilyName, identifier, in_file};
+use khz_controllers::policy::is_called;
 use khz_controllers::policy::settings::Term as Sees;
 use known::{Frames, Known, Same, Term};
 use std::collections::BTreeSet;
@@ -238,12 +239,8 @@ fn joints(known: &Known, servos: Option<&[String]>, lacking: &mut Vec<String>) -
 }
 
 fn servo_of(joint: &str, servos: &[String]) -> Option<String> {
-    let plain = |name: &str| {
-        let name = identifier(name).to_lowercase();
-        name.strip_suffix("_joint").map_or(name.clone(), str::to_owned)
-    };
     let called_so = servos.iter().find(|servo| *servo == joint);
-    called_so.or_else(|| servos.iter().find(|servo| plain(servo) == plain(joint))).cloned()
+    called_so.or_else(|| servos.iter().find(|servo| is_called(servo, joint))).cloned()
 }
 
 /// The terms; returns whether one is of the IMU.
