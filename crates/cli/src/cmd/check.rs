@@ -185,7 +185,7 @@ fn engine(robot: &RobotConfig) -> String {
     };
     let why = evaluator.beyond().unwrap_or("`engine` says so");
     format!(
-        "\n  the policy is evaluated by {}: {why}; its bits repeat with this version on this kind of CPU\n",
+        "\n  the policy is evaluated by {}: {why}; tried here, it had the same bits twice\n",
         evaluator.engine()
     )
 }
