@@ -19,8 +19,9 @@ p50() {
 }
 
 check "the lab's network is made" lab
-plain=$(p50)
-check "a round trip takes $plain ns" [ "$plain" -lt 200000000 ]
+# So that what the delays below add is theirs. An emulated CPU may stand still for half of the 0.2 s.
+is_quick() { lab && [ "$(p50)" -lt 200000000 ]; }
+check "a round trip takes less than 200 ms" one_of_three is_quick
 # An emulated CPU that stands still at the end has the last answers come too late.
 loses_nothing() {
     awk -F '[:,]' '
