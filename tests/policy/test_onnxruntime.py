@@ -144,6 +144,21 @@ def test_a_robot_runs_by_it_and_its_log_says_so(run_khz: Run, tmp_path: pathlib.
     assert f"onnxruntime {onnxruntime.__version__}" in policy.stdout, policy.stdout + policy.stderr
 
 
+def test_a_model_that_draws_random_numbers_is_refused(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    """Its replay would decide something else."""
+    weights = numpy_helper.to_array(onnx.load(ROBOTS / "models/arm_policy.onnx").graph.initializer[0])
+    nodes = [
+        helper.make_node("Gemm", ["obs", "w"], ["h"], transB=1),
+        helper.make_node("RandomNormalLike", ["h"], ["noise"], scale=0.01),
+        helper.make_node("Add", ["h", "noise"], ["actions"]),
+    ]
+    onnx.save(model(nodes, {"obs": [1, 20]}, 17, w=weights[:3].copy()), tmp_path / "noisy.onnx")
+    text = (ROBOTS / "arm_policy.toml").read_text().replace("models/arm_policy.onnx", "noisy.onnx")
+    (tmp_path / "arm.toml").write_text("\n".join(line for line in text.splitlines() if not line.startswith("sha256")))
+    done = run_khz("check", "arm.toml")
+    assert done.returncode != 0 and "export it without what draws random numbers" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
 def test_a_replay_by_another_engine_is_as_near_as_it_says(run_khz: Run, tmp_path: pathlib.Path) -> None:
     """The shipped arm by Kilohertz, replayed by onnxruntime; nothing nearer than 1e-4 is claimed."""
     text = (ROBOTS / "arm_policy.toml").read_text().replace("models/arm_policy.onnx", str(ROBOTS / "models/arm_policy.onnx"))
