@@ -527,6 +527,20 @@ fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
         ControllerConfig::Excite(_) => check_excite(robot, reader),
         ControllerConfig::Hold(_) | ControllerConfig::Sine(_) | ControllerConfig::Policy(_) => {}
     }
+    if !matches!(robot.controller, ControllerConfig::Targets | ControllerConfig::Follow(_)) {
+        check_unused_socket(robot, reader);
+    }
+}
+
+/// A program that sends targets would wait for an answer for ever.
+fn check_unused_socket(robot: &RobotConfig, reader: &mut Reader) {
+    let Some(span) = reader.span("targets.from") else { return };
+    let what =
+        format!("the controller `{}` follows no targets: nothing listens there", robot.controller.kind());
+    let problem = Problem::warning("targets.from", what)
+        .at(span, "of the controllers `targets` and `follow`")
+        .help("remove it, or write `name = \"targets\"` below `[controller]`");
+    reader.problems.push(problem);
 }
 
 /// What moves by commands from outside has limits.
