@@ -3,22 +3,12 @@
 
 mod common;
 
-use common::{SERVOS, stderr};
-use std::io::{BufRead, BufReader, ErrorKind};
+use common::{Process, SERVOS, stderr, wait_for};
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-
-/// Ends with the test.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn khz(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_khz"));
@@ -57,21 +47,6 @@ fn is_refused(second: &Output, first: &Process) {
         ["in use by `khz run", &format!("(process {}, running for ", first.0.id()), "stop that one first"]
     {
         assert!(refusal.contains(part), "{part}: {refusal}");
-    }
-}
-
-/// Waits for a message of the robot's process, past all others.
-fn wait_for(notify: &UnixDatagram, wanted: &str) {
-    let mut message = [0; 256];
-    loop {
-        let len = match notify.recv(&mut message) {
-            // As after this process was stopped.
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            received => received.unwrap_or_else(|error| panic!("{wanted}: {error}")),
-        };
-        if message[..len].split(|byte| *byte == b'\n').any(|line| line == wanted.as_bytes()) {
-            return;
-        }
     }
 }
 

@@ -4,20 +4,10 @@
 
 mod common;
 
-use common::{stderr, stdout};
+use common::{Process, stderr, stdout};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-
-/// Ends with the test.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Output, Stdio};
 
 /// A family: the servo in a robot file, where its devices are served, and the link to them.
 struct Stand {

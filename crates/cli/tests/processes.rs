@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::SERVOS;
+use common::{Process, SERVOS};
 use khz_file::RobotConfig;
 use khz_link::Link;
 use khz_link::fdcanusb::Fdcanusb;
@@ -16,20 +16,17 @@ use khz_wire::{Address, Frame, Mode};
 use rustix::fs::{CWD, FileType, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Action, LocalModes, OptionalActions, tcflow, tcgetattr, tcsetattr};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// A busy machine must not fail a test; a test that fails waits so long.
 const GENEROUS: Duration = Duration::from_secs(120);
-
-/// Ends with the test.
-struct Process(Child);
 
 impl Process {
     fn signal(&self, signal: Signal) {
@@ -67,13 +64,6 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// An end that was asked for. On a busy machine a servo of another process may not report often enough in the last ten ticks that it is
 /// off, and then the run says that.
 fn is_orderly(status: ExitStatus, text: &str, why: &str) {
@@ -104,7 +94,7 @@ struct Stand {
 }
 
 impl Stand {
-    /// Servos that nobody waits for: a machine that stands still for seconds does not let them down. `more` ends the robot file.
+    /// Servos with a long watchdog, so that a machine that stands still for seconds does not let them down. `more` ends the robot file.
     fn new(more: &str) -> Self {
         Self::with(30.0, more)
     }
@@ -155,21 +145,7 @@ impl Stand {
 
     /// Waits for a message of the robot's process, past all others.
     fn wait_for(&self, wanted: &str) {
-        let (mut message, mut waiting) = ([0; 256], Vec::new());
-        loop {
-            let len = match self.notify.recv(&mut message) {
-                // As after this process was stopped.
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                received => received.unwrap_or_else(|error| panic!("{wanted}: {error}; heard {waiting:?}")),
-            };
-            let text = String::from_utf8_lossy(&message[..len]).into_owned();
-            if waiting.last() != Some(&text) {
-                waiting.push(text);
-            }
-            if message[..len].split(|byte| *byte == b'\n').any(|line| line == wanted.as_bytes()) {
-                return;
-            }
-        }
+        common::wait_for(&self.notify, wanted);
     }
 
     /// Waits until the robot holds its servos. The tick that ends in `active` is followed by one that asks the controller

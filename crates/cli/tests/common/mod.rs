@@ -2,9 +2,11 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
+use std::io::ErrorKind;
 use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 
 macro_rules! pan_and_tilt {
     () => {
@@ -21,7 +23,36 @@ id = 2
     };
 }
 
-/// A free port that the kernel gives to nobody who asks for any: by the time it is used another test could have it.
+/// A process that ends with the test.
+pub struct Process(pub Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits for a message of the robot's process to its service manager, past all others.
+pub fn wait_for(notify: &UnixDatagram, wanted: &str) {
+    let (mut message, mut waiting) = ([0; 256], Vec::new());
+    loop {
+        let len = match notify.recv(&mut message) {
+            // As after this process was stopped.
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            received => received.unwrap_or_else(|error| panic!("{wanted}: {error}; received {waiting:?}")),
+        };
+        let text = String::from_utf8_lossy(&message[..len]).into_owned();
+        if waiting.last() != Some(&text) {
+            waiting.push(text);
+        }
+        if message[..len].split(|byte| *byte == b'\n').any(|line| line == wanted.as_bytes()) {
+            return;
+        }
+    }
+}
+
+/// A free port outside those the kernel assigns by itself: another test cannot be given it before it is used.
 pub fn free_port() -> u16 {
     let mut ports = (20_000..32_000).cycle().skip(std::process::id() as usize % 12_000);
     ports.find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok()).unwrap()
