@@ -140,8 +140,8 @@ fn model(config: &PolicyConfig) -> Result<(Evaluator, u64, String), ControlError
     }
     let model =
         Evaluator::load(&bytes, config.engine).map_err(|error| wrong(format!("`{path}`: {error}")))?;
-    let said = metadata(&bytes).map_err(|error| wrong(format!("`{path}`: {error}")))?;
-    agree(&said, config).map_err(|what| wrong(format!("`{path}`: {what}")))?;
+    let recorded = metadata(&bytes).map_err(|error| wrong(format!("`{path}`: {error}")))?;
+    agree(&recorded, config).map_err(|what| wrong(format!("`{path}`: {what}")))?;
     Ok((model, bytes.len() as u64, found))
 }
 
@@ -360,7 +360,7 @@ fn probe(decider: &mut Decider) -> Result<i64, ControlError> {
     Ok(times_ns[(times_ns.len() - 1) * 99 / 100])
 }
 
-/// What a model says and carries to the next decision has the same bits the second time.
+/// What a model outputs and carries to the next decision has the same bits the second time.
 ///
 /// # Errors
 /// It has not.

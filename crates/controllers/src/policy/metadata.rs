@@ -13,6 +13,11 @@ pub fn is_same(one: f64, other: f64) -> bool {
     (one - other).abs() <= ROUNDED + 1e-6 * one.abs()
 }
 
+/// The entries of a list in an ONNX file's metadata.
+pub fn entries(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
 /// Checks that the file does not contradict the model. What the exporter did not write, or not as numbers, is not compared.
 ///
 /// # Errors
@@ -20,7 +25,7 @@ pub fn is_same(one: f64, other: f64) -> bool {
 pub(super) fn agree(metadata: &[(String, String)], config: &PolicyConfig) -> Result<(), String> {
     let list = |key: &str| {
         let (_, text) = metadata.iter().find(|(known, _)| known == key)?;
-        let list: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+        let list: Vec<&str> = entries(text).collect();
         Some(list).filter(|list| !list.is_empty())
     };
     if let Some(names) = list("joint_names") {

@@ -25,7 +25,7 @@ use khz_loop::parameters::Parameter;
 use khz_loop::state::RobotState;
 pub use khz_onnxruntime::{Engine, Evaluator};
 use khz_servo::{PositionCommand, ServoCommand};
-pub use metadata::is_same;
+pub use metadata::{entries, is_same};
 pub use names::{is_called, known_term};
 pub use outside::Outside;
 pub use settings::PolicyConfig;

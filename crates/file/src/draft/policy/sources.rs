@@ -3,6 +3,7 @@
 use super::keys::Keys;
 use super::known::{Frames, Known, Term};
 use super::yaml::Yaml;
+use khz_controllers::policy::entries;
 use khz_controllers::policy::settings::Term as Sees;
 use std::cell::RefCell;
 
@@ -43,10 +44,7 @@ pub(super) fn read(file: &str, mut yaml: Yaml, joints: usize) -> Known {
 /// The keys of Isaac Lab's and mjlab's exporters in a model.
 pub(super) fn metadata(file: &str, metadata: &[(String, String)], joints: usize) -> Known {
     let mut known = Known { from: file.to_owned(), ..Known::default() };
-    let list = |text: &String| {
-        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        Yaml::List(parts.map(|part| Yaml::Text(part.to_owned())).collect())
-    };
+    let list = |text: &String| Yaml::List(entries(text).map(|part| Yaml::Text(part.to_owned())).collect());
     let mut map = Yaml::Map(metadata.iter().map(|(key, value)| (key.clone(), list(value))).collect());
     let reported = RefCell::default();
     let mut keys = Keys::new(file, &mut map, joints, &reported);
