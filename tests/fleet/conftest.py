@@ -251,7 +251,7 @@ class Tokens:
 
 
 def ask(session: zenoh.Session, key: str, payload: object = None) -> tuple[bool, bytes]:
-    """One answer, and whether it is not a refusal. A bridge that is busy may be off the network for a moment, in which nobody answers, at once."""
+    """One answer, and whether it is not a refusal. A busy bridge may be off the network for a moment, in which a question has no answer."""
     body = None if payload is None else json.dumps(payload)
     reply, *_ = wait_for(lambda: list(session.get(key, payload=body, timeout=PATIENCE)), f"an answer at {key}")
     if reply.ok is not None:

@@ -302,7 +302,7 @@ fn a_controller_sees_who_steers_and_silence_is_a_missing_heartbeat() {
 
 #[test]
 fn a_program_steers_by_udp_and_is_answered_with_the_robots_clock() {
-    // A port that is free now, and that the kernel gives to nobody who asks for any.
+    // A free port outside those that the kernel assigns by itself.
     let mut ports = (20_000..32_000).cycle().skip(std::process::id() as usize % 12_000);
     let port = ports.find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok()).unwrap();
     let config = robot(&format!("[teleop]\nfrom = \"udp:127.0.0.1:{port}\""));
