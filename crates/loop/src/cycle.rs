@@ -376,16 +376,16 @@ impl Cycle {
                     _ => (true, false),
                 };
                 if !newest || !self.answered(servo, sent_ns, received.at_ns, state) || was_another {
-                    self.late(servo, false);
+                    self.late(servo, received.at_ns, false);
                 }
             }
             Taken::Unclear { servo, sent_ns } => {
                 if !self.devices[servo].unclear(sent_ns, received.at_ns, self.deadline_ns) {
-                    self.late(servo, false);
+                    self.late(servo, received.at_ns, false);
                 }
             }
-            Taken::Late { servo } => self.late(servo, false),
-            Taken::Duplicate { servo } => self.late(servo, true),
+            Taken::Late { servo } => self.late(servo, received.at_ns, false),
+            Taken::Duplicate { servo } => self.late(servo, received.at_ns, true),
             Taken::Aside => {}
             Taken::Unexpected => self.result.foreign = self.result.foreign.saturating_add(1),
         }
@@ -405,8 +405,10 @@ impl Cycle {
     }
 
     #[cold]
-    fn late(&mut self, servo: usize, is_duplicate: bool) {
-        self.lanes[self.devices[servo].lane].received_late(servo);
+    fn late(&mut self, servo: usize, at_ns: i64, is_duplicate: bool) {
+        if !is_duplicate {
+            self.lanes[self.devices[servo].lane].received_late(servo, at_ns);
+        }
         // What answers "switch on" may take longer than a cycle: that is no late reply, as it is no missed one.
         let mut switching_on = self.lanes[self.devices[servo].lane].switching_on();
         if !is_duplicate && switching_on.any(|other| other == servo) {

@@ -31,10 +31,12 @@ pub struct Lane {
     since_ns: i64,
     /// … and until when its reply is waited for.
     until_ns: i64,
-    /// How long each turn's query took to be answered by all when it last was, in the order of `usual` at the start; 0: not yet.
+    /// How long each turn's query took to be answered by all when it last was, in the order of `usual` at the start; 0: not asked yet.
     took_ns: Box<[i64]>,
-    /// It was sent in an earlier cycle: its reply comes too late for that one, but the bus is not free before.
+    /// It was sent in an earlier cycle: its replies come too late for that one, but the bus is not free before.
     is_old: bool,
+    /// So many of its replies are still to come then.
+    to_come: usize,
     down: bool,
 }
 
@@ -76,6 +78,7 @@ impl Lane {
             since_ns: i64::MIN,
             until_ns: i64::MAX,
             is_old: false,
+            to_come: 0,
             down: false,
         }
     }
@@ -187,15 +190,23 @@ impl Lane {
         }
     }
 
-    /// When a query that was just sent is given up: when those behind it need the rest of the cycle. A reply that an adapter holds back must
-    /// not meet the next query, so that is as late as may be; what is on the wire is never cut off.
+    /// When a query that was just sent is given up: when those behind it need the rest of the cycle. Replies that come later must not meet
+    /// the next query, so that is as late as may be; what is on the wire is never cut off. The cycle's last query is waited for as long as
+    /// it takes as a rule, in the next cycle too, and the first time, when nobody knows, twice as long as it has.
     fn give_up_ns(&self, turn: Turn, devices: &[Device], deadline_ns: i64) -> i64 {
         let least_ns = |turn: &Turn| {
             let timeouts = self.servos(*turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
             timeouts.max().unwrap_or(0)
         };
-        let rest = self.order.get(self.taken..).unwrap_or_default().iter();
+        let Some(rest) = self.order.get(self.taken..).filter(|rest| !rest.is_empty()) else {
+            let usual_ns = match self.took_ns[turn.number] {
+                0 => 2 * (deadline_ns - self.since_ns),
+                took_ns => took_ns + took_ns / 4,
+            };
+            return deadline_ns.max(self.since_ns + usual_ns.max(least_ns(&turn)));
+        };
         let rest_ns: i64 = rest
+            .iter()
             .map(|turn| match self.took_ns[turn.number] {
                 0 => least_ns(turn),
                 took_ns => took_ns,
@@ -245,10 +256,21 @@ impl Lane {
         }
     }
 
-    /// A reply came too late for its cycle: if it is the outstanding one, the bus is free for the next query.
-    pub fn received_late(&mut self, servo: usize) {
-        if self.is_old && self.outstanding.is_some_and(|turn| self.servos(turn).contains(&servo)) {
-            self.outstanding = None;
+    /// A reply came too late for its cycle: with the last one to the outstanding query the bus is free for the next.
+    pub fn received_late(&mut self, servo: usize, at_ns: i64) {
+        if self.is_old
+            && let Some(turn) = self.outstanding
+            && self.servos(turn).contains(&servo)
+        {
+            let took_ns = at_ns - self.since_ns;
+            self.to_come = self.to_come.saturating_sub(1);
+            if self.to_come == 0 {
+                self.took_ns[turn.number] = took_ns;
+                self.outstanding = None;
+            } else {
+                // The next one is on its way.
+                self.until_ns = self.until_ns.max(at_ns + took_ns / 4);
+            }
         }
     }
 
@@ -260,15 +282,22 @@ impl Lane {
 
     #[inline]
     pub fn time_out(&mut self, now_ns: i64) {
-        if self.outstanding.is_some() && now_ns >= self.until_ns {
-            self.outstanding = None;
+        if now_ns >= self.until_ns
+            && let Some(turn) = self.outstanding.take()
+        {
+            // One that is never answered is not waited for that long again.
+            self.took_ns[turn.number] = self.took_ns[turn.number].max(1);
         }
     }
 
     /// Settles which servo is asked first in the next cycle: one without a turn in this one. Where all had one, on half-duplex buses a
     /// silent device holds up those after it, so it is asked last.
     pub fn end(&mut self, devices: &[Device]) {
-        self.is_old = true;
+        if !std::mem::replace(&mut self.is_old, true)
+            && let Some(turn) = self.outstanding
+        {
+            self.to_come = self.servos(turn).iter().filter(|&&servo| devices[servo].was_missed()).count();
+        }
         // The deadline cut the last one off, unless the bus was its own all the time: then it is silent.
         let cut_off = usize::from(self.outstanding.is_some() && self.taken > 1);
         let served = self.taken - cut_off;

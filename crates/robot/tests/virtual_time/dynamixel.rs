@@ -79,7 +79,7 @@ fn two_layouts_on_one_line_are_two_questions() {
     config.servos[1].settings.dynamixel.model = Some(khz_servo::dynamixel::DynamixelModel::Xl430W250);
     config.emulation.supply_v = 7.0;
     let mut world = config.world();
-    // An X430 is for 9.5 V and more.
+    // An XL430 is for 6 V and more.
     world.servos[1].supply_v = 11.0;
     let outcome = run_on(&config, World::new(&world).unwrap(), Box::new(|_, _| {})).unwrap();
     assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
@@ -263,6 +263,18 @@ fn a_first_query_has_all_of_the_cycle_but_what_the_next_one_needs() {
         let missed: Vec<u64> = (0..6).map(|servo| outcome.machine.cycle().stats(servo).missed).collect();
         assert_eq!((missed, hasty), (vec![0; 6], 0), "{first}: {}", outcome.cause());
     }
+}
+
+/// The answers came into the next cycle, whose query went out into them: "2 frames were damaged", and the wiring was blamed.
+#[test]
+fn a_lone_query_whose_answers_come_too_late_is_waited_for_in_the_next_cycle() {
+    let mut config = robot(6, 210, "");
+    config.timing.bus_deadline_us = Some(4_600.0);
+    let (outcome, hasty) = Holding::run(config, 0, 4_500_000);
+    let outcome = outcome.unwrap();
+    let stats = outcome.machine.cycle().stats(5);
+    assert_eq!((stats.replied, hasty), (0, 0), "{}", outcome.cause());
+    assert!(stats.late > 0 && stats.duplicates == 0, "{stats:?}");
 }
 
 #[test]
