@@ -110,7 +110,7 @@ impl Setup {
 
     /// What it is supplied with, at least and at most, as it leaves its maker, V.
     pub fn volts(&self) -> [f64; 2] {
-        if self.is_small() { [3.5, 7.0] } else { [9.5, 16.0] }
+        self.model().map_or([9.5, 16.0], |model| model.volts)
     }
 
     /// What its maker's figures are for, V.
