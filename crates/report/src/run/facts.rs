@@ -20,7 +20,7 @@ use khz_run::verdict::{
     explained,
 };
 pub(crate) use remedies::controller_error;
-use remedies::{OF_A_HOLD_UP, OF_A_VALUE, POLL, RECOVERED, remedy, remedy_of_its_own};
+use remedies::{OF_A_HOLD_UP, OF_A_VALUE, OF_AN_ORDER, POLL, RECOVERED, remedy, remedy_of_its_own};
 
 /// What a run and its log both know.
 pub(super) struct Known<'a> {
@@ -174,7 +174,7 @@ fn predict(config: &RobotConfig) -> Prediction {
 
 /// What the longest bus cycle is predicted to need, and until when its replies count.
 const fn cycle_ns(predicted: &Prediction) -> (i64, i64) {
-    (predicted.cycle_ns, predicted.counts_until_ns)
+    (predicted.needed_ns(), predicted.counts_until_ns)
 }
 
 /// The bus cycle is predicted to be longer than its deadline allows.
@@ -247,6 +247,13 @@ fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
     let is_value = named.is_some_and(|event| OF_A_VALUE.iter().any(|words| event.cause.contains(words)));
     if is_value && damaged * 1000 >= known.tally.all().ticks.max(1) {
         let what = format!("{end}, perhaps of a frame that was damaged, or no reply to a query");
+        return Broken { after_s, what, remedy: Some(SCAN) };
+    }
+    // A servo that does not get a question's number answers it as if it were the one before.
+    let is_order = trouble.is_some_and(|event| OF_AN_ORDER.iter().any(|words| event.cause.contains(words)));
+    let fits = facts.cycle_ns.is_none_or(|(needed_ns, left_ns)| needed_ns <= left_ns);
+    if is_order && fits && corrupt > facts.late_replies + facts.duplicates {
+        let what = format!("{end}, perhaps because frames were damaged");
         return Broken { after_s, what, remedy: Some(SCAN) };
     }
     // A remedy for what was missing is better than one for the event it caused.

@@ -340,7 +340,7 @@ fn a_cycle_that_never_fits_is_not_blamed_on_the_wiring() {
     };
     let verdict = judge(&slow);
     assert_eq!(verdict.headline, "held 1000 Hz, 3,988 replies late");
-    let expected = "Held 1000 Hz, but 3,988 replies were late: the bus cycle needs \
+    let expected = "Held 1000 Hz, but 3,988 replies were late: the longest bus cycle needs \
                 922 µs, its deadline leaves 780 µs; `khz budget robot.toml` shows what the buses need.";
     assert_eq!((verdict.text.as_str(), verdict.reasons.len()), (expected, 1));
 }
@@ -353,7 +353,7 @@ fn a_robot_that_came_down_for_late_replies_is_not_blamed_on_the_wiring() {
         let cycle_ns = Some((922_000, 780_000));
         judge(&Facts { missed_replies: 48, late_replies, cycle_ns, broken: Some(broken), ..facts() }).text
     };
-    let expected = "Came down after 30 ms: no reply in time for 24 ticks; 48 replies were late: the bus cycle needs 922 µs, its deadline \
+    let expected = "Came down after 30 ms: no reply in time for 24 ticks; 48 replies were late: the longest bus cycle needs 922 µs, its deadline \
                 leaves 780 µs. It held 1000 Hz until then; `khz budget robot.toml` shows what the buses need.";
     assert_eq!(down(48), expected);
     assert!(down(3).ends_with("`khz bus scan robot.toml`."), "{}", down(3));
@@ -379,7 +379,7 @@ fn a_line_without_time_for_its_servos_is_named_with_the_rate_that_fits() {
         })
         .text
     };
-    let expected = "No reply during start-up (s11, s12 on bus main), and 750 frames were damaged; the bus cycle needs 616 µs, its deadline \
+    let expected = "No reply during start-up (s11, s12 on bus main), and 750 frames were damaged; the longest bus cycle needs 616 µs, its deadline \
                 leaves 533 µs (bus main: up to 1240 Hz fit); `khz budget robot.toml` shows what the buses need.";
     assert_eq!(slow(true), expected);
     assert!(slow(false).ends_with("`khz bus scan robot.toml`."), "{}", slow(false));
@@ -394,7 +394,7 @@ fn a_line_without_time_for_its_servos_is_named_with_the_rate_that_fits() {
         }),
         ..facts()
     };
-    let expected = "Held 1000 Hz, but 929 replies were missed: the bus cycle needs 616 µs, its deadline leaves 533 µs (bus arm: up to 400 Hz fit \
+    let expected = "Held 1000 Hz, but 929 replies were missed: the longest bus cycle needs 616 µs, its deadline leaves 533 µs (bus arm: up to 400 Hz fit \
                 with a later `loop.bus_deadline_us`); `khz budget robot.toml` shows what the buses need.";
     assert_eq!(judge(&held).text, expected);
 }
@@ -427,7 +427,7 @@ fn a_bus_that_needs_twice_its_time_is_not_blamed_on_the_wiring() {
         })
         .text
     };
-    let expected = "No reply during start-up (s1 on bus main); 144 replies were late: the bus cycle needs 2.8 ms, its deadline \
+    let expected = "No reply during start-up (s1 on bus main); 144 replies were late: the longest bus cycle needs 2.8 ms, its deadline \
                 leaves 780 µs; `khz budget robot.toml` shows what the buses need.";
     assert_eq!(never(2_800_000, 144), expected);
     // Nothing comes at all where nothing can.
@@ -550,14 +550,14 @@ fn replies_that_came_late_and_replies_that_did_not_come_are_distinguished() {
     let slow = Facts { missed_replies: 4_000, late_replies: 3_000, cycle_ns, ..facts() };
     let verdict = judge(&slow);
     assert_eq!(verdict.headline, "held 1000 Hz, missed 4,000 replies, 3,000 of them late");
-    let expected = "Held 1000 Hz, but 4,000 replies were missed, of which 3,000 came late, 1,000 did not come: the bus cycle needs 922 µs, \
+    let expected = "Held 1000 Hz, but 4,000 replies were missed, of which 3,000 came late, 1,000 did not come: the longest bus cycle needs 922 µs, \
                 its deadline leaves 780 µs; `khz budget robot.toml` shows what the buses need; check power, wiring and ids with \
                 `khz bus scan robot.toml`.";
     assert_eq!(verdict.text, expected);
     // What was not asked for cannot come.
     let verdict = judge(&Facts { unasked: 1_000, ..slow.clone() });
     assert!(
-        verdict.text.contains("3,000 came late, 1,000 were not asked for: the bus cycle"),
+        verdict.text.contains("3,000 came late, 1,000 were not asked for: the longest bus cycle"),
         "{}",
         verdict.text
     );

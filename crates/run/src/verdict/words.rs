@@ -161,7 +161,7 @@ pub(super) fn never_fits(facts: &Facts) -> String {
         String::new()
     } else {
         let fits = facts.slow_bus.as_ref().map_or(String::new(), fits);
-        format!("the bus cycle needs {needed}, its deadline leaves {left}{fits}")
+        format!("the longest bus cycle needs {needed}, its deadline leaves {left}{fits}")
     }
 }
 

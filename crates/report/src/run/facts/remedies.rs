@@ -21,6 +21,9 @@ pub(super) const OF_A_VALUE: [&str; 8] = [
     "rad/s, limit",
 ];
 
+/// What replies are that do not come in the order of their questions, or seem to be where a frame is damaged on its way.
+pub(super) const OF_AN_ORDER: [&str; 2] = ["replies come too late", "two replies to one query"];
+
 /// How an event begins of a stall that was recovered from.
 pub(super) const RECOVERED: &str = "recovered after";
 

@@ -214,6 +214,34 @@ fn a_value_among_damaged_frames_is_not_the_servos_for_certain() {
     assert_eq!(down("no reply in time for 10 ticks", 5, 5).what, "no reply in time for 10 ticks");
 }
 
+/// Of noise on the line of a Koch arm: "give each servo on this bus its own id".
+#[test]
+fn replies_out_of_order_among_damaged_frames_are_no_second_servos() {
+    for cause in [Cause::DuplicateReplies { servo: 0 }, Cause::NotSeen { servo: 0, late: true }] {
+        let cause = cause.to_string();
+        let events = [event("active", "damping", &cause, true)];
+        let down = |facts: &Facts| broken(&known(None, &events, &cause), 40, facts);
+        let noisy = Facts { late_replies: 20, duplicates: 3, ..Facts::default() };
+        let what = format!("{cause}, perhaps because frames were damaged");
+        assert_eq!((down(&noisy).what, down(&noisy).remedy), (what, Some(SCAN)));
+        // Frames that are damaged because the cycle does not fit, and fewer of them.
+        for facts in [Facts { cycle_ns: Some((2, 1)), ..noisy.clone() }, Facts { duplicates: 30, ..noisy }] {
+            assert_eq!(down(&facts).what, cause);
+        }
+    }
+}
+
+/// Replies of a Koch arm were late while it switched on, and its adapter was blamed: in a usual cycle less is written.
+#[test]
+fn a_cycle_that_switches_on_and_does_not_fit_is_one_that_does_not_fit() {
+    let text = include_str!("../../../../../robots/koch.toml");
+    let at = |rate: &str, deadline| {
+        let text = text.replace("rate_hz = 200", rate).replace("bus_deadline_us = 4600", deadline);
+        fits_not(&RobotConfig::parse(&text, "koch.toml").unwrap())
+    };
+    assert!(at("rate_hz = 285", "") && !at("rate_hz = 200", "bus_deadline_us = 4600"));
+}
+
 /// With the defaults the bytes come, as the loop sleeps until the kernel has some.
 #[test]
 fn a_loop_that_spins_beside_a_serial_port_is_advised_to_poll() {
