@@ -235,7 +235,9 @@ impl<F: Together> Group<F> {
             return Some(Taken::Unexpected);
         };
         if number == self.answered[place] && !has_forgotten {
-            return Some(Taken::Duplicate { servo });
+            // One that did not get the number of the newest question answers it with the last one that it got.
+            let is_second = number == self.newest;
+            return Some(if is_second { Taken::Duplicate { servo } } else { Taken::Aside });
         }
         if number <= self.answered[place] {
             return Some(Taken::Late { servo });

@@ -265,7 +265,8 @@ fn a_late_answer_is_known_by_its_length_and_after_a_loss_by_its_number() {
     let state = |sent_ns, newest| Taken::State { servo: 0, sent_ns, newest };
     assert_eq!(taken(&mut bench, &first), state(first_ns, false));
     assert_eq!(bench.states[0].at_ns, first_ns);
-    assert_eq!(taken(&mut bench, &first), Taken::Duplicate { servo: 0 });
+    // It came twice, or the servo did not get the number of the next question: two servos of one id both answer the newest.
+    assert_eq!(taken(&mut bench, &first), Taken::Aside);
     for (place, (sent_ns, status)) in later.iter().enumerate() {
         assert_eq!(taken(&mut bench, status), state(*sent_ns, place == later.len() - 1));
     }
