@@ -23,8 +23,8 @@ use std::process::ExitCode;
 pub struct Args {
     #[command(flatten)]
     links: Links,
-    /// The highest id to query.
-    #[arg(long, default_value_t = 127, value_parser = clap::value_parser!(u8).range(1..=127))]
+    /// The highest id to query. By default every id is queried that a servo of its family can have.
+    #[arg(long, default_value_t = u8::MAX, hide_default_value = true, value_parser = clap::value_parser!(u8).range(1..))]
     last: u8,
     /// Query servos of this family only, on links that no robot file describes. By default moteus are queried; if none replies and
     /// --last leaves no id out, RobStride, and then Damiao on CAN and on CAN-FD. Once for all links, or once for each
