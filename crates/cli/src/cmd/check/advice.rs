@@ -161,15 +161,16 @@ fn grouped<'a, T: PartialEq>(found: impl Iterator<Item = (T, &'a str)>) -> Vec<(
 /// A warning for all servos whose gains do not suit their joints in the same way.
 fn unfit_gains(robot: &RobotConfig) -> Vec<String> {
     let found = khz_drill::gains::unfit(robot).into_iter().map(|(servo, unfit)| {
+        let [kp, kd] = servo.in_file().gain_keys();
         let problem = match unfit {
             Unfit::Jumps { fastest, tolerated } => format!(
                 "gains too high for the inertia of the joint at {} Hz: it jumps from target to target, at up to {fastest:.1} rad/s, and \
-                 more than {tolerated:.1} rad/s brings the robot down\n  lower `kp`, raise `kd`, or raise `loop.rate_hz`",
+                 more than {tolerated:.1} rad/s brings the robot down\n  lower `{kp}`, raise `{kd}`, or raise `loop.rate_hz`",
                 robot.timing.rate_hz
             ),
             Unfit::Overshoots { past, range } => format!(
                 "the joint overshoots by {past:.2} rad with these gains, and `limits.position` is a range of {range:.2} rad\n  raise \
-                 `kd`, lower `limits.velocity`, or widen `limits.position`"
+                 `{kd}`, lower `limits.velocity`, or widen `limits.position`"
             ),
         };
         (problem, servo.name.as_str())

@@ -41,6 +41,10 @@ impl InFile for Dynamixel {
         Family::Dynamixel(dynamixel::Settings::of(&servo.dynamixel))
     }
 
+    fn gain_keys(&self) -> [&'static str; 2] {
+        ["position_p", "position_d"]
+    }
+
     fn gains(&self, servo: &ServoSettings) -> [f64; 2] {
         let stiffness = stiffness_per_step(servo) * f64::from(servo.dynamixel.position_p);
         match servo.dynamixel.mode {

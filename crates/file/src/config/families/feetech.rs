@@ -43,6 +43,10 @@ impl InFile for Feetech {
     }
 
     /// At 7.4 V, and without the D gain, whose unit is not published.
+    fn gain_keys(&self) -> [&'static str; 2] {
+        ["position_p", "position_d"]
+    }
+
     fn gains(&self, servo: &ServoSettings) -> [f64; 2] {
         let VoltageLaw { kt, resistance, gain, .. } = motor(servo);
         let per_duty = kt / resistance * NOMINAL_V;

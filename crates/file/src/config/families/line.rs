@@ -89,7 +89,7 @@ pub(super) fn warn_of_supply(
     let problem =
         Problem::warning("emulation.supply_v", format!("{supply_v} V are too many for an emulated {model}"))
             .at(span, format!("it bears {most_v} V"))
-            .help("write what it is supplied with as `supply_v` in `[emulation]`");
+            .help("all emulated servos have this supply: write one as `supply_v` in `[emulation]` that each of them bears");
     reader.problems.push(problem);
 }
 

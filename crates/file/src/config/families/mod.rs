@@ -78,6 +78,11 @@ pub trait InFile: Sync {
     /// Position and velocity gain, N·m/rad and N·m·s/rad. Of a family whose servos keep their own they are the emulated servo's.
     fn gains(&self, servo: &ServoSettings) -> [f64; 2];
 
+    /// The keys of both: what they are as written may have other units.
+    fn gain_keys(&self) -> [&'static str; 2] {
+        ["kp", "kd"]
+    }
+
     /// How it follows positions, if it does so by its voltage: its law, as it will be set, and the share of its duty that it may use.
     fn voltage_law(&self, servo: &ServoSettings) -> Option<(VoltageLaw, f64)> {
         let _ = servo;
