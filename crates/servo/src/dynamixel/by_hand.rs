@@ -176,7 +176,12 @@ impl Settings {
         Ask::one(id, frame, move |frame| {
             let status = Status::parse(frame).filter(|status| status.id == id)?;
             if status.error != 0 {
-                let wrong = Some(format!("it refuses that: {}", error::name(status.error)));
+                let tripped = if status.error == error::RANGE {
+                    ", or a goal after its watchdog has acted: its `bus_watchdog` is 255 then, and 0 clears it"
+                } else {
+                    ""
+                };
+                let wrong = Some(format!("it refuses that: {}{tripped}", error::name(status.error)));
                 return Some(Answer {
                     id,
                     refused: Some((0, status.error.into())),

@@ -294,7 +294,8 @@ impl Driver {
         if !self.settings.limits_current() || torque.is_nan() {
             return;
         }
-        let current = (torque / self.settings.torque_step).floor().clamp(0.0, f64::from(i16::MAX)) as i16;
+        let current =
+            (torque / self.settings.torque_step).floor().clamp(0.0, self.settings.most[1].into()) as i16;
         if current != self.current.0 {
             self.current = (current, REPEATS);
         }

@@ -175,8 +175,11 @@ fn watchdog(seconds: f64) -> u8 {
 impl FamilySettings for Settings {
     fn carries(&self, mounting: &Mounting) -> Carries {
         let (mode, has_positions) = (self.mode, self.mode.has_positions());
-        let most =
-            if self.limits_current() { f64::from(i16::MAX) * self.torque_step } else { self.most_torque() };
+        let most = if self.limits_current() {
+            f64::from(self.most[1]) * self.torque_step
+        } else {
+            self.most_torque()
+        };
         Carries {
             zero: mounting.offset,
             position: if has_positions { self.reach() * STEP } else { 0.0 },

@@ -32,13 +32,16 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog: u8) -> Vec<Exchange> {
         servo.is_well(),
         servo.is_set(at::RETURN_DELAY_TIME, settings.return_delay),
         servo.is_set(at::DRIVE_MODE, 0),
+        servo.is_alone(),
     ];
     match settings.mode {
         DynamixelMode::Position => exchanges.push(servo.turns_whole()),
         DynamixelMode::Velocity => exchanges.push(servo.goes_to(at::VELOCITY_LIMIT, settings.most[0])),
-        DynamixelMode::Current => exchanges.push(servo.goes_to(at::CURRENT_LIMIT, settings.most[1])),
+        DynamixelMode::Current | DynamixelMode::CurrentPosition => {
+            exchanges.push(servo.goes_to(at::CURRENT_LIMIT, settings.most[1]));
+        }
         DynamixelMode::Pwm => exchanges.push(servo.goes_to(at::PWM_LIMIT, settings.most[2])),
-        DynamixelMode::ExtendedPosition | DynamixelMode::CurrentPosition => {}
+        DynamixelMode::ExtendedPosition => {}
     }
     let mut set = |address: u16, data: &[u8]| {
         exchanges.push(servo.write(address, data));
@@ -152,6 +155,21 @@ impl Servo<'_> {
         })
     }
 
+    /// With a second id it obeys what another servo is told.
+    fn is_alone(&self) -> Exchange {
+        const NONE: u8 = 253;
+        let id = self.id;
+        let frame = dynamixel::read(id, at::SECONDARY_ID, 1);
+        self.exchange("tell its `secondary_id`".to_owned(), frame, move |status| match status.data {
+            &[other] if other >= NONE => ReplyCheck::Good,
+            [other] => ReplyCheck::Wrong(format!(
+                "its `secondary_id` is {other}: it obeys what that servo is told, too. Type `khz bus set LINK {id} secondary_id=255 --family \
+                 dynamixel`"
+            )),
+            _ => ReplyCheck::Unrelated,
+        })
+    }
+
     /// It refuses goals beyond its own limits in silence.
     fn turns_whole(&self) -> Exchange {
         let id = self.id;
@@ -162,7 +180,7 @@ impl Servo<'_> {
             }
             ReplyCheck::Wrong(format!(
                 "it has limits of its own, beyond which it refuses goals in silence: type `khz bus set LINK {id} min_position_limit=0 \
-                 max_position_limit=4095 --family dynamixel`; the robot file limits its joint"
+                 --family dynamixel`, and the same with `max_position_limit=4095`; the robot file limits its joint"
             ))
         })
     }

@@ -125,7 +125,7 @@ section! {
         /// The greatest velocity of mode `velocity`, 0.229 rpm. The servo refuses more than its own `velocity_limit` in silence: that is read
         /// at the start, and must not be less.
         velocity_limit: u32 = 330, "", 1 => 2047;
-        /// The greatest current of mode `current`, in steps of its model; the same of its own `current_limit`.
+        /// The greatest current of modes `current` and `current_position`, in steps of its model; the same of its own `current_limit`.
         current_limit: u32 = 1193, "", 1 => 2047;
         /// The greatest duty of mode `pwm`, of 885; the same of its own `pwm_limit`. Less of it keeps a joint from running away.
         pwm_limit: u32 = 885, "", 1 => 885;

@@ -476,6 +476,7 @@ fn a_limit_of_its_own_that_is_less_than_the_file_s_is_reported_with_the_cure() {
     for (mode, limit, number) in [
         (DynamixelMode::Velocity, at::VELOCITY_LIMIT, &[100, 0, 0, 0][..]),
         (DynamixelMode::Current, at::CURRENT_LIMIT, &[100, 0]),
+        (DynamixelMode::CurrentPosition, at::CURRENT_LIMIT, &[100, 0]),
         (DynamixelMode::Pwm, at::PWM_LIMIT, &[100, 0]),
     ] {
         let dialogue = Settings::of(&DynamixelSettings { mode, ..file() }).ready(3, 0.1, 1);
@@ -490,6 +491,21 @@ fn a_limit_of_its_own_that_is_less_than_the_file_s_is_reported_with_the_cure() {
         let enough = [&[0xff, 0x07][..], &vec![0; number.len() - 2]].concat();
         assert_eq!(judged(&enough), crate::ReplyCheck::Good);
     }
+}
+
+#[test]
+fn one_that_obeys_a_second_id_is_not_driven() {
+    let dialogue = Settings::of(&file()).ready(3, 0.1, 1);
+    let asks = |exchange: &&Exchange| exchange.what.contains("secondary_id");
+    let judge = &dialogue.iter().find(asks).unwrap().judge;
+    let judged =
+        |number: u8| judge(&Status { id: 3, alert: false, error: 0, data: &[number] }.packet().unwrap());
+    let crate::ReplyCheck::Wrong(why) = judged(4) else { panic!() };
+    assert!(
+        why.contains("is 4: it obeys what that servo is told") && why.contains("secondary_id=255"),
+        "{why}"
+    );
+    assert!([253, 255].into_iter().all(|number| judged(number) == crate::ReplyCheck::Good));
 }
 
 #[test]
