@@ -9,7 +9,10 @@ use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 const VARIABLE: &str = "KHZ_ONNXRUNTIME";
 static LIBRARY: SharedLibrary =
@@ -18,14 +21,24 @@ static LIBRARY: SharedLibrary =
 /// The version of the table: that of onnxruntime 1.17.
 const VERSION: u32 = 17;
 
-/// `ORT_LOGGING_LEVEL_ERROR`, `ORT_ENABLE_ALL`, `ORT_SEQUENTIAL`, `ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT`, `OrtArenaAllocator`,
+/// `ORT_LOGGING_LEVEL_FATAL`, `ORT_ENABLE_ALL`, `ORT_SEQUENTIAL`, `ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT`, `OrtArenaAllocator`,
 /// `OrtMemTypeDefault`.
-const ERRORS_ALONE: c_int = 3;
+const FATAL_ALONE: c_int = 4;
 const ALL_OPTIMISATIONS: c_int = 99;
 const SEQUENTIAL: c_int = 0;
 const FLOAT: c_int = 1;
 const ARENA: c_int = 1;
 const MEMORY: c_int = 0;
+
+/// All that the tensors of all models of the process may have, the largest policy's weights among them.
+const MEMORY_BYTES: usize = 512 << 20;
+
+/// How often an evaluation that is under way is looked at, and how many looks in a row it may take.
+const LOOK: Duration = Duration::from_millis(500);
+const LOOKS: u32 = 10;
+
+/// From this version on it can be told how large tensors may become that are computed while a model is read.
+const FOLDING: u32 = 27;
 
 /// The most inputs, outputs and dimensions, and numbers of one.
 const MOST: usize = 64;
@@ -51,6 +64,33 @@ pub enum LibraryError {
     /// It refuses the model or an evaluation.
     #[error("onnxruntime says: {0}")]
     Reported(String),
+    /// It would need more memory than a policy may have.
+    #[error(
+        "its tensors need more than the {most} MiB that onnxruntime gets here: export it without such large ones; onnxruntime says: {0}",
+        most = MEMORY_BYTES >> 20
+    )]
+    TooLarge(String),
+    /// An evaluation was ended.
+    #[error(
+        "an evaluation by onnxruntime took longer than {} s and was ended: export it without loops (`Loop`, `Scan`) that go on and on",
+        LOOKS * LOOK.as_millis() as u32 / 1000
+    )]
+    Endless,
+}
+
+impl LibraryError {
+    /// The library was there, and has refused the model.
+    pub fn was_asked(&self) -> bool {
+        !matches!(self, Self::Absent(_) | Self::Unfit { .. })
+    }
+
+    /// What it reports. Only its words tell a lack of memory from other failures.
+    fn reported(text: String) -> Self {
+        let is_of_memory = ["smaller than requested bytes", "Failed to allocate memory", "bad_alloc"]
+            .iter()
+            .any(|words| text.contains(words));
+        if is_of_memory { Self::TooLarge(text) } else { Self::Reported(text) }
+    }
 }
 
 /// Things of onnxruntime.
@@ -102,6 +142,8 @@ functions! {
     output_type = 34: fn(Thing, usize, *mut Thing) -> Status;
     input_name = 36: fn(Thing, usize, Thing, *mut *mut c_char) -> Status;
     output_name = 37: fn(Thing, usize, Thing, *mut *mut c_char) -> Status;
+    create_run_options = 39: fn(*mut Thing) -> Status;
+    set_terminate = 46: fn(Thing) -> Status;
     create_tensor = 49: fn(Thing, *mut c_void, usize, *const i64, usize, c_int, *mut Thing) -> Status;
     tensor_info = 55: fn(Thing, *mut Thing) -> Status;
     element_type = 60: fn(Thing, *mut c_int) -> Status;
@@ -114,9 +156,13 @@ functions! {
     release_memory_info = 94: fn(Thing);
     release_session = 95: fn(Thing);
     release_value = 96: fn(Thing);
+    release_run_options = 97: fn(Thing);
     release_type_info = 98: fn(Thing);
     release_options = 100: fn(Thing);
     add_entry = 130: fn(Thing, *const c_char, *const c_char) -> Status;
+    register_allocator = 144: fn(Thing, Thing, Thing) -> Status;
+    release_arena_cfg = 157: fn(Thing);
+    create_arena_cfg = 164: fn(*const *const c_char, *const usize, usize, *mut Thing) -> Status;
 }
 
 /// What the one exported function returns.
@@ -183,11 +229,32 @@ impl Api {
         let mut api = Self { functions, version, env: ptr::null_mut() };
         let mut env = ptr::null_mut();
         // SAFETY: the name ends with 0 and outlives the environment, and there is a place for the result.
-        api.check(unsafe { (api.functions.create_env)(ERRORS_ALONE, c"khz".as_ptr(), &raw mut env) })?;
+        api.check(unsafe { (api.functions.create_env)(FATAL_ALONE, c"khz".as_ptr(), &raw mut env) })?;
         api.env = env;
         // SAFETY: the environment is valid.
         api.check(unsafe { (api.functions.disable_telemetry)(api.env) })?;
+        api.limit_memory()?;
         Ok(api)
+    }
+
+    /// Tensors of all sessions come out of one arena, which has an end: whatever a model asks for, others keep their memory.
+    fn limit_memory(&self) -> Result<(), LibraryError> {
+        let (key, most) = (c"max_mem".as_ptr(), MEMORY_BYTES);
+        // SAFETY: one key and one value, which are valid for the call.
+        let arena = self.made(|made| unsafe {
+            (self.functions.create_arena_cfg)(&raw const key, &raw const most, 1, made)
+        })?;
+        let arena = Held(self, arena, |functions| functions.release_arena_cfg);
+        // SAFETY: there are no arguments but the place.
+        let memory = self.made(|made| unsafe { (self.functions.create_memory_info)(ARENA, MEMORY, made) })?;
+        let memory = Held(self, memory, |functions| functions.release_memory_info);
+        // SAFETY: all three are valid.
+        self.check(unsafe { (self.functions.register_allocator)(self.env, memory.1, arena.1) })
+    }
+
+    /// The second number of its version.
+    fn minor(&self) -> u32 {
+        self.version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(0)
     }
 
     /// The result of a call; its text, if it failed.
@@ -201,7 +268,7 @@ impl Api {
         let message = unsafe { text(message) };
         // SAFETY: it is not used afterwards.
         unsafe { (self.functions.release_status)(status) };
-        Err(LibraryError::Reported(message.lines().map(str::trim).collect::<Vec<_>>().join(" ")))
+        Err(LibraryError::reported(message.lines().map(str::trim).collect::<Vec<_>>().join(" ")))
     }
 
     /// What a call makes.
@@ -265,6 +332,7 @@ pub struct Session {
     outputs: Vec<Tensor>,
     ports: [Vec<Port>; 2],
     work: u64,
+    watch: Watch,
 }
 
 // SAFETY: session, values and numbers belong to this value alone, and may be used by any one thread.
@@ -287,6 +355,7 @@ impl Session {
             return Err(LibraryError::Reported(what.to_owned()));
         }
         let api = Api::open()?;
+        let watch = Watch::start(api)?;
         let session = {
             let options = options(api)?;
             // SAFETY: bytes and options are valid for the call, which copies what it needs of them.
@@ -302,6 +371,7 @@ impl Session {
             outputs: Vec::new(),
             ports: [Vec::new(), Vec::new()],
             work: bytes.len() as u64 / 4,
+            watch,
         };
         loaded.fill(true)?;
         loaded.fill(false)?;
@@ -452,7 +522,7 @@ impl Session {
         unsafe { self.outputs[number].numbers.as_ref() }
     }
 
-    /// Evaluates it once. Allocates and locks.
+    /// Evaluates it once. Allocates and locks. One that takes longer than 5 s is ended, and so is every later one.
     ///
     /// # Errors
     /// onnxruntime's error.
@@ -461,11 +531,13 @@ impl Session {
             tensors.iter().map(|tensor| (tensor.name.as_ptr(), tensor.value)).unzip()
         };
         let ((inputs, given), (outputs, mut taken)) = (all(&self.inputs), all(&self.outputs));
+        let watched = &self.watch.watched;
+        watched.evaluation.fetch_add(1, Ordering::Relaxed);
         // SAFETY: names and values are valid and as many as stated; outputs are written into numbers of ours.
-        self.api.check(unsafe {
+        let done = self.api.check(unsafe {
             (self.api.functions.run)(
                 self.session,
-                ptr::null_mut(),
+                watched.options.1,
                 inputs.as_ptr(),
                 given.as_ptr(),
                 given.len(),
@@ -473,7 +545,9 @@ impl Session {
                 taken.len(),
                 taken.as_mut_ptr(),
             )
-        })
+        });
+        watched.evaluation.fetch_add(1, Ordering::Relaxed);
+        if watched.was_ended.load(Ordering::Relaxed) { done.map_err(|_| LibraryError::Endless) } else { done }
     }
 
     /// An input has from now on what an output has. Does not allocate.
@@ -506,7 +580,77 @@ impl Drop for Session {
     }
 }
 
-/// One thread, which does not spin while it waits.
+/// What ends an evaluation that takes too long: a model may have loops without an end.
+struct Watch {
+    watched: Arc<Watched>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Watched {
+    /// Those of all evaluations.
+    options: Held<'static>,
+    /// Even between two evaluations, odd while one is under way.
+    evaluation: AtomicU64,
+    was_ended: AtomicBool,
+    is_over: AtomicBool,
+}
+
+// SAFETY: the options may be used by any thread: onnxruntime reads of them while it evaluates whether it is to end.
+unsafe impl Send for Watched {}
+// SAFETY: as above.
+unsafe impl Sync for Watched {}
+
+impl Watch {
+    fn start(api: &'static Api) -> Result<Self, LibraryError> {
+        // SAFETY: there are no arguments but the place.
+        let options = api.made(|made| unsafe { (api.functions.create_run_options)(made) })?;
+        let watched = Arc::new(Watched {
+            options: Held(api, options, |functions| functions.release_run_options),
+            evaluation: AtomicU64::new(0),
+            was_ended: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        });
+        let theirs = Arc::clone(&watched);
+        let thread = thread::Builder::new()
+            .name("khz-model".to_owned())
+            .stack_size(256 << 10)
+            .spawn(move || theirs.look());
+        let thread = thread.map_err(|error| LibraryError::Reported(format!("no thread: {error}")))?;
+        Ok(Self { watched, thread: Some(thread) })
+    }
+}
+
+impl Watched {
+    /// Counts looks, not time: while the whole process stands still, no evaluation takes longer for that.
+    fn look(&self) {
+        let (mut before, mut looks) = (0, 0);
+        while !self.is_over.load(Ordering::Acquire) {
+            thread::park_timeout(LOOK);
+            let evaluation = self.evaluation.load(Ordering::Relaxed);
+            looks = if evaluation == before && evaluation % 2 == 1 { looks + 1 } else { 0 };
+            before = evaluation;
+            if looks >= LOOKS {
+                self.was_ended.store(true, Ordering::Relaxed);
+                let Held(api, options, _) = &self.options;
+                // That of a call which cannot fail. SAFETY: the options are valid.
+                let _ = api.check(unsafe { (api.functions.set_terminate)(*options) });
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.watched.is_over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One thread, which does not spin while it waits, and memory that has an end.
 fn options(api: &Api) -> Result<Held<'_>, LibraryError> {
     let functions = &api.functions;
     // SAFETY: there are no arguments but the place.
@@ -521,9 +665,17 @@ fn options(api: &Api) -> Result<Held<'_>, LibraryError> {
         // SAFETY: the options are valid.
         api.check(unsafe { set(options.1, value) })?;
     }
-    let (key, value) = (c"session.intra_op.allow_spinning", c"0");
-    // SAFETY: the options are valid, and the texts end with 0.
-    api.check(unsafe { (functions.add_entry)(options.1, key.as_ptr(), value.as_ptr()) })?;
+    // What is constant is computed while a model is read, outside the arena: only newer versions can be told how much that may be.
+    let folding = match api.minor() {
+        ..FOLDING => (c"optimization.disable_specified_optimizers", c"ConstantFolding"),
+        _ => (c"optimization.constant_folding_max_output_size_in_bytes", c"67108864"),
+    };
+    for (key, value) in
+        [(c"session.intra_op.allow_spinning", c"0"), (c"session.use_env_allocators", c"1"), folding]
+    {
+        // SAFETY: the options are valid, and the texts end with 0.
+        api.check(unsafe { (functions.add_entry)(options.1, key.as_ptr(), value.as_ptr()) })?;
+    }
     Ok(options)
 }
 

@@ -9,10 +9,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Evaluations that are timed.
+/// Evaluations that are timed, and after how long no further one is.
 const TIMED: usize = 200;
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Look into a trained policy, an ONNX model
 #[derive(clap::Args)]
@@ -192,19 +193,23 @@ fn table(mut model: Evaluator, file: &str, sha256: &str) -> Result<String> {
             own.operators().iter().map(|(name, count)| format!("{count} {name}")).collect();
         let _ = writeln!(text, "  operators  {}", operators.join(", "));
     }
-    let _ = writeln!(text, "  takes      {:.1} µs here (median of {TIMED})", median_us(&mut model)?);
+    let times_us = times_us(&mut model).with_context(|| file.to_owned())?;
+    let count = times_us.len();
+    let _ = writeln!(text, "  takes      {:.1} µs here (median of {count})", times_us[count / 2]);
     if let Evaluator::Own(own) = &model {
         own.metadata().iter().for_each(|(key, value)| _ = writeln!(text, "  {key} = {value}"));
     }
     Ok(text)
 }
 
-fn median_us(model: &mut Evaluator) -> Result<f64> {
-    let one = |_| {
+/// How long it takes, sorted; one time at least.
+fn times_us(model: &mut Evaluator) -> Result<Vec<f64>> {
+    let (first, mut times) = (Instant::now(), Vec::new());
+    while times.is_empty() || times.len() < TIMED && first.elapsed() < LONGEST {
         let begun = Instant::now();
-        model.run().map(|()| begun.elapsed())
-    };
-    let mut times = (0..TIMED).map(one).collect::<Result<Vec<_>, _>>()?;
-    times.sort_unstable();
-    Ok(times[TIMED / 2].as_secs_f64() * 1e6)
+        model.run()?;
+        times.push(begun.elapsed().as_secs_f64() * 1e6);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times)
 }
