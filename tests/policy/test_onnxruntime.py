@@ -91,7 +91,9 @@ def test_a_version_of_operators_that_is_not_known_is_evaluated_by_it_or_refused(
     assert done.returncode == 0 and f"evaluated by onnxruntime {onnxruntime.__version__}; {why}" in done.stdout, done.stdout
     environment = os.environ | {"KHZ_ONNXRUNTIME": "none"}
     done = subprocess.run([khz, "policy", "show", path], env=environment, capture_output=True, text=True, check=False)
-    cure = "9 to 21 are known: export the model with `opset_version=17`; onnxruntime cannot evaluate it, either: KHZ_ONNXRUNTIME is none"
+    cure = (
+        "9 to 21 are known: export the model with `opset_version=17`; whether onnxruntime evaluates it is not known: KHZ_ONNXRUNTIME is none"
+    )
     assert done.returncode == 2 and why in done.stderr and cure in done.stderr, done.stderr
 
 
@@ -119,6 +121,74 @@ def test_what_it_refuses_is_reported(khz: str, tmp_path: pathlib.Path) -> None:
         path = saved(made, tmp_path / f"{number}.onnx")
         done = subprocess.run([khz, "policy", "show", path], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and why in done.stderr, done.stderr
+
+
+def test_onnxruntime_is_no_cure_for_what_it_does_not_evaluate(khz: str, tmp_path: pathlib.Path) -> None:
+    """An operator of nobody's, and shapes that do not fit: it is not even looked for."""
+    own = helper.make_node("Own", ["x"], ["y"], domain="mine")
+    unfit = helper.make_node("Add", ["x", "w"], ["y"])
+    environment = os.environ | {"KHZ_ONNXRUNTIME": "none"}
+    for number, (made, why) in enumerate(
+        [
+            (model([own], {"x": [1, 4]}, 17), "export the model with ONNX's operators alone"),
+            (model([unfit], {"x": [1, 4]}, 17, w=floats(3, 2)), "do not fit each other"),
+        ]
+    ):
+        path = saved(made, tmp_path / f"{number}.onnx")
+        done = subprocess.run([khz, "policy", "show", path], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and why in done.stderr and "KHZ_ONNXRUNTIME" not in done.stderr, done.stderr
+
+
+def endless() -> list[onnx.NodeProto]:
+    """A loop that only its condition could end, which is always true."""
+    inside = [
+        helper.make_tensor_value_info("number", TensorProto.INT64, []),
+        helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("before", TensorProto.FLOAT, [1, 3]),
+    ]
+    outside = [
+        helper.make_tensor_value_info("still", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("after", TensorProto.FLOAT, [1, 3]),
+    ]
+    same = [helper.make_node("Identity", ["goes_on"], ["still"]), helper.make_node("Identity", ["before"], ["after"])]
+    body = helper.make_graph(same, "body", inside, outside)
+    loop = helper.make_node("Loop", ["", "true", "h"], ["never"], body=body)
+    return [loop, helper.make_node("Reshape", ["never", "shape"], ["actions"])]
+
+
+def large() -> list[onnx.NodeProto]:
+    """A tensor of 1 GB, from an input, so that it is not computed before the first evaluation."""
+    return [
+        helper.make_node("ReduceMax", ["h"], ["most"], keepdims=1),
+        helper.make_node("Expand", ["most", "many"], ["wide"]),
+        helper.make_node("ReduceSum", ["wide"], ["sum"], keepdims=0),
+        helper.make_node("Sin", ["sum"], ["sine"]),
+        helper.make_node("Add", ["h", "sine"], ["actions"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        (endless(), "took longer than 5 s and was ended: export it without loops"),
+        (large(), "its tensors need more than the 512 MiB that onnxruntime gets here: export it without such large ones"),
+    ],
+)
+def test_what_a_model_may_take_is_bounded(run_khz: Run, tmp_path: pathlib.Path, nodes: list[onnx.NodeProto], why: str) -> None:
+    """An endless loop kept `khz check` from ever ending, and a tensor got whatever it asked for."""
+    layer = helper.make_node("Gemm", ["obs", "w"], ["h"], transB=1)
+    constants = {
+        "w": floats(3, 20),
+        "true": numpy.array(True),
+        "shape": numpy.array([1, 3], numpy.int64),
+        "many": numpy.array([1, 268_435_456], numpy.int64),
+    }
+    onnx.save(model([layer, *nodes], {"obs": [1, 20]}, 17, **constants), tmp_path / "greedy.onnx")
+    text = (ROBOTS / "arm_policy.toml").read_text().replace("models/arm_policy.onnx", "greedy.onnx")
+    (tmp_path / "arm.toml").write_text("\n".join(line for line in text.splitlines() if not line.startswith("sha256")))
+    done = run_khz("check", "arm.toml")
+    said = done.stdout + done.stderr
+    assert done.returncode == 2 and why in said and "greedy.onnx`: tried with observation 0 of " in said, said
 
 
 def test_a_robot_runs_by_it_and_its_log_says_so(run_khz: Run, tmp_path: pathlib.Path) -> None:

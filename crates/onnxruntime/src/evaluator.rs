@@ -23,7 +23,7 @@ pub enum EngineError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// Kilohertz does not know all of it, and there is no onnxruntime that does.
-    #[error("{refused}; onnxruntime cannot evaluate it, either: {why}")]
+    #[error("{refused}; {}{why}", if .why.was_asked() { "and " } else { "whether onnxruntime evaluates it is not known: " })]
     Neither {
         /// What is not known.
         refused: ModelError,

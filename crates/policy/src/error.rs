@@ -13,9 +13,17 @@ pub enum ModelError {
         /// What is wrong there.
         what: &'static str,
     },
-    /// An operator that is not evaluated here.
+    /// An operator that is not evaluated here, and may be elsewhere.
     #[error("{node}: this operator is not evaluated here; known are {}", OPERATORS.join(", "))]
     Operator {
+        /// Number, operator and name of the node.
+        node: String,
+    },
+    /// An operator of a list that is not ONNX's own, and that the file does not define.
+    #[error(
+        "{node}: this operator is its exporter's own, and evaluated nowhere else: export the model with ONNX's operators alone"
+    )]
+    Foreign {
         /// Number, operator and name of the node.
         node: String,
     },
@@ -33,9 +41,17 @@ pub enum ModelError {
         /// Number, operator and name of the first node.
         node: String,
     },
-    /// A node that cannot be evaluated as it is.
+    /// A node that is not evaluated here as it is, and may be elsewhere.
     #[error("{node}: {what}")]
     Node {
+        /// Number, operator and name of the node.
+        node: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A node that ONNX does not allow: the model is damaged, or was exported wrong.
+    #[error("{node}: {what}")]
+    Unsound {
         /// Number, operator and name of the node.
         node: String,
         /// What is wrong with it.
@@ -48,6 +64,14 @@ pub enum ModelError {
         name: String,
         /// What is wrong with it.
         what: String,
+    },
+    /// A tensor of constants whose elements are of a type that is not taken here, and may be elsewhere.
+    #[error("tensor {name}: its elements are of type {kind}; float32 (1) and int64 (7) are taken")]
+    Kind {
+        /// Its name.
+        name: String,
+        /// The type, as ONNX counts them.
+        kind: u64,
     },
     /// An input or output that cannot be given or taken.
     #[error("{port}: {what}")]
@@ -73,6 +97,7 @@ impl ModelError {
                 Some(format!("{node} is of opset {opset}, which is not evaluated here"))
             }
             Self::Node { node, what } => Some(format!("{node}: {what}")),
+            Self::Kind { .. } => Some(self.to_string()),
             _ => None,
         }
     }

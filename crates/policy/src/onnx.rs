@@ -22,6 +22,8 @@ pub(crate) struct File<'a> {
     pub(crate) opset: u64,
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) graph: Graph<'a>,
+    /// It defines operators of its own, of others.
+    pub(crate) has_functions: bool,
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +89,7 @@ impl<'a> File<'a> {
                 7 => graph = Some(Graph::parse(field.message()?)?),
                 8 => file.take_opset(field.message()?)?,
                 14 => push(&mut file.metadata, MOST, &field, metadata)?,
+                25 => file.has_functions = true,
                 _ => {}
             }
         }
@@ -153,6 +156,12 @@ impl<'a> Node<'a> {
         is_onnx(self.domain).then_some(self.operator)
     }
 
+    /// The operator is of a list that other programs do not know: neither ONNX's nor onnxruntime's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        !is_onnx(self.domain)
+            && !["ai.onnx.", "com.microsoft"].iter().any(|known| self.domain.starts_with(known))
+    }
+
     /// How an error names it.
     pub(crate) fn title(&self) -> String {
         let domain = if is_onnx(self.domain) { String::new() } else { format!(" of {}", shown(self.domain)) };
@@ -161,6 +170,11 @@ impl<'a> Node<'a> {
 
     pub(crate) fn wrong(&self, what: impl Into<String>) -> ModelError {
         ModelError::Node { node: self.title(), what: what.into() }
+    }
+
+    /// ONNX does not allow it.
+    pub(crate) fn unsound(&self, what: impl Into<String>) -> ModelError {
+        ModelError::Unsound { node: self.title(), what: what.into() }
     }
 
     pub(crate) fn attribute(&self, name: &str) -> Option<&Attribute<'a>> {

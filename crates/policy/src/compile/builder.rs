@@ -130,10 +130,7 @@ impl<'a> Builder<'a> {
                 let values = tensor.ints(count.ok_or_else(large)?)?;
                 Ok(Value { shape, content: Content::Ints(values.into()) })
             }
-            kind => {
-                Err(tensor
-                    .wrong(format!("its elements are of type {kind}; float32 (1) and int64 (7) are taken")))
-            }
+            kind => Err(ModelError::Kind { name: shown(tensor.name), kind }),
         }
     }
 
@@ -200,7 +197,7 @@ impl Call<'_, '_> {
     }
 
     pub(super) fn input(&self, number: usize) -> Result<&Value, ModelError> {
-        self.maybe(number).ok_or_else(|| self.wrong(format!("it has no input {number}")))
+        self.maybe(number).ok_or_else(|| self.unsound(format!("it has no input {number}")))
     }
 
     /// An input and where its floats are.
@@ -240,8 +237,13 @@ impl Call<'_, '_> {
         self.node.wrong(what)
     }
 
+    pub(super) fn unsound(&self, what: impl Into<String>) -> ModelError {
+        self.node.unsound(what)
+    }
+
     pub(super) fn axis(&self, axis: i64, rank: usize) -> Result<usize, ModelError> {
-        axis_of(axis, rank).ok_or_else(|| self.wrong(format!("there is no axis {axis} in {rank} dimensions")))
+        axis_of(axis, rank)
+            .ok_or_else(|| self.unsound(format!("there is no axis {axis} in {rank} dimensions")))
     }
 }
 

@@ -47,7 +47,7 @@ fn gemm(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, ModelEr
     let (value, mut input) = call.floats(0)?;
     let mut shape = value.shape.clone();
     if shape.len() != 2 {
-        return Err(call.wrong(format!("its first factor is {shape:?}, and no matrix")));
+        return Err(call.unsound(format!("its first factor is {shape:?}, and no matrix")));
     }
     if call.node.int("transA", 0) != 0 {
         let turned = builder.view(call, value, &View::whole(&shape).permuted(&[1, 0]))?;
@@ -73,7 +73,7 @@ fn bias(
         value.shape.iter().rev().skip(1).all(|&size| size == 1) && value.shape.last() == Some(&out[1]);
     let to = if is_row { &row } else { out };
     if broadcast(&value.shape, to).as_deref() != Some(to) {
-        return Err(call.wrong(format!("{:?} cannot be added to {out:?}", value.shape)));
+        return Err(call.unsound(format!("{:?} cannot be added to {out:?}", value.shape)));
     }
     let alone = Call { node: call.node, inputs: vec![Some(value.clone())] };
     let span =
@@ -108,7 +108,7 @@ fn affine(
 ) -> Result<Value, ModelError> {
     if of.shape[1] != depth {
         let what = format!("rows of {depth} numbers do not fit weights for {}", of.shape[1]);
-        return Err(call.wrong(what));
+        return Err(call.unsound(what));
     }
     let weights = of.span().ok_or_else(|| call.wrong("its second factor has no floats"))?;
     let work = weights.len.saturating_mul(input.len / depth);

@@ -42,7 +42,7 @@ pub(crate) fn compile(file: &File<'_>, bytes: usize) -> Result<Compiled, ModelEr
     let inputs = inputs.map(|input| builder.input(input)).collect::<Result<Vec<_>, _>>()?;
     let parameters = builder.constants(&file.graph)?;
     for node in &file.graph.nodes {
-        add(&mut builder, node, &file.graph)?;
+        add(&mut builder, node, file)?;
     }
     let outputs = file.graph.outputs.iter().map(|output| builder.output(output)).collect::<Result<_, _>>()?;
     let Builder { arena, steps, work, .. } = builder;
@@ -50,11 +50,12 @@ pub(crate) fn compile(file: &File<'_>, bytes: usize) -> Result<Compiled, ModelEr
 }
 
 /// Adds what a node does.
-fn add<'a>(builder: &mut Builder<'a>, node: &Node<'a>, graph: &Graph<'a>) -> Result<(), ModelError> {
+fn add<'a>(builder: &mut Builder<'a>, node: &Node<'a>, file: &File<'a>) -> Result<(), ModelError> {
+    let graph = &file.graph;
     let find = |&name: &&'a str| match builder.values.get(name) {
         Some(value) => Ok(Some(value.clone())),
         None if name.is_empty() => Ok(None),
-        None => Err(node.wrong(missing(name, graph))),
+        None => Err(node.unsound(missing(name, graph))),
     };
     let inputs = node.inputs.iter().map(find).collect::<Result<_, _>>()?;
     let call = Call { node, inputs };
@@ -66,7 +67,10 @@ fn add<'a>(builder: &mut Builder<'a>, node: &Node<'a>, graph: &Graph<'a>) -> Res
             None => layers::build(builder, operator, &call)?,
         },
     };
-    let made = made.ok_or_else(|| ModelError::Operator { node: node.title() })?;
+    let made = made.ok_or_else(|| match node.is_foreign() && !file.has_functions {
+        true => ModelError::Foreign { node: node.title() },
+        false => ModelError::Operator { node: node.title() },
+    })?;
     if let Some(name) = node.unread_attribute() {
         return Err(node.wrong(format!("its attribute {} is not known", shown(name))));
     }
@@ -74,7 +78,7 @@ fn add<'a>(builder: &mut Builder<'a>, node: &Node<'a>, graph: &Graph<'a>) -> Res
     for &name in &node.outputs {
         match made.next() {
             Some(value) if !name.is_empty() => {
-                builder.define(name, value).map_err(|what| node.wrong(what))?
+                builder.define(name, value).map_err(|what| node.unsound(what))?
             }
             None if !name.is_empty() => {
                 return Err(node.wrong(format!("its output {} is not made here", shown(name))));

@@ -188,7 +188,7 @@ fn unsqueeze(call: &Call<'_, '_>) -> Result<Value, ModelError> {
     reshaped(
         call,
         value,
-        shape.collect::<Option<_>>().ok_or_else(|| call.wrong("an axis of it is there twice"))?,
+        shape.collect::<Option<_>>().ok_or_else(|| call.unsound("an axis of it is there twice"))?,
     )
 }
 
@@ -202,7 +202,7 @@ fn transpose(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, Mo
         }
     };
     if order.len() != rank || (0..rank).any(|axis| !order.contains(&axis)) {
-        return Err(call.wrong(format!("{order:?} is no order of its {rank} dimensions")));
+        return Err(call.unsound(format!("{order:?} is no order of its {rank} dimensions")));
     }
     builder.view(call, value, &View::whole(&value.shape).permuted(&order))
 }
@@ -215,7 +215,7 @@ fn slice(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, ModelE
     let axes = call.ints_or(3, "axes")?.unwrap_or_else(|| (0..starts.len() as i64).collect());
     let steps = call.ints(4)?.map_or_else(|| vec![1; starts.len()], <[i64]>::to_vec);
     if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
-        return Err(call.wrong("its starts, ends, axes and steps are not as many as each other"));
+        return Err(call.unsound("its starts, ends, axes and steps are not as many as each other"));
     }
     let mut view = View::whole(&value.shape);
     let mut cut_before = Vec::new();
@@ -249,7 +249,7 @@ fn expand(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, Model
     let value = call.input(0)?;
     let wanted = sizes(call, call.ints(1)?.unwrap_or_default())?;
     let shape = broadcast(&value.shape, &wanted)
-        .ok_or_else(|| call.wrong(format!("{:?} cannot be stretched to {wanted:?}", value.shape)))?;
+        .ok_or_else(|| call.unsound(format!("{:?} cannot be stretched to {wanted:?}", value.shape)))?;
     builder.stretch(call, value, &shape)
 }
 
@@ -260,7 +260,7 @@ fn gather(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Value, Model
     let size = value.shape[axis];
     let index = |&index: &i64| {
         let place = axis_of(index, size);
-        place.ok_or_else(|| call.wrong(format!("there is no index {index} on an axis of {size}")))
+        place.ok_or_else(|| call.unsound(format!("there is no index {index} on an axis of {size}")))
     };
     let indices = indices.iter().map(index).collect::<Result<Vec<_>, _>>()?;
     let (outer, inner) = (&value.shape[..axis], &value.shape[axis + 1..]);
@@ -327,7 +327,7 @@ fn split(builder: &mut Builder<'_>, call: &Call<'_, '_>) -> Result<Vec<Value>, M
         }
     };
     if lengths.iter().try_fold(0_usize, |sum, &len| sum.checked_add(len)) != Some(size) {
-        return Err(call.wrong(format!("parts of {lengths:?} are not the {size} there are")));
+        return Err(call.unsound(format!("parts of {lengths:?} are not the {size} there are")));
     }
     let mut first = 0;
     let part = |&len: &usize| {

@@ -99,8 +99,9 @@ fn two(
     left: &Value,
     right: &Value,
 ) -> Result<Value, ModelError> {
-    let shape = broadcast(&left.shape, &right.shape)
-        .ok_or_else(|| call.wrong(format!("{:?} and {:?} do not fit each other", left.shape, right.shape)))?;
+    let shape = broadcast(&left.shape, &right.shape).ok_or_else(|| {
+        call.unsound(format!("{:?} and {:?} do not fit each other", left.shape, right.shape))
+    })?;
     // One number is for all; everything else is stretched.
     let mut fit = |value: &Value| {
         if value.len() == 1 { Ok(value.clone()) } else { builder.stretch(call, value, &shape) }

@@ -35,6 +35,24 @@ fn an_operator_is_named_with_its_node() {
     refused(&looped.file(), "node 0 (`Loop`, named ``): this operator is not evaluated here");
 }
 
+/// Another program is a cure only then.
+#[test]
+fn what_others_may_evaluate_is_told_from_what_nobody_does() {
+    let beyond = |graph: Graph| Model::parse(&graph.file()).err().and_then(|error| error.beyond());
+    let of = |domain: &[u8]| graph().node_with("Own", &["x"], &["y"], &[bytes(7, domain)]);
+    let truth = node("And", &[]).tensor("w", &[1], &[int(2, 9), bytes(9, &[1])].concat());
+    assert!(beyond(truth).is_some_and(|what| what.starts_with("tensor `w`: its elements are of type 9")));
+    for graph in [graph().node("Sin", &["x"], &["y"]), of(b"com.microsoft"), of(b"ai.onnx.ml")] {
+        assert!(beyond(graph).is_some_and(|what| what.contains("is not evaluated here")));
+    }
+    assert_eq!(beyond(of(b"mine")), None);
+    refused(&of(b"mine").file(), "node 0 (`Own` of `mine`, named ``): this operator is its exporter's own");
+    assert_eq!(beyond(node("Add", &[])), None, "an input that is not there");
+    assert_eq!(beyond(node("Add", &[]).floats("w", &[3, 2], &[1.0; 6])), None, "shapes that do not fit");
+    let defined = [of(b"mine").file(), bytes(25, &bytes(1, b"Own"))].concat();
+    refused(&defined, "node 0 (`Own` of `mine`, named ``): this operator is not evaluated here");
+}
+
 #[test]
 fn a_name_is_shown_without_what_it_would_do_to_a_terminal() {
     let evil = graph().node_with("Sin", &["x"], &["y"], &[bytes(3, "\u{1b}[2J\n".repeat(100).as_bytes())]);
