@@ -73,6 +73,8 @@ pub struct Carries {
     pub kp_needs_kd: bool,
     /// The servo reports its velocity: NaN is then what it reports, otherwise it means unknown.
     pub velocity_asked: bool,
+    /// The same of its torque.
+    pub torque_asked: bool,
     /// The servo is asked for its supply voltage: NaN is then what it reports.
     pub voltage_asked: bool,
     /// The same of its temperature.
@@ -96,6 +98,7 @@ impl Carries {
         kd_scale: true,
         kp_needs_kd: false,
         velocity_asked: true,
+        torque_asked: true,
         voltage_asked: true,
         temperature_asked: true,
         reported: [f32::MAX as f64; 2],

@@ -1,11 +1,14 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
 use super::{
-    BusConfig, Clock, ControllerConfig, FollowConfig, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN, Reaction,
-    RobotBody, RobotConfig, ServoConfig, StandAndSquatParameters, Uncertainty, WalkParameters,
+    BusConfig, Clock, ControllerConfig, FollowConfig, ImuLink, LinkKind, MAX_LINKS, PolicyConfig,
+    RESTART_UNSEEN, Reaction, RobotBody, RobotConfig, ServoConfig, StandAndSquatParameters, Uncertainty,
+    WalkParameters,
 };
 use super::{bus_links, families, promises};
+use khz_controllers::policy::settings::Term;
 use khz_controllers::walk::LONGEST;
+use khz_servo::{Carries, Quantity};
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
 use khz_targets::follow::Pair;
@@ -525,10 +528,32 @@ fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
             check_sticks(robot, reader);
         }
         ControllerConfig::Excite(_) => check_excite(robot, reader),
-        ControllerConfig::Hold(_) | ControllerConfig::Sine(_) | ControllerConfig::Policy(_) => {}
+        ControllerConfig::Policy(policy) => check_observed(robot, policy, reader),
+        ControllerConfig::Hold(_) | ControllerConfig::Sine(_) => {}
     }
     if !matches!(robot.controller, ControllerConfig::Targets | ControllerConfig::Follow(_)) {
         check_unused_socket(robot, reader);
+    }
+}
+
+/// The servos report what a policy sees of them: otherwise its first observation is none.
+fn check_observed(robot: &RobotConfig, policy: &PolicyConfig, reader: &mut Reader) {
+    for (i, observe) in policy.observe.iter().enumerate() {
+        let (term, path) = (observe.term, format!("controller.observe[{i}].term"));
+        let (quantity, is_reported): (_, fn(Carries) -> bool) = match term {
+            Term::JointVel => (Quantity::Velocity, |carries| carries.velocity_asked),
+            Term::JointTorque => (Quantity::Torque, |carries| carries.torque_asked),
+            _ => continue,
+        };
+        let silent = robot.servos.iter().find(|servo| !is_reported(servo.carries()));
+        if let (Some(servo), Some(span)) = (silent, reader.span(&path)) {
+            let (name, family) = (&servo.name, servo.family);
+            let problem =
+                Problem::error(path, format!("the policy sees `{term}`, which `{name}` does not report"))
+                    .at(span, format!("`{name}`, of family {family}, is not asked for its {quantity}"))
+                    .help(format!("ask it for that: `query.{quantity} = \"float\"`"));
+            reader.problems.push(problem);
+        }
     }
 }
 

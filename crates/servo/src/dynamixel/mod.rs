@@ -196,6 +196,7 @@ impl FamilySettings for Settings {
             kd_scale: mode.follows_torque(),
             kp_needs_kd: false,
             velocity_asked: true,
+            torque_asked: true,
             voltage_asked: true,
             temperature_asked: true,
             reported: [f64::from(i32::MAX) * STEP, f64::from(i32::MAX) * VELOCITY_STEP],

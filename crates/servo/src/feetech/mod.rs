@@ -169,6 +169,7 @@ impl FamilySettings for Settings {
             kd_scale: mode == FeetechMode::Pwm,
             kp_needs_kd: false,
             velocity_asked: true,
+            torque_asked: true,
             voltage_asked: true,
             temperature_asked: true,
             reported: [MOST_TOLD * STEP; 2],

@@ -91,6 +91,7 @@ impl Drive {
             kd_scale: true,
             kp_needs_kd: false,
             velocity_asked: true,
+            torque_asked: true,
             // What its states carry is always a number.
             voltage_asked: false,
             temperature_asked: false,

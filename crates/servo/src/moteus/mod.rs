@@ -61,6 +61,7 @@ impl FamilySettings for Settings {
             kd_scale: command.kd_scale != Format::None,
             kp_needs_kd: false,
             velocity_asked: query.velocity != Format::None,
+            torque_asked: query.torque != Format::None,
             voltage_asked: query.voltage != Format::None,
             temperature_asked: query.temperature != Format::None,
             reported: [query.position.reach(Class::Position), query.velocity.reach(Class::Velocity)],
