@@ -1,8 +1,8 @@
 //! What the exporter wrote into the model about its joints, and what the robot file says of them.
 
-use super::names::is_called;
+use super::names::{is_called, known_term};
 use super::observation::one_or_each;
-use super::settings::PolicyConfig;
+use super::settings::{PolicyConfig, Term};
 
 /// Exporters round to three decimals: what differs by no more is the same.
 const ROUNDED: f64 = 0.0005;
@@ -31,6 +31,11 @@ pub(super) fn agree(metadata: &[(String, String)], config: &PolicyConfig) -> Res
     if let Some(names) = list("joint_names") {
         joints(&names, config)?;
     }
+    let names = list("observation_names").unwrap_or_default();
+    terms(&names, config)?;
+    let lengths = list("observation_history_lengths").unwrap_or_default();
+    let lengths: Option<Vec<u32>> = lengths.iter().map(|length| length.parse().ok()).collect();
+    histories(&names, &lengths.unwrap_or_default(), config)?;
     let action = &config.action;
     for (key, called, mine) in [
         ("default_joint_pos", "default", &config.default),
@@ -56,6 +61,53 @@ pub(super) fn agree(metadata: &[(String, String)], config: &PolicyConfig) -> Res
         ));
     }
     Ok(())
+}
+
+/// It stands for whatever a robot cannot observe itself: what another term of the training is told or fixed to.
+fn stands_in(term: Term) -> bool {
+    matches!(term, Term::Constant | Term::Signal | Term::Contact)
+}
+
+/// Terms by the names that are known here. Those of another number are compared only where none may be in place of several.
+fn terms(trained: &[&str], config: &PolicyConfig) -> Result<(), String> {
+    let mine: Vec<Term> = config.observe.iter().map(|term| term.term).collect();
+    let known: Vec<Option<Term>> = trained.iter().map(|name| known_term(name)).collect();
+    let differs = |(place, known): (usize, &Option<Term>)| {
+        known.is_some_and(|known| known != mine[place] && !stands_in(mine[place]))
+    };
+    let whose = if trained.is_empty() {
+        return Ok(());
+    } else if trained.len() == mine.len() {
+        let Some(place) = known.iter().enumerate().position(differs) else { return Ok(()) };
+        format!("differ in place {place}")
+    } else if known.contains(&None) || mine.iter().any(|&term| stands_in(term)) {
+        return Ok(());
+    } else {
+        "differ in length".to_owned()
+    };
+    let mine: Vec<&str> = mine.iter().map(|term| term.word()).collect();
+    Err(format!(
+        "`observe` and the model's `observation_names` {whose}: the file has {mine:?}, the model {trained:?}; write the terms in the model's \
+         order"
+    ))
+}
+
+/// How many values each term has, where the model names as many terms as the file.
+fn histories(names: &[&str], trained: &[u32], config: &PolicyConfig) -> Result<(), String> {
+    let observe = &config.observe;
+    if trained.len() != observe.len() || !names.is_empty() && names.len() != observe.len() {
+        return Ok(());
+    }
+    // Trainers write 0 for none, which is 1 value; a constant has them all in one.
+    let differs = |place: &usize| {
+        observe[*place].term != Term::Constant && observe[*place].history != trained[*place].max(1)
+    };
+    let Some(place) = (0..observe.len()).find(differs) else { return Ok(()) };
+    let (term, mine, trained) = (observe[place].term, observe[place].history, trained[place].max(1));
+    Err(format!(
+        "`history` of the term `{term}` (place {place}) and the model's `observation_history_lengths` differ: the file has {mine}, the model \
+         {trained}; write the model's"
+    ))
 }
 
 /// A name that is another servo's is a joint in the wrong place; one that is no servo's may be what the training calls it.
