@@ -110,6 +110,10 @@ fn only_moteus_servos_get_the_gains_and_the_others_say_where_they_would_go() {
         let text = &made.text;
         assert!(text.contains("\n# The hip.\n# not known: ") && text.contains(expected), "{text}");
         assert!(!made.is_complete && section.is_complete);
+        assert!(
+            text.contains("\nnot_known = [\n  \"gains: see above the servos hip\",\n]\nrate_hz"),
+            "{text}"
+        );
         let devices: Vec<_> = text.lines().filter(|line| line.starts_with("device")).collect();
         assert_eq!(devices, ["device = { kp = 20.0, kd = 2.0 }"], "{text}");
     }
@@ -328,6 +332,43 @@ fn what_is_given_nowhere_is_named() {
     }
     assert!(made.text.contains("[[controller.observe]]\nterm = \"signal\"\nsignals = "), "{}", made.text);
     assert!(!made.text.contains("\n[log]") && !made.table.contains('\u{1b}'), "{}", made.text);
+    // Each is to be confirmed before it runs.
+    let listed = policy(&made).not_known;
+    assert_eq!(
+        listed.len(),
+        made.table.split("not there:\n").nth(1).unwrap_or_default().lines().count(),
+        "{listed:?}"
+    );
+    assert!(
+        listed.contains(&"rate_hz: 1 / (time step × decimation) of the training".to_owned()),
+        "{listed:?}"
+    );
+}
+
+/// It would be NaN in the first observation.
+#[test]
+fn a_term_that_a_servo_does_not_report_is_refused() {
+    let checked = |term: &str, query: &str| {
+        let text = format!(
+            "[bus.a]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"a\"\nwatchdog_s = 0.1\n[[servo]]\nname = \"hip\"\nid = 1\n[[servo]]\nname = \"knee\"\nid = 2\n\
+             query = {{ {query} }}\n[controller]\nname = \"policy\"\nmodel = \"a.onnx\"\njoints = [\"hip\", \"knee\"]\ndefault = [0.0, 0.0]\n\
+             [[controller.observe]]\nterm = \"joint_pos\"\n[[controller.observe]]\nterm = \"{term}\"\n"
+        );
+        RobotConfig::parse(&text, "robot.toml").err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    for (term, quantity) in [("joint_torque", "torque"), ("joint_vel", "velocity")] {
+        let error = checked(term, &format!("{quantity} = \"none\""));
+        assert!(
+            error.contains(&format!("the policy sees `{term}`, which `knee` does not report")),
+            "{error}"
+        );
+        assert!(
+            error.contains(&format!("`knee`, of family moteus, is not asked for its {quantity}")),
+            "{error}"
+        );
+        assert_eq!(checked(term, &format!("{quantity} = \"float\"")), "");
+    }
+    assert_eq!(checked("last_action", "torque = \"none\""), "");
 }
 
 /// Names for a file that has none.

@@ -126,7 +126,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         wrong.into_iter().for_each(|wrong| complain(&wrong.into()));
         if lacks {
             complain(&anyhow!(
-                "not all of the policy was understood: see the lines above, and those with `# not known` in the file"
+                "not all of the policy was understood: see the lines above, and those with `# not known` in the file, which runs when \
+                 its list `not_known` is empty"
             ));
         }
         return Ok(ExitCode::FAILURE);

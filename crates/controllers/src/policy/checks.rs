@@ -93,6 +93,7 @@ pub(super) fn fit(config: &PolicyConfig, robot: &RobotInfo) -> Result<Fitting, C
     pairs(&mut decider, config)?;
     let took_ns = probe(&mut decider).map_err(|error| wrong(format!("`{}`: {error}", config.model)))?;
     posture(&mut decider, robot, &fixed.servos, config)?;
+    guesses(config)?;
     Ok(Fitting { decider, fixed, took_ns, policy })
 }
 
@@ -113,6 +114,17 @@ fn record_of(
         default: config.default.clone(),
         scale: action.scale.clone(),
         offset: action.offset.clone(),
+/// A robot is not moved by guesses.
+fn guesses(config: &PolicyConfig) -> Result<(), ControlError> {
+    if config.not_known.is_empty() {
+        return Ok(());
+    }
+    let all: String = config.not_known.iter().map(|what| format!("\n  {what}")).collect();
+    Err(wrong(format!(
+        "`khz new` has guessed what `not_known` lists; correct or confirm each of these in the file, and delete it from the list:{all}"
+    )))
+}
+
         ..record::Policy::default()
     }
 }

@@ -198,6 +198,9 @@ section! {
         model: String, "";
         /// Its SHA-256 in hexadecimal digits; another file is refused.
         sha256: Option<String> = None, "";
+        /// What `khz new --policy` could not find out and guessed, an entry each: nothing runs before each is corrected or confirmed in the
+        /// file, and deleted here.
+        not_known: Vec<String> = Vec::new(), "";
         /// Who evaluates it.
         engine: Engine = Engine::Auto, "";
         /// How often it decides; the loop's rate is a multiple.

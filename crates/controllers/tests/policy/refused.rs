@@ -162,6 +162,60 @@ fn what_contradicts_the_models_metadata() {
     }
 }
 
+/// The order of the terms and their histories, as far as their names are known here.
+#[test]
+fn what_contradicts_the_observation_of_the_models_metadata() {
+    let says = |metadata: &[(&str, &str)]| {
+        let graph = Graph::default().input("x", &[1, 8]).output("y", &[]).ints("places", &[0, 1]);
+        graph
+            .node_with("Gather", &["x", "places"], &["y"], &[crate::onnx::whole("axis", 1)])
+            .file_saying(17, metadata)
+    };
+    let terms = |config: &mut PolicyConfig| {
+        config.observe = vec![
+            ObserveConfig { history: 2, ..term(Term::JointPos) },
+            term(Term::JointVel),
+            ObserveConfig { values: vec![0.0; 2], ..term(Term::Constant) },
+        ];
+    };
+    let names = ("observation_names", "joint_pos, joint_vel, velocity_commands");
+    refused(
+        &says(&[("observation_names", "joint_vel,joint_pos,velocity_commands")]),
+        terms,
+        "`observe` and the model's `observation_names` differ in place 0: the file has [\"joint_pos\", \"joint_vel\", \"constant\"], the model \
+         [\"joint_vel\", \"joint_pos\", \"velocity_commands\"]; write the terms in the model's order",
+    );
+    refused(
+        &says(&[names, ("observation_history_lengths", "1,1,5")]),
+        terms,
+        "`history` of the term `joint_pos` (place 0) and the model's `observation_history_lengths` differ: the file has 2, the model 1",
+    );
+    let alone = |config: &mut PolicyConfig| {
+        config.observe = vec![ObserveConfig { history: 4, ..term(Term::JointPos) }];
+    };
+    refused(
+        &says(&[("observation_names", "joint_pos,joint_vel")]),
+        alone,
+        "`observation_names` differ in length",
+    );
+    for metadata in [
+        &[names, ("observation_history_lengths", "2,0,5")][..],
+        &[("observation_names", "joint_pos_rel,joint_vel,anything")],
+        &[("observation_names", "height_scan,joint_pos")],
+    ] {
+        let mut config = config(Vec::new());
+        terms(&mut config);
+        assert!(prepared(&says(metadata), config).is_ok(), "{metadata:?}");
+    }
+}
+
+#[test]
+fn what_was_guessed() {
+    let guessed =
+        |config: &mut PolicyConfig| config.not_known = vec!["rate_hz: of the training".into(), "clip".into()];
+    refused(&echo(2, 0), guessed, "delete it from the list:\n  rate_hz: of the training\n  clip");
+}
+
 #[test]
 fn rates() {
     let model = echo(2, 0);

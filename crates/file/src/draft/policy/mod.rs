@@ -41,6 +41,9 @@ pub struct Section {
     pub table: String,
     /// Each line of the section is known.
     pub is_complete: bool,
+    /// The text without `not_known`, and what goes into that.
+    plain: String,
+    lacking: Vec<String>,
     joints: Vec<PolicyJoint>,
     needs_imu: bool,
     /// So many joints does the model decide for.
@@ -134,7 +137,21 @@ fn section(source: &Source<'_>, known: &Known, servos: Option<&[String]>) -> Sec
     action(known, &mut out);
     let table = table(known, &out.lacking);
     let count = source.joints;
-    Section { text: out.text, table, is_complete: out.lacking.is_empty(), joints, needs_imu, count }
+    let (plain, lacking) = (out.text, out.lacking);
+    let (text, is_complete) = (asking(&plain, &lacking), lacking.is_empty());
+    Section { text, table, is_complete, plain, lacking, joints, needs_imu, count }
+}
+
+/// The section with a list of what is a guess in it: nothing runs before its owner has looked at each.
+fn asking(section: &str, lacking: &[String]) -> String {
+    if lacking.is_empty() {
+        return section.to_owned();
+    }
+    let entries: String = lacking.iter().map(|what| format!("  {},\n", quoted(what))).collect();
+    let list = format!(
+        "# Correct or confirm each of these in this file, and delete it here: nothing runs before.\nnot_known = [\n{entries}]\n"
+    );
+    section.replacen("\nrate_hz = ", &format!("\n{list}rate_hz = "), 1)
 }
 
 /// The section, line by line, and what lacks in it.
@@ -377,10 +394,10 @@ pub fn robot(section: &Section, name: &str) -> Decided {
 /// where they would go. An emulated robot gets an IMU if the policy sees one; drawn up of a model for targets that jump, one that stands by itself
 /// there is the policy's at once.
 pub fn with_policy(robot: &str, section: &Section, targets: Targets) -> Decided {
-    let mut is_complete = section.is_complete;
     let Ok(mut document) = robot.parse::<DocumentMut>() else {
-        return Decided { text: format!("{robot}\n{}", section.text), is_complete };
+        return Decided { text: format!("{robot}\n{}", section.text), is_complete: section.is_complete };
     };
+    let mut left = Vec::new();
     document.remove("controller");
     if section.needs_imu && is_emulated(&document) && !document.contains_key("imu") {
         let mut imu = Table::new();
@@ -398,7 +415,7 @@ pub fn with_policy(robot: &str, section: &Section, targets: Targets) -> Decided 
             let comment = format!("# not known: {}\n", left_gains(family, [kp, kd]));
             let before = servo.decor().prefix().and_then(|text| text.as_str()).unwrap_or("\n").to_owned();
             servo.decor_mut().set_prefix(before + &comment);
-            is_complete = false;
+            left.extend(joint.map(|joint| joint.servo.as_str()));
             continue;
         }
         let device = servo.entry("device").or_insert(Item::Value(Value::InlineTable(InlineTable::new())));
@@ -407,10 +424,13 @@ pub fn with_policy(robot: &str, section: &Section, targets: Targets) -> Decided 
             device.insert("kd", toml_edit::value(kd));
         }
     }
+    let left = (!left.is_empty()).then(|| format!("gains: see above the servos {}", left.join(", ")));
+    let lacking: Vec<String> = section.lacking.iter().cloned().chain(left).collect();
     let soon = if targets == Targets::Jump && stands(&document) { SOON } else { "" };
-    let controller = section.text.replacen("\njoints = ", &format!("\n{soon}joints = "), 1);
+    let controller =
+        asking(&section.plain, &lacking).replacen("\njoints = ", &format!("\n{soon}joints = "), 1);
     let text = format!("{}\n\n{controller}", document.to_string().trim_end());
-    Decided { text, is_complete }
+    Decided { text, is_complete: lacking.is_empty() }
 }
 
 /// Nothing holds a simulated robot until its policy begins; a biped falls in less than the default time.
