@@ -111,6 +111,52 @@ fn what_check_refuses_of_a_new_file_is_reported_in_place_of_what_is_next() {
     assert!(!shown.contains("not understood"), "{shown}");
 }
 
+/// One key of the trainer's file is not understood; all else is.
+#[test]
+fn a_file_of_guesses_does_not_run_until_its_owner_has_confirmed_them() {
+    let (_outer, folder, robot) = trained(&format!("{TERMS}mystery: 1\n"));
+    let made = khz(&["new", "--policy", &folder, &robot]);
+    assert!(
+        !made.status.success() && text(&made.stderr).contains("when its list `not_known` is empty"),
+        "{}",
+        text(&made.stderr)
+    );
+    for words in [&["check", &robot][..], &["run", &robot, "--virtual", "--duration", "1s"]] {
+        let refused = khz(words);
+        let said = text(&refused.stdout) + &text(&refused.stderr);
+        assert!(!refused.status.success() && said.contains("delete it from the list:\n"), "{said}");
+        assert!(said.contains("mystery: `1` has no meaning here that is known"), "{said}");
+    }
+    let written = std::fs::read_to_string(&robot).unwrap();
+    let confirmed: Vec<_> = written.lines().filter(|line| !line.contains("mystery")).collect();
+    std::fs::write(&robot, confirmed.join("\n")).unwrap();
+    let checked = khz(&["check", &robot]);
+    assert!(checked.status.success(), "{}{}", text(&checked.stdout), text(&checked.stderr));
+}
+
+/// The gains of the servos alone were shown.
+#[test]
+fn check_shows_the_gains_that_the_policy_commands() {
+    let (_folder, robot, _) = arm(|text| {
+        text.replace(
+            "[controller.action]",
+            "[controller.action]\nkp = [60.0, 20.0, 40.0]\nkd_scale = [0.5, 1.0, 1.0]",
+        )
+    });
+    let checked = khz(&["check", &robot]);
+    let shown = text(&checked.stdout);
+    let gains = |name: &str| {
+        let row = shown.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
+        row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(
+        gains("shoulder").ends_with(&["60 of 120".into(), "1.5 of 3".into()]),
+        "{shown}{}",
+        text(&checked.stderr)
+    );
+    assert!(gains("elbow").ends_with(&["20 of 80".into(), "2".into()]), "{shown}");
+}
+
 /// `params` is where unitree_rl_lab has its file, and its model lies elsewhere.
 #[test]
 fn a_folder_without_a_model_and_files_of_one_name_are_reported() {

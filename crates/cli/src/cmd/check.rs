@@ -7,7 +7,7 @@ use super::{BAD_INPUT, print_line, show, show_text, text};
 use advice::Checked;
 use anyhow::Result;
 use khz_budget::{File, Host};
-use khz_controllers::policy::{Evaluator, read};
+use khz_controllers::policy::{Evaluator, gain_shares, read};
 use khz_file::RobotConfig;
 use khz_file::config::{ConfigError, ControllerConfig, Problem, ServoConfig};
 use khz_robot::assemble;
@@ -236,15 +236,19 @@ fn table(robot: &RobotConfig) -> String {
 /// A table of the servos, with a line above those of each bus.
 fn servos(robot: &RobotConfig) -> String {
     let head = ["servo", "id", "family", "position rad", "rad/s", "N·m", "kp", "kd"].map(str::to_owned);
-    let row = |(_, servo): (usize, &ServoConfig)| {
+    let shares = match &robot.controller {
+        ControllerConfig::Policy(policy) => gain_shares(policy, &assemble::info(robot)).ok(),
+        _ => None,
+    };
+    let row = |(place, servo): (usize, &ServoConfig)| {
         let limits = &servo.limits;
         let position = limits.position.map_or("free".to_owned(), |[low, high]| format!("{low} … {high}"));
         let number = |limit: Option<f64>| limit.map_or("–".to_owned(), |limit| limit.to_string());
         let [velocity, torque] = [number(limits.velocity), number(limits.torque)];
         let is_emulated = robot.buses[servo.bus].link.is_emulated();
-        // What follows from a servo's own units has more digits than anybody knows.
-        let [kp, kd] =
-            gains(is_emulated, servo).map(|gain| number(gain.map(|gain| (gain * 1e3).round() / 1e3)));
+        let share = shares.as_ref().map_or([1.0; 2], |shares| shares[place]);
+        let gains = gains(is_emulated, servo);
+        let [kp, kd] = [0, 1].map(|which| commanded(gains[which], share[which]));
         [servo.name.clone(), servo.id.to_string(), family(servo), position, velocity, torque, kp, kd]
     };
     let of_bus = |bus| robot.servos_on(bus).map(row).collect::<Vec<_>>();
@@ -265,6 +269,18 @@ fn servos(robot: &RobotConfig) -> String {
 fn family(servo: &ServoConfig) -> String {
     let model = servo.model().map(|model| format!(" {model}"));
     format!("{}{}", servo.family, model.unwrap_or_default())
+}
+
+/// A gain that is commanded: of the servo's so much, where it is not all of it.
+fn commanded(gain: Option<f64>, share: f64) -> String {
+    // What follows from a servo's own units has more digits than anybody knows.
+    let short = |number: f64| (number * 1e3).round() / 1e3;
+    match gain {
+        Some(gain) if share != 1.0 => format!("{} of {}", short(gain * share), short(gain)),
+        Some(gain) => short(gain).to_string(),
+        None if share != 1.0 => format!("× {}", short(share)),
+        None => "–".to_owned(),
+    }
 }
 
 /// The gains in N·m/rad and N·m·s/rad, if the file has them: a real moteus keeps its own.

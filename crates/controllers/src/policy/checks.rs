@@ -1,5 +1,6 @@
 //! What is checked of a policy before a robot moves, and the errors if it does not fit.
 
+use super::command;
 use super::decider::{Action, Decider};
 use super::metadata::agree;
 use super::observation::{Joints, Observation, one_or_each};
@@ -8,6 +9,7 @@ use khz_loop::controller::{ControlError, Decide, Pace, RobotInfo, cpu_time_ns, r
 use khz_loop::state::{RobotState, Signal};
 use khz_onnxruntime::Evaluator;
 use khz_policy::{Port, metadata, model::LARGEST, sha256};
+use khz_servo::ServoCommand;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -15,10 +17,10 @@ use std::path::Path;
 /// Observations that a model is tried with; so few of a large one that all of them take a second or so.
 const PROBES: u64 = 256;
 const PROBED_WORK: u64 = 2_000_000_000;
-
-/// What a policy is for a robot.
 /// The work of a model that others evaluate is not known: no further observation after so long.
 const PROBED_NS: i64 = 2_000_000_000;
+
+/// What a policy is for a robot.
 pub(super) struct Fitting {
     pub(super) decider: Decider,
     pub(super) fixed: Fixed,
@@ -45,6 +47,21 @@ pub(super) struct Fixed {
     pub(super) pace: Pace,
     /// It sees the IMU.
     pub(super) needs_imu: bool,
+}
+
+/// The shares of its servos' gains that a policy commands, in the robot's order.
+///
+/// # Errors
+/// What does not fit; the model is not looked at.
+pub fn gain_shares(config: &PolicyConfig, robot: &RobotInfo) -> Result<Vec<[f64; 2]>, ControlError> {
+    let Fixed { servos, kinds, gains, .. } = frame(config, robot)?.fixed;
+    let mut shares = vec![[1.0; 2]; robot.joints.len()];
+    for ((servo, kind), gains) in servos.into_iter().zip(kinds).zip(gains) {
+        if let ServoCommand::Position(command) = command(kind, 0.0, gains) {
+            shares[servo] = [command.kp_scale, command.kd_scale];
+        }
+    }
+    Ok(shares)
 }
 
 /// Checks the file against the robot, and not the model.
@@ -76,6 +93,7 @@ pub(super) fn frame(config: &PolicyConfig, robot: &RobotInfo) -> Result<Frame, C
 /// # Errors
 /// The first thing that does not fit.
 pub(super) fn fit(config: &PolicyConfig, robot: &RobotInfo) -> Result<Fitting, ControlError> {
+    guesses(config)?;
     let Frame { observation, action, fixed } = frame(config, robot)?;
     let (model, bytes, sha256) = model(config)?;
     ports(&model, &observation, config.joints.len())?;
@@ -93,8 +111,18 @@ pub(super) fn fit(config: &PolicyConfig, robot: &RobotInfo) -> Result<Fitting, C
     pairs(&mut decider, config)?;
     let took_ns = probe(&mut decider).map_err(|error| wrong(format!("`{}`: {error}", config.model)))?;
     posture(&mut decider, robot, &fixed.servos, config)?;
-    guesses(config)?;
     Ok(Fitting { decider, fixed, took_ns, policy })
+}
+
+/// A robot is not moved by guesses.
+fn guesses(config: &PolicyConfig) -> Result<(), ControlError> {
+    if config.not_known.is_empty() {
+        return Ok(());
+    }
+    let all: String = config.not_known.iter().map(|what| format!("\n  {what}")).collect();
+    Err(wrong(format!(
+        "`khz new` has guessed what `not_known` lists; correct or confirm each of these in the file, and delete it from the list:{all}"
+    )))
 }
 
 /// What the log records of it.
@@ -114,17 +142,6 @@ fn record_of(
         default: config.default.clone(),
         scale: action.scale.clone(),
         offset: action.offset.clone(),
-/// A robot is not moved by guesses.
-fn guesses(config: &PolicyConfig) -> Result<(), ControlError> {
-    if config.not_known.is_empty() {
-        return Ok(());
-    }
-    let all: String = config.not_known.iter().map(|what| format!("\n  {what}")).collect();
-    Err(wrong(format!(
-        "`khz new` has guessed what `not_known` lists; correct or confirm each of these in the file, and delete it from the list:{all}"
-    )))
-}
-
         ..record::Policy::default()
     }
 }
@@ -350,6 +367,7 @@ fn probe(decider: &mut Decider) -> Result<i64, ControlError> {
     let mut times_ns = Vec::new();
     let mut random = 42_u64;
     let probes = (PROBED_WORK / decider.model.work().max(1)).clamp(8, PROBES);
+    let is_own = matches!(decider.model, Evaluator::Own(_));
     for number in 0..probes {
         decider.begin();
         for value in decider.model.input_mut(0) {
@@ -363,14 +381,20 @@ fn probe(decider: &mut Decider) -> Result<i64, ControlError> {
         let mut evaluated = Ok(());
         times_ns.push(cpu_time_ns(|| evaluated = decider.evaluate()));
         evaluated.map_err(tried)?;
+        if is_own {
+            // It has the same bits each time.
+            continue;
+        }
         let first = (decider.action.output().to_vec(), decider.carried());
         decider.begin();
         decider.evaluate().map_err(tried)?;
         repeats(&first, &(decider.action.output().to_vec(), decider.carried()), &decider.action.names)
-    let is_own = matches!(decider.model, Evaluator::Own(_));
             .map_err(|what| {
                 wrong(format!("tried twice with observation {number} of {probes} within ±3, {what}"))
             })?;
+        if number > 0 && times_ns.iter().sum::<i64>() > PROBED_NS {
+            break;
+        }
     }
     times_ns.sort_unstable();
     Ok(times_ns[(times_ns.len() - 1) * 99 / 100])
@@ -381,10 +405,6 @@ fn probe(decider: &mut Decider) -> Result<i64, ControlError> {
 /// # Errors
 /// It has not.
 fn repeats(first: &(Vec<f32>, u64), second: &(Vec<f32>, u64), names: &[String]) -> Result<(), String> {
-        if is_own {
-            // It has the same bits each time.
-            continue;
-        }
     let cure = "a replay would decide otherwise: export it without what draws random numbers, with the mean of its actions";
     let differs = |(one, other): (&f32, &f32)| one.to_bits() != other.to_bits();
     if let Some(joint) = first.0.iter().zip(&second.0).position(differs) {
@@ -410,9 +430,6 @@ pub(super) fn in_time(took_ns: i64, pace: Pace, period_ns: i64) -> Result<(), St
             "a decision takes {ms:.1} ms here, more than a quarter of the {} ms to the next: take a smaller model, a lower rate, or another computer",
             ticks(every)
         ));
-        if number > 0 && times_ns.iter().sum::<i64>() > PROBED_NS {
-            break;
-        }
     }
     if ms > ticks(delay) {
         return Err(format!(

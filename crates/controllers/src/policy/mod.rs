@@ -17,7 +17,7 @@ pub mod settings;
 mod signals;
 
 use checks::Fixed;
-pub use checks::read;
+pub use checks::{gain_shares, read};
 use khz_loop::controller::{
     ControlError, Controller, Decide, Decision, Decisions, OnThread, RobotInfo, SectionSummary, record,
 };
