@@ -39,6 +39,11 @@ pub enum ChangeError {
         /// What it takes.
         takes: &'static str,
     },
+    /// One question goes to all servos of a line, and what it would be for others is not known.
+    #[error(
+        "`{0}`: these servos are asked together, by questions that the robot file makes: write what is to be tried into a copy of the file"
+    )]
+    Together(String),
     /// Not `FROM..=TO`.
     #[error("`{0}` is no sweep: write KEY=FROM..TO, for example servo.count=1..40")]
     NoRange(String),
@@ -91,6 +96,9 @@ static KEYS: &[Key] = &[
 /// Those that take whole numbers only.
 const WHOLE: &[&str] = &["servo.count", "bus.count", "command.bytes", "reply.bytes", "switches"];
 
+/// Those that change what a question to several servos is.
+const OF_QUESTIONS: &[&str] = &["servo.count", "bus.count", "command.bytes"];
+
 fn keys() -> String {
     KEYS.iter().map(|key| key.0).collect::<Vec<_>>().join(", ")
 }
@@ -110,6 +118,9 @@ pub fn apply(plan: &mut TickPlan, change: &str) -> Result<(), ChangeError> {
     let number = value.trim().parse().ok().filter(fits);
     let bad = || ChangeError::BadValue { key: key.to_owned(), value: value.to_owned(), takes };
     let number = number.ok_or_else(bad)?;
+    if OF_QUESTIONS.contains(name) && plan.asks_together() {
+        return Err(ChangeError::Together(key.to_owned()));
+    }
     plan.each(|plan| set(plan, number));
     Ok(())
 }
@@ -174,7 +185,7 @@ impl Exchange {
     fn with_id(&self, id: u8) -> Self {
         let to = Address::to(id, true);
         // Other families' identifiers differ by a bit or two, which costs a stuff bit at most.
-        let is_moteus = self.command.extended && self.command.fd && self.shared.is_none();
+        let is_moteus = self.command.extended && self.command.fd;
         let addressed = |frame: &Frame, address: Address| {
             let addressed = Frame::new(address.id(), frame.payload()).filter(|_| is_moteus);
             addressed.unwrap_or(*frame)
@@ -182,8 +193,7 @@ impl Exchange {
         Self {
             name: format!("servo {id}"),
             besides: self.besides.clone(),
-            // The question to all asks it, too.
-            shared: self.shared.as_ref().map(|_| Vec::new()),
+            shared: None,
             // Servos take turns.
             aside: self
                 .aside
@@ -197,6 +207,11 @@ impl Exchange {
 }
 
 impl TickPlan {
+    /// Some of its servos are asked by one question.
+    pub(super) fn asks_together(&self) -> bool {
+        self.lines.iter().flat_map(|line| &line.exchanges).any(|exchange| exchange.shared.is_some())
+    }
+
     fn each_exchange(&mut self, change: impl FnMut(&mut Exchange)) {
         self.lines.iter_mut().flat_map(|line| &mut line.exchanges).for_each(change);
     }

@@ -192,7 +192,7 @@ impl<'a> File<'a> {
         ];
         let shortens = |fit: &Fit| fits(fit) || fit.prediction.needed_ns() < cycle_ns;
         let mut cures: Vec<_> = tried.into_iter().flatten().filter(shortens).map(|fit| fit.cure()).collect();
-        cures.extend(Some(self.one_bus_more()).filter(|cure| cure.cycle_ns < cycle_ns));
+        cures.extend(self.one_bus_more().filter(|cure| cure.cycle_ns < cycle_ns));
         if let Ok(fit) = self.fit(rate_hz)
             && fit.works()
             && !cures.iter().any(|cure| cure.fits)
@@ -203,8 +203,9 @@ impl<'a> File<'a> {
         cures
     }
 
-    fn one_bus_more(&self) -> Cure {
-        let mut plan = self.plan(&self.robot);
+    /// Not where one question goes to all servos of a line: others would be another one.
+    fn one_bus_more(&self) -> Option<Cure> {
+        let mut plan = Some(self.plan(&self.robot)).filter(|plan| !plan.asks_together())?;
         let buses = plan.lines.len() + 1;
         plan.each(|plan| plan.set_buses(buses));
         let what = format!("{buses} buses like `{}`, the servos spread evenly", self.robot.buses[0].name);
@@ -217,7 +218,7 @@ impl<'a> File<'a> {
             prediction: plan.predict(),
             trial: None,
         };
-        Cure { what, ..fit.cure() }
+        Some(Cure { what, ..fit.cure() })
     }
 
     fn lower_rate(&self) -> Option<Cure> {

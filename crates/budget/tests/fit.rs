@@ -287,3 +287,17 @@ fn a_second_question_to_servos_of_one_layout_is_counted() {
     };
     assert_eq!([60, 61].map(questions), [1, 2]);
 }
+
+/// `servo.count=6` of a robot with six servos was predicted to make its cycle a third shorter: nobody was asked any more.
+#[test]
+fn what_servos_that_are_asked_together_would_take_is_not_guessed() {
+    let text = include_str!("../../../robots/so101.toml");
+    let file = File::read(text, "so101.toml").unwrap();
+    let robot = RobotConfig::parse(text, "so101.toml").unwrap();
+    let mut plan = TickPlan::of(&robot, Inputs::of(&robot));
+    for change in ["servo.count=6", "bus.count=2", "command.bytes=8"] {
+        let error = khz_budget::apply(&mut plan, change).unwrap_err().to_string();
+        assert!(error.contains("a copy of the file"), "{error}");
+    }
+    assert!(file.cures().iter().all(|cure| !cure.what.contains("buses like")));
+}
