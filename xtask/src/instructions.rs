@@ -124,13 +124,13 @@ fn read(folder: &Path, wanted: &[&str]) -> Result<BTreeMap<String, Count>> {
     rows.lines().enumerate().map(count).collect()
 }
 
-/// The instructions of a tick in a dump: all of it, less what was called through the two functions that stand for others.
+/// The instructions of a tick in a dump: all of it, less what the methods of the two types took that stand for others.
 fn of_dump(dump: &str) -> Option<Count> {
     let totals: u64 = dump.lines().find_map(|line| line.strip_prefix("totals: "))?.trim().parse().ok()?;
     let (mut within, mut sums) = (None, [0; 2]);
     for line in dump.lines() {
         if let Some(function) = line.strip_prefix("fn=") {
-            within = ["instructions::controller", "instructions::emulator"]
+            within = ["<instructions::Users as ", "<instructions::Apart as "]
                 .iter()
                 .position(|apart| function.starts_with(apart));
         } else if let Some(sum) = within.and_then(|apart| sums.get_mut(apart)) {
@@ -206,10 +206,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_is_split_at_the_functions_that_stand_for_others() {
-        let dump = "events: Ir\nfn=instructions::counted\n10 500\ncfn=instructions::emulator'2\ncalls=2 0\n11 1000\n\n\
-                    fn=instructions::emulator'2\n20 100\ncfn=World::send\ncalls=2 0\n21 900\n\nfn=World::send\n5 900\n\n\
-                    fn=instructions::controller\n7 50\n\ntotals: 6050\n";
+    fn a_dump_is_split_at_the_types_that_stand_for_others() {
+        let dump = "events: Ir\nfn=instructions::counted\n10 500\ncfn=<instructions::Apart as Link>::send'2\ncalls=2 0\n11 1000\n\n\
+                    fn=<instructions::Apart as Link>::send'2\n20 100\ncfn=World::send\ncalls=2 0\n21 900\n\nfn=World::send\n5 900\n\n\
+                    fn=<instructions::Users as Controller>::update\n7 50\n\ntotals: 6050\n";
         assert_eq!(of_dump(dump), Some(Count { own: 100, controller: 1, emulator: 20 }));
         assert_eq!(of_dump("fn=a\n1 1\n"), None);
     }

@@ -1,7 +1,7 @@
 //! Runs ticks of emulated robots in virtual time for callgrind: `instructions [ROW…]`, all rows if none is named.
 //!
-//! Prints each row's name. [`counted`] is what is counted; before and after a row's ticks [`boundary`] is called, for a dump. Calls of
-//! [`emulator`] and [`controller`] within are those of the emulated devices and of the user's part. `cargo xtask bench instructions`
+//! Prints each row's name. [`counted`] is what is counted; before and after a row's ticks [`boundary`] is called, for a dump. What the
+//! methods of [`Apart`] and [`Users`] take within is that of the emulated devices and of the user's part. `cargo xtask bench instructions`
 //! reads the dumps.
 #![allow(clippy::print_stdout)]
 
@@ -229,17 +229,8 @@ fn boundary() {
     returned();
 }
 
-/// What is counted as the emulator's.
-#[inline(never)]
-fn emulator<T>(call: impl FnOnce() -> T) -> T {
-    let outcome = call();
-    returned();
-    outcome
-}
-
-/// What is counted as the controller's.
-#[inline(never)]
-fn controller<T>(call: impl FnOnce() -> T) -> T {
+/// A call after which more follows, so that it is no tail call.
+fn call<T>(call: impl FnOnce() -> T) -> T {
     let outcome = call();
     returned();
     outcome
@@ -250,48 +241,48 @@ fn returned() {
     std::hint::black_box(0_u8);
 }
 
-/// The emulated devices, called through [`emulator`].
+/// The emulated devices. What its methods take is counted as theirs, their own few instructions too: the loop calls a link as it calls these.
 struct Apart(Box<dyn Link>);
 
 impl Link for Apart {
     khz_link::forward_link!(it => it.0; capabilities, half_duplex, fd, about, close, counters);
 
     fn begin_cycle(&mut self, now_ns: i64) {
-        emulator(|| self.0.begin_cycle(now_ns));
+        call(|| self.0.begin_cycle(now_ns));
     }
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
-        emulator(|| self.0.send(channel, request, now_ns))
+        call(|| self.0.send(channel, request, now_ns))
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        emulator(|| self.0.flush(now_ns))
+        call(|| self.0.flush(now_ns))
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        emulator(|| self.0.receive(now_ns))
+        call(|| self.0.receive(now_ns))
     }
 
     fn next_event_ns(&self) -> Option<i64> {
-        emulator(|| self.0.next_event_ns())
+        call(|| self.0.next_event_ns())
     }
 
     fn imu(&mut self) -> Option<&mut dyn Imu> {
-        emulator(|| self.0.imu()).is_some().then_some(self)
+        call(|| self.0.imu()).is_some().then_some(self)
     }
 }
 
 impl Imu for Apart {
     fn request(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        emulator(|| self.0.imu().map_or(Err(LinkError::Unsupported), |imu| imu.request(now_ns)))
+        call(|| self.0.imu().map_or(Err(LinkError::Unsupported), |imu| imu.request(now_ns)))
     }
 
     fn poll(&mut self, now_ns: i64) -> Result<Option<ImuSample>, LinkError> {
-        emulator(|| self.0.imu().map_or(Err(LinkError::Unsupported), |imu| imu.poll(now_ns)))
+        call(|| self.0.imu().map_or(Err(LinkError::Unsupported), |imu| imu.poll(now_ns)))
     }
 }
 
-/// The controller, called through [`controller`].
+/// The controller, counted apart as [`Apart`] is.
 struct Users(Box<dyn Controller>);
 
 impl Controller for Users {
@@ -304,6 +295,6 @@ impl Controller for Users {
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        controller(|| self.0.update(state, commands))
+        call(|| self.0.update(state, commands))
     }
 }
