@@ -112,16 +112,11 @@ pub trait Servos: Debug + Send {
         false
     }
 
-    /// How many parts a turn of the present cycle has.
-    fn parts(&self, turn: usize) -> usize {
-        (0..).take_while(|part| self.request(turn, *part).is_some()).count()
-    }
-
     /// A request of the present cycle, or `None` if the turn has no such part.
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>>;
 
-    /// That request was handed to the bus.
-    fn sent(&mut self, turn: usize, part: usize, now_ns: i64);
+    /// That request was handed to the bus: whether it was the turn's last part.
+    fn sent(&mut self, turn: usize, part: usize, now_ns: i64) -> bool;
 
     /// The servo of this turn is switching its output on, which takes some of them longer than a cycle: that it does not answer in time
     /// means nothing for the bus. Not for long.

@@ -211,11 +211,13 @@ impl<F: Together> Group<F> {
         first.is_some()
     }
 
-    fn sent(&mut self, part: usize, now_ns: i64) {
-        if part + 1 == self.frames.len() {
+    fn sent(&mut self, part: usize, now_ns: i64) -> bool {
+        let is_last = part + 1 >= self.frames.len();
+        if is_last {
             self.newest += 1;
             self.asked[self.turn] = Asked { number: self.newest, at_ns: now_ns };
         }
+        is_last
     }
 
     /// Takes a frame that is the answer of a servo to the question of this turn.
@@ -294,10 +296,6 @@ impl<F: Together> Servos for Bus<F> {
         self.groups.iter_mut().for_each(|group| group.begin(commands));
     }
 
-    fn parts(&self, turn: usize) -> usize {
-        self.groups.get(turn).map_or(0, |group| group.frames.len())
-    }
-
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
         let group = self.groups.get(turn)?;
         let frame = group.frames.get(part)?;
@@ -306,8 +304,8 @@ impl<F: Together> Servos for Bus<F> {
         Some(Request { frame, to: None, replies })
     }
 
-    fn sent(&mut self, turn: usize, part: usize, now_ns: i64) {
-        self.groups[turn].sent(part, now_ns);
+    fn sent(&mut self, turn: usize, part: usize, now_ns: i64) -> bool {
+        self.groups[turn].sent(part, now_ns)
     }
 
     fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {

@@ -175,19 +175,23 @@ impl Lane {
 
     /// The link took a request of this turn.
     fn sent(&mut self, turn: Turn, replies: u16, devices: &mut [Device], [now_ns, deadline_ns]: [i64; 2]) {
-        let servos = &mut *self.families[turn.family];
-        servos.sent(turn.turn, self.part, now_ns);
-        self.part += 1;
-        let numbers = &self.numbers[turn.from..turn.to];
-        if self.part >= servos.parts(turn.turn) {
-            numbers.iter().for_each(|&servo| devices[servo].asked());
+        if self.families[turn.family].sent(turn.turn, self.part, now_ns) {
+            self.numbers[turn.from..turn.to].iter().for_each(|&servo| devices[servo].asked());
             (self.taken, self.part) = (self.taken + 1, 0);
+        } else {
+            self.part += 1;
         }
         if self.half_duplex && replies > 0 {
-            self.since_ns = now_ns;
-            self.until_ns = self.give_up_ns(turn, devices, deadline_ns);
-            (self.outstanding, self.is_old) = (Some(turn), false);
+            self.wait_for(turn, devices, [now_ns, deadline_ns]);
         }
+    }
+
+    // Within its caller it would take the registers of the way of all other buses.
+    #[inline(never)]
+    fn wait_for(&mut self, turn: Turn, devices: &[Device], [now_ns, deadline_ns]: [i64; 2]) {
+        self.since_ns = now_ns;
+        self.until_ns = self.give_up_ns(turn, devices, deadline_ns);
+        (self.outstanding, self.is_old) = (Some(turn), false);
     }
 
     /// When a query that was just sent is given up: when those behind it need the rest of the cycle. Replies that come later must not meet

@@ -97,9 +97,9 @@ impl Bench {
         self.now_ns += MS;
         let (mut written, mut taken) = (Vec::new(), Vec::new());
         for turn in 0..self.bus.turns() {
-            for part in 0..self.bus.parts(turn) {
-                let (frame, replies) =
-                    self.bus.request(turn, part).map(|it| (*it.frame, it.replies)).unwrap();
+            for part in 0.. {
+                let request = self.bus.request(turn, part).map(|it| (*it.frame, it.replies));
+                let Some((frame, replies)) = request else { break };
                 self.bus.sent(turn, part, self.now_ns);
                 self.carry_out(&frame);
                 if replies == 0 {

@@ -481,10 +481,6 @@ impl<P: Protocol> Servos for Bus<P> {
         self.servos.get(turn).is_some_and(|servo| servo.turn.mark.is_some())
     }
 
-    fn parts(&self, turn: usize) -> usize {
-        self.servos.get(turn).map_or(0, Servo::parts)
-    }
-
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
         let servo = self.servos.get(turn)?;
         let (frame, part) = servo.part(part)?;
@@ -492,7 +488,7 @@ impl<P: Protocol> Servos for Bus<P> {
         Some(Request { frame, to: Some(servo.protocol.id()), replies })
     }
 
-    fn sent(&mut self, turn: usize, part: usize, now_ns: i64) {
+    fn sent(&mut self, turn: usize, part: usize, now_ns: i64) -> bool {
         let servo = &mut self.servos[turn];
         match servo.part(part) {
             Some((_, Part::Command)) => servo.queries.sent(now_ns),
@@ -501,6 +497,7 @@ impl<P: Protocol> Servos for Bus<P> {
             None => {}
         }
         servo.protocol.sent(now_ns);
+        part + 1 >= servo.parts()
     }
 
     fn is_switching_on(&self, turn: usize) -> bool {

@@ -213,18 +213,15 @@ impl Servos for Bus {
         }
     }
 
-    fn parts(&self, turn: usize) -> usize {
-        usize::from(turn < self.servos.len())
-    }
-
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
         let servo = self.servos.get(turn).filter(|_| part == 0)?;
         Some(Request { frame: &servo.frame, to: Some(servo.id), replies: 1 })
     }
 
-    fn sent(&mut self, turn: usize, _: usize, now_ns: i64) {
+    fn sent(&mut self, turn: usize, _: usize, now_ns: i64) -> bool {
         let servo = &mut self.servos[turn];
         servo.queries.sent(servo.symbol, now_ns);
+        true
     }
 
     fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
