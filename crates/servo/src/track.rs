@@ -44,6 +44,7 @@ impl Track {
         self.jumps_unless_led([position, velocity], at_ns, most)
     }
 
+    #[inline]
     fn seconds_until(&self, at_ns: i64) -> f64 {
         at_ns.saturating_sub(self.at_ns).max(0) as f64 * 1e-9
     }

@@ -35,7 +35,7 @@ impl Slot {
     #[inline(never)]
     fn put(&mut self, value: f64, payload: &mut [u8; MAX_PAYLOAD]) {
         self.written = value.to_bits();
-        if let Some(number) = self.number {
+        if let Some(number) = &self.number {
             number.write(value, payload);
         }
     }
@@ -72,8 +72,8 @@ impl CommandTemplate {
         self
     }
 
-    /// Puts the numbers in that are not there yet; the frame to send.
-    #[inline]
+    /// Puts the numbers in that are not there yet; the frame to send. Inlined, as it is called for every command.
+    #[inline(always)]
     pub fn fill(&mut self, command: &Position) -> &Frame {
         let buffer = self.frame.buffer_mut();
         for (value, slot) in command.values().into_iter().zip(&mut self.slots) {
@@ -378,7 +378,7 @@ impl Number {
 
     /// Writes a number to its place.
     #[inline]
-    pub fn write(self, value: f64, payload: &mut [u8; MAX_PAYLOAD]) {
+    pub fn write(&self, value: f64, payload: &mut [u8; MAX_PAYLOAD]) {
         let (class, place) = (self.class, self.of_mut(payload));
         // Each by itself, so that the value is written as it is made and not looked at again.
         let _ = match self.resolution {

@@ -127,8 +127,8 @@ impl Codec {
         (self.rotations.len(), self.marks.len())
     }
 
-    /// The frame for this command, with a query of this symbol.
-    #[inline]
+    /// The frame for this command, with a query of this symbol. Inlined as [`Codec::put`].
+    #[inline(always)]
     pub fn encode(&mut self, command: &ServoCommand, symbol: Symbol, frame: &mut Frame) {
         let (at, mark) = self.rotation_and_mark(symbol);
         let commands_len = match command {
@@ -221,21 +221,33 @@ impl Codec {
         servo.torque = sign * unsaturated(values.torque, self.saturated[2]);
         servo.voltage = values.voltage;
         servo.temperature = values.temperature;
-        // What was refused stays as it was last read; anything else that is no mode is never commanded.
-        if values.mode.is_some() || values.refused.is_none() {
-            (servo.doing, servo.mode) = mode(values.mode);
+        // Nearly always it does what it did, and nothing is wrong: then what follows leaves all as it is.
+        let is_same = values.mode == Some(servo.mode.number.into()) && servo.mode.number != 0;
+        let is_well = values.fault == Some(Fault::NONE) && servo.fault.code == 0;
+        if !(is_same && is_well && values.refused.is_none() && servo.refused.is_none()) {
+            put_mode(values.mode, values.fault, values.refused, servo);
         }
-        if values.fault == Some(Fault::NONE) {
-            servo.fault = crate::Fault::NONE;
-        } else if let Some(fault) = values.fault {
-            servo.fault = crate::Fault { code: fault.0.into(), text: fault.name() };
-            // The firmware sets both at once, so one of them is a lie, and its output may be on. One that damps is left to it.
-            if fault.switches_off() && servo.doing.is_on() && servo.doing != Doing::Damping {
-                servo.doing = Doing::Other;
-            }
-        }
-        servo.refused = values.refused;
     }
+}
+
+/// Puts into `servo` what it does, what is wrong with it, and what it refuses.
+#[cold]
+#[inline(never)]
+fn put_mode(number: Option<i32>, fault: Option<Fault>, refused: Option<Refused>, servo: &mut ServoState) {
+    // What was refused stays as it was last read; anything else that is no mode is never commanded.
+    if number.is_some() || refused.is_none() {
+        (servo.doing, servo.mode) = mode(number);
+    }
+    if fault == Some(Fault::NONE) {
+        servo.fault = crate::Fault::NONE;
+    } else if let Some(fault) = fault {
+        servo.fault = crate::Fault { code: fault.0.into(), text: fault.name() };
+        // The firmware sets both at once, so one of them is a lie, and its output may be on. One that damps is left to it.
+        if fault.switches_off() && servo.doing.is_on() && servo.doing != Doing::Damping {
+            servo.doing = Doing::Other;
+        }
+    }
+    servo.refused = refused;
 }
 
 /// The request commands its servo: it writes a mode, without which no register of a command takes effect.
@@ -612,6 +624,28 @@ mod tests {
             let reply = [&[0x21, 0, mode][..], &motion, &[0x23, 0x0d, 0x31, 0x1e, fault]].concat();
             codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
             assert_eq!((servo.doing, servo.fault.code), (doing, fault.into()), "mode {mode}");
+        }
+    }
+
+    /// Also where it says the same as the one before, which is read in a shorter way.
+    #[test]
+    fn what_a_servo_does_is_what_its_newest_reply_says() {
+        let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
+        let motion = [0x2f, 1, 0, 0, 0x80, 0x3e, 0, 0, 0x80, 0x3f, 0xcd, 0xcc, 0xcc, 0x3d];
+        let reply = |mode, fault| [&[0x21, 0, mode][..], &motion, &[0x23, 0x0d, 0x31, 0x1e, fault]].concat();
+        let refusal = vec![0x21, 0, 10, 0x31, 1, 1];
+        let replies: Vec<_> =
+            (0..=255).flat_map(|mode| [0, 33, 96].map(|fault| reply(mode, fault))).collect();
+        let after = |mut servo: ServoState, payload: &[u8]| {
+            codec.decode(&Frame::new(0x100, payload).unwrap(), 0, &mut servo);
+            servo
+        };
+        let says = |servo: ServoState| (servo.doing, servo.mode, servo.fault, servo.refused);
+        for before in replies.iter().chain([&refusal]) {
+            let before = after(ServoState::UNKNOWN, before);
+            for reply in &replies {
+                assert_eq!(says(after(before, reply)), says(after(ServoState::UNKNOWN, reply)), "{before:?}");
+            }
         }
     }
 

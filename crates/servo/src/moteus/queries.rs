@@ -46,6 +46,8 @@ pub struct Queries {
     rotations: usize,
     /// Number of the newest query; 0: none yet.
     newest: u64,
+    /// The rotation whose turn is next: the same modulo their number, without a division in the tick.
+    turn: usize,
     /// Number of the newest query that was answered.
     answered: u64,
     wary_until: u64,
@@ -82,7 +84,7 @@ impl Queries {
     /// `marks` include the blind one; 0: queries of this device cannot be marked.
     pub fn new(rotations: usize, marks: usize) -> Self {
         let sent = vec![Sent::default(); rotations + marks].into();
-        Self { sent, rotations, newest: 0, answered: 0, wary_until: 0, blind: Blind::Nothing }
+        Self { sent, rotations, newest: 0, turn: 0, answered: 0, wary_until: 0, blind: Blind::Nothing }
     }
 
     /// Replies to what others asked the device may come for a while: they have no marks.
@@ -94,9 +96,8 @@ impl Queries {
     pub fn next(&self) -> Symbol {
         let number = self.newest + 1;
         // The usual case straight: the last query was answered, and the next rotation is free.
-        let turn = (self.newest % self.rotations as u64) as usize;
-        if self.answered == self.newest && number >= self.wary_until && self.is_free(&self.sent[turn]) {
-            return turn as Symbol;
+        if self.answered == self.newest && number >= self.wary_until && self.is_free(&self.sent[self.turn]) {
+            return self.turn as Symbol;
         }
         let unanswered = number - self.answered;
         let is_saved = unanswered > DENSE && !number.is_multiple_of(SPACING);
@@ -145,6 +146,7 @@ impl Queries {
     /// A query with this symbol was sent.
     pub fn sent(&mut self, symbol: Symbol, at_ns: i64) {
         self.newest += 1;
+        self.turn = if self.turn + 1 < self.rotations { self.turn + 1 } else { 0 };
         let sent = &mut self.sent[usize::from(symbol)];
         *sent = Sent { number: self.newest, used: self.newest, at_ns, open: true, ..*sent };
     }
