@@ -241,7 +241,15 @@ impl Cycle {
 
     /// Hands as many frames to the links as they take now, round robin over the buses, and asks the IMU once
     /// every bus has its frames. The first call of a cycle has the links drop what they hold of the last.
+    #[inline]
     pub fn send(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
+        // After most looks nothing is left.
+        if self.is_new || !self.is_sent || self.imu == ImuPhase::Idle {
+            self.send_rest(links, now_ns);
+        }
+    }
+
+    fn send_rest(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
         if std::mem::take(&mut self.is_new) {
             links.iter_mut().for_each(|link| link.begin_cycle(now_ns));
         }
@@ -329,10 +337,14 @@ impl Cycle {
     }
 
     /// Reads the IMU if it was asked and has answered by now.
+    #[inline]
     pub fn receive_imu(&mut self, links: &mut [Box<dyn Link>], state: &mut RobotState, now_ns: i64) {
-        if self.imu != ImuPhase::Asked {
-            return;
+        if self.imu == ImuPhase::Asked {
+            self.poll_imu(links, state, now_ns);
         }
+    }
+
+    fn poll_imu(&mut self, links: &mut [Box<dyn Link>], state: &mut RobotState, now_ns: i64) {
         self.imu = ImuPhase::Failed;
         for &link in &self.plan.imu {
             match links[link].imu().map(|imu| imu.poll(now_ns)) {

@@ -144,8 +144,13 @@ impl ImuState {
 
     /// Angle between the body's up axis and the world's, rad.
     pub fn tilt(&self) -> f64 {
+        self.cosine_of_tilt().acos()
+    }
+
+    /// Of [`ImuState::tilt`]: an arc cosine takes long.
+    pub(crate) fn cosine_of_tilt(&self) -> f64 {
         let [_, x, y, _] = self.sample.attitude;
-        (1.0 - 2.0 * (x * x + y * y)).clamp(-1.0, 1.0).acos()
+        (1.0 - 2.0 * (x * x + y * y)).clamp(-1.0, 1.0)
     }
 }
 

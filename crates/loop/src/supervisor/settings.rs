@@ -281,7 +281,11 @@ pub(super) struct Thresholds {
     controller_ns: i64,
     heartbeat_ns: Option<i64>,
     grace_ns: i64,
+    upright: f64,
 }
+
+/// So much below the greatest tilt, rad, no rounding makes it more.
+const UPRIGHT: f64 = 1e-6;
 
 impl Thresholds {
     pub fn of(settings: SupervisorSettings) -> Self {
@@ -292,6 +296,7 @@ impl Thresholds {
             controller_ns: settings.controller_ns(),
             heartbeat_ns: settings.heartbeat_ns(),
             grace_ns: settings.grace_ns(),
+            upright: (settings.tilt - UPRIGHT).max(0.0).cos(),
             settings,
         }
     }
@@ -322,6 +327,11 @@ impl Thresholds {
 
     pub const fn grace_ns(&self) -> i64 {
         self.grace_ns
+    }
+
+    /// A robot whose tilt has this cosine or a greater one is surely not tilted too far.
+    pub const fn upright(&self) -> f64 {
+        self.upright
     }
 }
 

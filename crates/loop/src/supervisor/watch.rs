@@ -544,7 +544,7 @@ fn look_at_imu(
         if !forgiving {
             find(Cause::ImuNotFinite);
         }
-    } else if imu.tilt() > settings.tilt {
+    } else if imu.cosine_of_tilt() < settings.upright() && imu.tilt() > settings.tilt {
         find(Cause::Tilt { angle: imu.tilt() });
     }
 }

@@ -80,6 +80,24 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    #[test]
+    fn a_body_that_is_upright_is_not_tilted_too_far(
+        tilt in prop_oneof![3 => 0.01..3.2_f64, 1 => Just(0.01), 1 => Just(3.2)],
+        (off, all_round) in (prop_oneof![-3e-6..3e-6, -4.0..4.0_f64], -4.0..4.0_f64),
+        rounding in -1e-9..1e-9_f64,
+    ) {
+        let (half, length): (f64, f64) = ((tilt + off) / 2.0, 1.0 + rounding);
+        let (axis, up) = (half.sin() * length, half.cos() * length);
+        let attitude = [up, axis * all_round.cos(), axis * all_round.sin(), 0.0];
+        let imu = ImuState { sample: ImuSample { attitude, ..ImuState::NONE }, fresh: true };
+        let settings = Thresholds::of(SupervisorSettings { tilt, ..SupervisorSettings::default() });
+        prop_assert!(imu.cosine_of_tilt() < settings.upright() || imu.tilt() <= tilt);
+    }
+}
+
 /// What is counted of a servo, as text: NaN is NaN.
 fn counts(tally: Tally) -> String {
     format!("{:?}", Tally { is_following: false, ..tally })
