@@ -69,10 +69,12 @@ impl<'a> Slice<'a> {
 impl Sink for Slice<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        match self.bytes.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
+        // One that wraps is before its start, and so no range.
+        let end = self.len.wrapping_add(bytes.len());
+        match self.bytes.get_mut(self.len..end) {
             Some(target) => {
                 target.copy_from_slice(bytes);
-                self.len += bytes.len();
+                self.len = end;
             }
             None => self.len = usize::MAX,
         }
