@@ -89,57 +89,71 @@ pub fn drive(shared: &Shared) -> Result<()> {
             let _ = queue.try_send(input);
         }
     };
-    let failed = |error: zenoh::Error| anyhow!("{error}");
     let _inputs = shared
         .session
         .declare_subscriber(shared.name.key("operator"))
         .callback(callback)
         .wait()
-        .map_err(failed)?;
+        .map_err(closed)?;
     let clock = shared.session.declare_publisher(shared.name.key("@clock"));
     let clock =
         clock.congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh).express(true);
-    let clock = clock.encoding(zenoh::bytes::Encoding::APPLICATION_JSON).wait().map_err(failed)?;
-    let (mut view, mut steering) = (Asker::new(shared.view()), Steering::default());
-    let mut known: Option<Clock> = None;
+    let clock = clock.encoding(zenoh::bytes::Encoding::APPLICATION_JSON).wait().map_err(closed)?;
+    let mut driven = Driven { view: Asker::new(shared.view()), steering: Steering::default(), clock: None };
     let mut due = Instant::now();
     loop {
         // Before any input: without the clock all of them are too old.
         if Instant::now() >= due {
-            let run = shared.robot().run();
-            let now = run.and_then(|run| {
-                let at = Instant::now();
-                let (now_us, of_view) = view.ask(&Meant::default(), khz_view::Connection::now)?;
-                // Another robot's view, or a run that has only begun to stream.
-                let clock = Clock { now_us, run, at };
-                if of_view == Some(run) { Ok(clock) } else { Err("another run is at the live view".into()) }
-            });
-            due = Instant::now() + if now.is_ok() { CLOCK } else { AGAIN };
-            known = now.ok();
-            if let Some(Clock { now_us, run, .. }) = known {
-                let by = steering
-                    .0
-                    .as_ref()
-                    .filter(|(_, received)| received.elapsed() <= LET_GO)
-                    .map(|(by, _)| by);
-                clock
-                    .put(json!({ "now_us": now_us, "run": run, "by": by }).to_string())
-                    .wait()
-                    .map_err(failed)?;
+            driven.read_clock(shared);
+            due = Instant::now() + if driven.clock.is_some() { CLOCK } else { AGAIN };
+            if let Some(published) = driven.published_clock() {
+                clock.put(published).wait().map_err(closed)?;
             }
         }
         match inputs.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            // Only what counts at the robot decides who steers.
-            Ok(input)
-                if known.is_some_and(|clock| clock.takes(&input, Instant::now()))
-                    && steering.take(&input.by, Instant::now()) =>
-            {
-                // The robot stands still by itself when inputs stay away.
-                let meant = Meant { run: Some(input.run), by: Some(input.by) };
-                let _ = view.ask(&meant, |connection| connection.steer(&input.teleop, input.now_us));
-            }
-            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(input) => driven.steer(input),
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+fn closed(error: zenoh::Error) -> anyhow::Error {
+    anyhow!("{error}")
+}
+
+/// The robot, by its live view, and who steers it.
+struct Driven {
+    view: Asker,
+    steering: Steering,
+    clock: Option<Clock>,
+}
+
+impl Driven {
+    fn read_clock(&mut self, shared: &Shared) {
+        self.clock = shared.robot().run().ok().and_then(|run| {
+            let at = Instant::now();
+            let (now_us, of_view) = self.view.ask(&Meant::default(), khz_view::Connection::now).ok()?;
+            // Another robot's view, or a run that has only begun to stream.
+            (of_view == Some(run)).then_some(Clock { now_us, run, at })
+        });
+    }
+
+    /// The clock for operators, with the one who steers.
+    fn published_clock(&self) -> Option<String> {
+        let Clock { now_us, run, .. } = self.clock?;
+        let holder = self.steering.0.as_ref().filter(|(_, received)| received.elapsed() <= LET_GO);
+        let by = holder.map(|(by, _)| by);
+        Some(json!({ "now_us": now_us, "run": run, "by": by }).to_string())
+    }
+
+    /// Only an input that counts at the robot decides who steers.
+    fn steer(&mut self, input: Input) {
+        let counts = self.clock.is_some_and(|clock| clock.takes(&input, Instant::now()));
+        if counts && self.steering.take(&input.by, Instant::now()) {
+            // The robot stands still by itself when inputs stay away.
+            let meant = Meant { run: Some(input.run), by: Some(input.by) };
+            let _ = self.view.ask(&meant, |connection| connection.steer(&input.teleop, input.now_us));
         }
     }
 }

@@ -150,14 +150,7 @@ impl Fault {
             return stands && robot.supervisor.recover == Recover::On;
         }
         match self {
-            Self::BusFlooded(bus, _) => {
-                let is_there = |servo: u16| robot.servos[usize::from(servo)].bus == bus;
-                // Before control each of several ticks must be complete, and to read a flood takes time that a full bus has not.
-                let is_start = matches!(cause, Cause::NotSeen { .. });
-                // In the end, too: then too few are read in time to know that every servo is off.
-                let is_end = matches!(cause, Cause::ServoNotReportedOff { .. });
-                is_end || is_silence(trigger) && (is_start || cause.servo().is_none_or(is_there))
-            }
+            Self::BusFlooded(bus, _) => flood_explains(bus, cause, trigger, robot),
             Self::Silent(_)
             | Self::BusDead(_)
             | Self::BusNoisy(..)
@@ -243,6 +236,16 @@ const RESTART_HZ: f64 = 100.0;
 const BRAKED_HZ: f64 = 500.0;
 /// Below this rate a joint with limits takes no torque, Hz: the default of `torque_control_hz`.
 const TORQUE_HZ: f64 = 200.0;
+
+/// As [`Fault::explains`], of a bus with more frames than the host can read.
+fn flood_explains(bus: usize, cause: Cause, trigger: Trigger, robot: &RobotConfig) -> bool {
+    let is_there = |servo: u16| robot.servos[usize::from(servo)].bus == bus;
+    // Before control each of several ticks must be complete, and to read a flood takes time that a full bus has not.
+    let is_start = matches!(cause, Cause::NotSeen { .. });
+    // In the end, too: then too few are read in time to know that every servo is off.
+    let is_end = matches!(cause, Cause::ServoNotReportedOff { .. });
+    is_end || is_silence(trigger) && (is_start || cause.servo().is_none_or(is_there))
+}
 
 /// What silence on a bus, or a host that does not listen, leads to.
 const fn is_silence(trigger: Trigger) -> bool {

@@ -65,56 +65,9 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, defect: &dyn Defect) -> Verdict {
         return Verdict { violated, armed: true, ..Verdict::default() };
     }
     prints::take_prints();
-    let (controller_faults, time) = (Arc::new(ControllerFaults::default()), VirtualTime::new(0));
-    let monitor = Arc::new(Mutex::new(Monitor::new(&robot, scenario)));
-    let controller: Box<dyn Controller> = Box::new(FaultyController {
-        inner: faulty_controller::controller(scenario.style, &robot.file),
-        faults: Arc::clone(&controller_faults),
-        monitor: Arc::clone(&monitor),
-        time: time.clone(),
-        own_stop: defect.own_stop(),
-        prints_panics: defect.prints_panics(),
-    });
-    let faults: Vec<_> = scenario.events.iter().filter_map(|event| on_wire(event, &robot.file)).collect();
-    let fills = scenario.faults().any(|fault| fault == Fault::DiskFull);
-    let recording =
-        fills.then(|| Recording::start(&robot.file)).transpose().map_err(|error| error.to_string());
-    let world = robot.world().map_err(|error| error.to_string());
-    match world.and_then(|world| Ok((world, recording?))) {
-        Ok((world, recording)) => {
-            let (config, supervised) = (&robot.file, &robot.supervised);
-            let set = Set { world, config, supervised, monitor: Some(Arc::clone(&monitor)), defect };
-            let (intake, parameters) = Intake::new(controller.parameters(), Clock::Virtual);
-            let mut rig = Rig::on(set, controller, &faults, time);
-            rig.machine.tune(intake);
-            let span = fleet.members[scenario.robot.0].span(robot.file.timing.rate_hz);
-            let later = Vec::with_capacity(4);
-            let (log, tick, late) = (Vec::new(), 0, 0);
-            let starved = vec![0; robot.file.servos.len()];
-            Run {
-                robot,
-                span,
-                scenario,
-                rig,
-                controller_faults,
-                parameters,
-                dice: Noise::new(scenario.seed),
-                monitor,
-                recording,
-                defect,
-                log,
-                tick,
-                late,
-                later,
-                asks_ns: 0,
-                came_of_ns: Vec::new(),
-                to_come_ns: Vec::new(),
-                active_since: 0,
-                cycle_ns: 0,
-                starved,
-            }
-            .judge()
-        }
+    let span = fleet.members[scenario.robot.0].span(robot.file.timing.rate_hz);
+    match Run::new(robot, span, scenario, defect) {
+        Ok(run) => run.judge(),
         Err(what) => {
             Verdict { violated: Some(Violated { invariant: Invariant::Panics, what }), ..Verdict::default() }
         }
@@ -168,7 +121,6 @@ struct Run<'a> {
     active_since: u64,
     /// The longest bus cycle in which every servo replied, before anything went wrong.
     cycle_ns: i64,
-    /// For this many ticks a servo did not reply that should have.
     /// By servo: ticks in a row without a reply of one that is on another bus than a flood.
     starved: Vec<u32>,
 }
@@ -181,7 +133,58 @@ enum Later {
     LetGo(usize),
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(
+        robot: ScenarioRobot,
+        span: Span,
+        scenario: &'a Scenario,
+        defect: &'a dyn Defect,
+    ) -> Result<Self, String> {
+        let (controller_faults, time) = (Arc::new(ControllerFaults::default()), VirtualTime::new(0));
+        let monitor = Arc::new(Mutex::new(Monitor::new(&robot, scenario)));
+        let controller: Box<dyn Controller> = Box::new(FaultyController {
+            inner: faulty_controller::controller(scenario.style, &robot.file),
+            faults: Arc::clone(&controller_faults),
+            monitor: Arc::clone(&monitor),
+            time: time.clone(),
+            own_stop: defect.own_stop(),
+            prints_panics: defect.prints_panics(),
+        });
+        let faults: Vec<_> = scenario.events.iter().filter_map(|event| on_wire(event, &robot.file)).collect();
+        let fills = scenario.faults().any(|fault| fault == Fault::DiskFull);
+        let recording = fills.then(|| Recording::start(&robot.file)).transpose();
+        let world = robot.world().map_err(|error| error.to_string())?;
+        let recording = recording.map_err(|error| error.to_string())?;
+        let (config, supervised) = (&robot.file, &robot.supervised);
+        let set = Set { world, config, supervised, monitor: Some(Arc::clone(&monitor)), defect };
+        let (intake, parameters) = Intake::new(controller.parameters(), Clock::Virtual);
+        let mut rig = Rig::on(set, controller, &faults, time);
+        rig.machine.tune(intake);
+        let starved = vec![0; robot.file.servos.len()];
+        Ok(Self {
+            robot,
+            span,
+            scenario,
+            rig,
+            controller_faults,
+            parameters,
+            dice: Noise::new(scenario.seed),
+            monitor,
+            recording,
+            defect,
+            log: Vec::new(),
+            tick: 0,
+            late: 0,
+            later: Vec::with_capacity(4),
+            asks_ns: 0,
+            came_of_ns: Vec::new(),
+            to_come_ns: Vec::new(),
+            active_since: 0,
+            cycle_ns: 0,
+            starved,
+        })
+    }
+
     fn judge(mut self) -> Verdict {
         let violated = self.go().err();
         let unwritten = self.recording.take().and_then(|recording| recording.finish().err());

@@ -244,33 +244,14 @@ impl Motor {
 
     /// Carries out a message; what it answers.
     fn carry_out(&mut self, common: &mut Common, asked: Message) -> Option<Message> {
-        let number = |value: i32| Some(Message::with(asked.command, value));
-        let pulses = |angle: f64| (angle / TAU * PULSES).round() as i32;
-        let here = common.measured.position;
+        if let Some(answer) = self.value(common, asked) {
+            return Some(answer);
+        }
         match asked.command {
-            command::STATUS => return Some(self.status(common)),
-            command::ANGLE if common.injected.lying => return number(i32::MAX),
-            command::ANGLE => return number(hundredths(here)),
-            command::TURN_ANGLE => {
-                let angle = (hundredths(here).rem_euclid(36_000)) as u16;
-                let [low, high] = angle.to_le_bytes();
-                return Some(Message { value: [0, 0, low, high], ..Message::of(asked.command) });
-            }
-            command::RUNTIME => return number(((self.now_ns - self.started_ns) / 1_000_000) as i32),
-            command::VERSION => return number(self.setup.date as i32),
-            command::MODEL => return Some(self.name(asked)),
-            command::MODE => return number(3 << 24),
-            command::ENCODER | command::POWER | command::READ_GAIN => return Some(asked),
-            command::PHASES => return Some(Message { index: celsius(common) as u8, ..asked }),
-            command::READ_ACCELERATION => {
-                let value = self.rom.accelerations[usize::from(asked.index & 3)];
-                return Some(Message { value, ..asked });
-            }
             command::WRITE_ACCELERATION => self.rom.accelerations[usize::from(asked.index & 3)] = asked.value,
-            other if command::PULSES.contains(&other) => return number(pulses(here)),
             command::ZERO_HERE => {
                 self.rom.zero = -common.joint.position;
-                return number(pulses(here));
+                return Some(Message::with(asked.command, pulses(common.measured.position)));
             }
             command::ZERO_AT => self.rom.zero = -f64::from(asked.number()) / PULSES * TAU,
             command::OFF => self.off(),
@@ -288,7 +269,6 @@ impl Motor {
             command::FUNCTION if asked.index == function::ID => self.rom.id = asked.value[0],
             command::FUNCTION if asked.index == function::ID_FILTER => self.filters = asked.number() != 0,
             command::UNASKED => self.send_unasked(asked),
-            command::MOTION => return Some(self.motion(common, asked.command)),
             command::CURRENT
             | command::SPEED
             | command::POSITION
@@ -303,6 +283,34 @@ impl Motor {
             _ => return None,
         }
         Some(asked)
+    }
+
+    /// What it answers to a message that only reads; `None` to any other.
+    fn value(&self, common: &Common, asked: Message) -> Option<Message> {
+        let here = common.measured.position;
+        let number = match asked.command {
+            command::STATUS => return Some(self.status(common)),
+            command::MOTION => return Some(self.motion(common, asked.command)),
+            command::MODEL => return Some(self.name(asked)),
+            command::ENCODER | command::POWER | command::READ_GAIN => return Some(asked),
+            command::PHASES => return Some(Message { index: celsius(common) as u8, ..asked }),
+            command::TURN_ANGLE => {
+                let [low, high] = (hundredths(here).rem_euclid(36_000) as u16).to_le_bytes();
+                return Some(Message { value: [0, 0, low, high], ..Message::of(asked.command) });
+            }
+            command::READ_ACCELERATION => {
+                let value = self.rom.accelerations[usize::from(asked.index & 3)];
+                return Some(Message { value, ..asked });
+            }
+            command::ANGLE if common.injected.lying => i32::MAX,
+            command::ANGLE => hundredths(here),
+            command::RUNTIME => ((self.now_ns - self.started_ns) / 1_000_000) as i32,
+            command::VERSION => self.setup.date as i32,
+            command::MODE => 3 << 24,
+            other if command::PULSES.contains(&other) => pulses(here),
+            _ => return None,
+        };
+        Some(Message::with(asked.command, number))
     }
 
     fn send_unasked(&mut self, asked: Message) {
@@ -367,6 +375,10 @@ impl Motor {
         };
         Some(self.reply(text))
     }
+}
+
+fn pulses(radians: f64) -> i32 {
+    (radians / TAU * PULSES).round() as i32
 }
 
 fn celsius(common: &Common) -> i8 {

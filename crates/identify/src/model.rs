@@ -74,87 +74,135 @@ pub struct Model {
 #[derive(Clone, Copy, Debug)]
 pub struct Step(pub f64);
 
-impl Model {
-    /// What can be looked for in these recordings, at least one. Bounds and starts follow from them.
-    pub fn of(recordings: &[&Recording], friction: Friction) -> Self {
+/// Orders of magnitude, from which bounds and starts follow.
+struct Orders {
+    has_rig: bool,
+    /// The highest speed, rad/s.
+    speed: f64,
+    /// kg·m².
+    inertia: f64,
+    /// The most torque that gravity needs, N·m.
+    gravity: f64,
+    /// The highest gain, as its register has it.
+    kp: f64,
+    supply_v: f64,
+}
+
+impl Orders {
+    fn of(recordings: &[&Recording]) -> Self {
         let most = |of: fn(&Recording) -> f64| recordings.iter().map(|r| of(r)).fold(0.0, f64::max);
         let has_rig = recordings.iter().all(|recording| recording.rig.is_some());
-        let control = match recordings {
-            all if all.iter().any(|recording| recording.has_torque_control()) => Control::Torque,
-            all if all.iter().all(|recording| recording.known.is_some()) => Control::Known,
-            _ => Control::Voltage,
-        };
-        let speed = most(Recording::top_speed).max(0.1);
         let (inertia, gravity) = if has_rig {
             (most(|r| r.rig.map_or(0.0, |rig| rig.inertia)), most(|r| r.rig.map_or(0.0, |rig| rig.gravity)))
         } else {
             (0.01, 0.5)
         };
-        // A rig without gravity: torques as a pendulum of 0.5 m would need.
-        let gravity = gravity.max(20.0 * inertia);
-        let (kp, supply_v) = (most(|r| r.kp).max(1e-9), most(|r| r.supply_v));
-        let gain = known_gain(recordings);
-        let mut parameters = Vec::new();
-        let mut add = |name, unit, low, high, scale, starts| {
-            parameters.push(Parameter { name, unit, low, high, scale, starts });
-        };
-        if control == Control::Voltage {
-            // No-load speeds and stall torques that make sense of what was seen.
-            let kt = [supply_v / (4.0 * speed), supply_v / (1.1 * speed)];
-            add("kt", "N·m/A", 0.02 * kt[0], 20.0 * kt[1], Scale::Log, kt);
-            add(
-                "stall_torque",
-                "N·m",
-                0.1 * gravity,
-                1000.0 * gravity,
-                Scale::Log,
-                [1.5 * gravity, 15.0 * gravity],
-            );
-            add("sag", "", 0.0, 5.0, Scale::Linear(0.1), [0.0, 0.4]);
-            if gain.is_none() {
-                add("gain", "1/rad", 0.02 / kp, 2000.0 / kp, Scale::Log, [1.0 / kp, 30.0 / kp]);
-            }
+        Self {
+            has_rig,
+            speed: most(Recording::top_speed).max(0.1),
+            inertia,
+            // A rig without gravity: torques as a pendulum of 0.5 m would need.
+            gravity: gravity.max(20.0 * inertia),
+            kp: most(|r| r.kp).max(1e-9),
+            supply_v: most(|r| r.supply_v),
         }
-        if control != Control::Torque {
-            add("goal_speed", "rad/s", 0.05 * speed, 20.0 * speed, Scale::Log, [0.5 * speed, 4.0 * speed]);
-        }
-        add("delay_ms", "ms", 0.0, 100.0, Scale::Linear(5.0), [0.0, 50.0]);
-        if has_rig {
-            add("armature", "kg·m²", 1e-4 * inertia, 100.0 * inertia, Scale::Log, [0.05 * inertia, inertia]);
+    }
+
+    /// No-load speeds and stall torques that make sense of what was seen.
+    fn motor(&self) -> [Parameter; 3] {
+        let (speed, supply_v, gravity) = (self.speed, self.supply_v, self.gravity);
+        let kt = [supply_v / (4.0 * speed), supply_v / (1.1 * speed)];
+        let stall = [1.5 * gravity, 15.0 * gravity];
+        [
+            log("kt", "N·m/A", [0.02 * kt[0], 20.0 * kt[1]], kt),
+            log("stall_torque", "N·m", [0.1 * gravity, 1000.0 * gravity], stall),
+            linear("sag", "", [0.0, 5.0], 0.1, [0.0, 0.4]),
+        ]
+    }
+
+    fn gain(&self) -> Parameter {
+        let kp = self.kp;
+        log("gain", "1/rad", [0.02 / kp, 2000.0 / kp], [1.0 / kp, 30.0 / kp])
+    }
+
+    /// What the joint moves: on a rig, whose own inertia is known, that of the rotor.
+    fn load(&self) -> Vec<Parameter> {
+        let inertia = self.inertia;
+        let mut load = if self.has_rig {
+            let starts = [0.05 * inertia, inertia];
+            vec![log("armature", "kg·m²", [1e-4 * inertia, 100.0 * inertia], starts)]
         } else {
-            add("inertia", "kg·m²", 1e-6, 100.0, Scale::Log, [0.001, 0.1]);
-            add("gravity", "N·m", 0.0, 500.0, Scale::Linear(0.1), [0.0, 1.0]);
-        }
+            vec![
+                log("inertia", "kg·m²", [1e-6, 100.0], [0.001, 0.1]),
+                linear("gravity", "N·m", [0.0, 500.0], 0.1, [0.0, 1.0]),
+            ]
+        };
         // A rig hangs straight down, a robot's joint anywhere.
-        let hangs = if has_rig { 0.03 } else { 1.6 };
-        add("gravity_at", "rad", -3.2, 3.2, Scale::Linear(0.02), [-hangs, hangs]);
-        add(
-            "viscous",
-            "N·m·s/rad",
-            0.0,
-            100.0 * gravity,
-            Scale::Linear(0.02 * gravity),
-            [0.0, 0.1 * gravity],
-        );
-        add(
-            "coulomb",
-            "N·m",
-            0.0,
-            100.0 * gravity,
-            Scale::Linear(0.02 * gravity),
-            [0.01 * gravity, 0.15 * gravity],
-        );
+        let hangs = if self.has_rig { 0.03 } else { 1.6 };
+        load.push(linear("gravity_at", "rad", [-3.2, 3.2], 0.02, [-hangs, hangs]));
+        load
+    }
+
+    fn friction(&self, friction: Friction) -> Vec<Parameter> {
+        let (gravity, step) = (self.gravity, 0.02 * self.gravity);
+        let dry = [0.01 * gravity, 0.15 * gravity];
+        let mut all = vec![
+            linear("viscous", "N·m·s/rad", [0.0, 100.0 * gravity], step, [0.0, 0.1 * gravity]),
+            linear("coulomb", "N·m", [0.0, 100.0 * gravity], step, dry),
+        ];
         if matches!(friction, Friction::M3 | Friction::M4) {
-            add("load_friction", "", 0.0, 0.95, Scale::Linear(0.05), [0.02, 0.3]);
+            all.push(linear("load_friction", "", [0.0, 0.95], 0.05, [0.02, 0.3]));
         }
         if matches!(friction, Friction::M2 | Friction::M4) {
-            add("stribeck", "N·m", 0.0, 10.0 * gravity, Scale::Linear(0.02 * gravity), [0.0, 0.1 * gravity]);
-            add("stribeck_speed", "rad/s", 0.02, 10.0, Scale::Log, [0.1, 1.0]);
+            all.push(linear("stribeck", "N·m", [0.0, 10.0 * gravity], step, [0.0, 0.1 * gravity]));
+            all.push(log("stribeck_speed", "rad/s", [0.02, 10.0], [0.1, 1.0]));
         }
         if friction == Friction::M4 {
-            add("stribeck_load", "", 0.0, 0.95, Scale::Linear(0.05), [0.0, 0.2]);
+            all.push(linear("stribeck_load", "", [0.0, 0.95], 0.05, [0.0, 0.2]));
         }
-        Self { parameters, control, friction, gain, has_rig }
+        all
+    }
+}
+
+/// A parameter that is known by its order of magnitude.
+fn log(name: &'static str, unit: &'static str, [low, high]: [f64; 2], starts: [f64; 2]) -> Parameter {
+    Parameter { name, unit, low, high, scale: Scale::Log, starts }
+}
+
+/// A parameter that may be 0, with its usual step.
+fn linear(
+    name: &'static str,
+    unit: &'static str,
+    [low, high]: [f64; 2],
+    step: f64,
+    starts: [f64; 2],
+) -> Parameter {
+    Parameter { name, unit, low, high, scale: Scale::Linear(step), starts }
+}
+
+impl Model {
+    /// What can be looked for in these recordings, at least one. Bounds and starts follow from them.
+    pub fn of(recordings: &[&Recording], friction: Friction) -> Self {
+        let control = match recordings {
+            all if all.iter().any(|recording| recording.has_torque_control()) => Control::Torque,
+            all if all.iter().all(|recording| recording.known.is_some()) => Control::Known,
+            _ => Control::Voltage,
+        };
+        let (orders, gain) = (Orders::of(recordings), known_gain(recordings));
+        let mut parameters = Vec::new();
+        if control == Control::Voltage {
+            parameters.extend(orders.motor());
+            parameters.extend(gain.is_none().then(|| orders.gain()));
+        }
+        if control != Control::Torque {
+            let speed = orders.speed;
+            let starts = [0.5 * speed, 4.0 * speed];
+            parameters.push(log("goal_speed", "rad/s", [0.05 * speed, 20.0 * speed], starts));
+        }
+        parameters.push(linear("delay_ms", "ms", [0.0, 100.0], 5.0, [0.0, 50.0]));
+        parameters.extend(orders.load());
+        parameters.extend(orders.friction(friction));
+        Self { parameters, control, friction, gain, has_rig: orders.has_rig }
     }
 
     /// The friction looked for.

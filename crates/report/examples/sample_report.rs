@@ -92,7 +92,12 @@ fn run() -> Page {
         [("kernel", "6.12.0"), ("preemption", "dynamic"), ("CPU", "example, 2 cores"), ("steal", "1.2 %")]
             .map(|(key, value)| Fact { key: key.into(), value: value.into(), level: Level::Note })
             .into();
-    data.grants = vec![
+    data.grants = grants();
+    data.page()
+}
+
+fn grants() -> Vec<Grant> {
+    vec![
         Grant {
             thread: "loop".into(),
             setting: "policy".into(),
@@ -107,8 +112,7 @@ fn run() -> Page {
             granted: "all".into(),
             ok: true,
         },
-    ];
-    data.page()
+    ]
 }
 
 fn ticks(data: &mut RunData) {

@@ -15,11 +15,12 @@ use khz_controllers::{
 use khz_file::RobotConfig;
 use khz_file::config::{ControllerConfig, ControllerKind, RobotBody};
 use khz_loop::Controller;
+use khz_loop::controller::ControlError;
 use khz_loop::supervisor::Phase;
 use khz_robot::assemble;
 use khz_robot::replay::{Playback, Rerun};
 use khz_rt::Passport;
-use recorded::Recording;
+use recorded::{Recorded, Recording};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -230,53 +231,33 @@ fn rerun(
     tolerance: f64,
 ) -> Result<ControllerReplay, ReplayError> {
     let mut rerun = Rerun::new(&config, controller)?;
-    let mut decisions = decisions(&mut recording, &mut rerun);
+    let decisions = decisions(&mut recording, &mut rerun);
     // What follows of decisions cannot be nearer than they are.
     let of_engines = decisions.as_ref().and_then(Compared::tolerance);
     let tolerance = of_engines.map_or(tolerance, |apart| apart.max(tolerance));
-    let mut commands = Commands::of(&recording.joints, tolerance);
-    let (mut ticks, mut started, mut start_missing, mut gave_up) = (0, false, false, None);
-    let mut first_ns = None;
+    let commands = Commands::of(&recording.joints, tolerance);
+    let mut comparison = Comparison {
+        rerun,
+        decisions,
+        commands,
+        ticks: 0,
+        first_ns: None,
+        is_started: false,
+        start_missing: false,
+    };
+    let mut gave_up = None;
     while let Some(mut recorded) = recording.next(config.timing.period_ns())? {
-        for change in &recorded.changes {
-            rerun.set(&change.name, change.value, change.tick);
-        }
-        recorded.state.signals = rerun.signals();
-        let state = &mut recorded.state;
-        let since_ns = state.started_ns - *first_ns.get_or_insert(state.started_ns);
-        // It is started in the tick before its first update.
-        let starts = !recorded.controller_ran && recorded.phase == Phase::Active;
-        let starts_late = recorded.controller_ran && !started;
-        start_missing |= starts_late;
-        let mut done = Ok(());
-        if starts || starts_late {
-            started = true;
-            done = rerun.start(state);
-        }
-        if recorded.controller_ran && done.is_ok() {
-            let ended = decisions.as_ref().is_some_and(|decisions| decisions.ended_in(state.tick));
-            done = rerun.update(state).map(|replayed| {
-                ticks += 1;
-                if ended {
-                    return;
-                }
-                commands.compare((state.tick, since_ns), &recorded.commands, replayed);
-            });
-        }
-        if let (Some(compared), Some(decided)) = (&mut decisions, rerun.decided(state.tick)) {
-            compared.compare(decided);
-        }
-        if let Err(error) = done {
+        if let Err(error) = comparison.tick(&mut recorded) {
             let as_recorded = recorded.phase != Phase::Active;
-            gave_up = Some(GaveUp { tick: state.tick, why: error.to_string(), as_recorded });
+            gave_up = Some(GaveUp { tick: recorded.state.tick, why: error.to_string(), as_recorded });
             break;
         }
     }
-    if ticks == 0 && gave_up.is_none() {
+    if comparison.ticks == 0 && gave_up.is_none() {
         return Err(ReplayError::NeverRan);
     }
-    let joints = commands.finish();
-    let decisions = decisions.map(Compared::finish);
+    let joints = comparison.commands.finish();
+    let decisions = comparison.decisions.map(Compared::finish);
     let same = decisions.as_ref().is_none_or(|decisions| decisions.first.is_none())
         && joints.iter().all(|joint| joint.outcome.ticks == 0)
         && gave_up.as_ref().is_none_or(|gave_up| gave_up.as_recorded);
@@ -284,16 +265,66 @@ fn rerun(
         robot: config.name,
         controller: name.to_owned(),
         same,
-        ticks,
+        ticks: comparison.ticks,
         incomplete: recording.incomplete,
         is_cut_off: recording.is_cut_off(),
-        start_missing,
+        start_missing: comparison.start_missing,
         tolerance,
         gave_up,
         ended: recording.ended.take(),
         joints,
         decisions,
     })
+}
+
+/// A controller that runs again, compared with the log tick by tick.
+struct Comparison {
+    rerun: Rerun,
+    decisions: Option<Compared>,
+    commands: Commands,
+    /// Ticks that were compared.
+    ticks: u64,
+    first_ns: Option<i64>,
+    is_started: bool,
+    start_missing: bool,
+}
+
+impl Comparison {
+    /// Runs the controller on a recorded tick, and compares; an error is that of the controller.
+    fn tick(&mut self, recorded: &mut Recorded) -> Result<(), ControlError> {
+        for change in &recorded.changes {
+            self.rerun.set(&change.name, change.value, change.tick);
+        }
+        recorded.state.signals = self.rerun.signals();
+        let done = self.run(recorded);
+        if let (Some(compared), Some(decided)) =
+            (&mut self.decisions, self.rerun.decided(recorded.state.tick))
+        {
+            compared.compare(decided);
+        }
+        done
+    }
+
+    fn run(&mut self, recorded: &mut Recorded) -> Result<(), ControlError> {
+        let state = &mut recorded.state;
+        let since_ns = state.started_ns - *self.first_ns.get_or_insert(state.started_ns);
+        // It is started in the tick before its first update.
+        let starts = !recorded.controller_ran && recorded.phase == Phase::Active;
+        let starts_late = recorded.controller_ran && !self.is_started;
+        self.start_missing |= starts_late;
+        if starts || starts_late {
+            self.is_started = true;
+            self.rerun.start(state)?;
+        }
+        if recorded.controller_ran {
+            let replayed = self.rerun.update(state)?;
+            self.ticks += 1;
+            if !self.decisions.as_ref().is_some_and(|decisions| decisions.ended_in(state.tick)) {
+                self.commands.compare((state.tick, since_ns), &recorded.commands, replayed);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The recorded decisions of a policy, if one decides again: of the same states, and followed in the same ticks.

@@ -165,6 +165,12 @@ impl TickSummary {
         let lost_periods = counts.lost_periods(pace);
         Self { counts, periods: counts.ticks + lost_periods, lost_periods, duration_ns: counts.span_ns }
     }
+
+    /// The stretches outside the controlled time do not follow each other, so what fell between them is no lost period.
+    fn outside(tally: &Tally, pace: Pace) -> Self {
+        let outside = tally.outside();
+        Self { duration_ns: outside.span_ns, ..Self::of(Stretch { span_ns: 0, ..outside }, pace) }
+    }
 }
 
 impl Deref for TickSummary {
@@ -268,55 +274,46 @@ impl RunSummary {
         self.log.as_ref().map(|log| log.with_extension("html"))
     }
 
-    /// The figures of a run of this robot.
+    /// The figures of a run of this robot, and its verdict.
     pub fn of(config: &RobotConfig, outcome: &Outcome) -> Self {
-        let (stats, tally, recording) = (&outcome.stats, &outcome.stats.tally, &outcome.recording);
-        let links = khz_robot::assemble::link_names(config);
-        let places = khz_robot::assemble::places(config);
-        let narrow = |cause: Cause, tick: Option<u64>| {
-            let cause = khz_robot::assemble::narrowed(cause, outcome.machine.links(), &places);
-            outcome.machine.explained(cause, tick, &links).to_string()
-        };
-        let events: Vec<EventSummary> =
-            stats.transitions.iter().map(|transition| event(config, &narrow, stats, transition)).collect();
-        let controlled = tally.controlled();
-        let lack = lack(config, &narrow, outcome.machine.supervisor().lack());
-        let servos = servos(config, outcome);
-        let names: Vec<String> = servos.iter().map(|servo| servo.name.clone()).collect();
-        let (end, ended_well) = ended(config, outcome, lack, &events, (&servos, &names));
-        let pace = pace(config);
-        let steal = &outcome.usage.steal_ns;
-        let steal_loop_cpu_ns = config.timing.cpu.and_then(|cpu| steal.get(cpu as usize)).copied();
-        let steal_ns = outcome.usage.steal_total_ns();
-        let lost = tally.lost;
+        let counted = Self::counted(config, outcome);
+        let names: Vec<String> = counted.servos.iter().map(|servo| servo.name.clone()).collect();
+        let (end, ended_well) = ended(config, outcome, &counted.events, (&counted.servos, &names));
         let known = Known {
             config: Some(config),
-            tally,
-            pace,
+            tally: &outcome.stats.tally,
+            pace: pace(config),
             virtual_time: config.timing.clock == Clock::Virtual,
-            events: &events,
+            events: &counted.events,
             end: &end,
             ended_well,
             servos: &names,
         };
-        let buses = buses(config, outcome);
-        let facts = facts(&known, &unlogged(outcome, &servos, &buses));
+        let facts = facts(&known, &unlogged(outcome, &counted.servos, &counted.buses));
+        let decided = facts.decisions.clone();
+        let summary = Self { facts, decided, end, ended_well, ..counted };
+        Self { verdict: summary.judged(&[]), ..summary }
+    }
+
+    /// What was counted and measured; how the run ended and its verdict are missing.
+    fn counted(config: &RobotConfig, outcome: &Outcome) -> Self {
+        let (stats, tally, recording) = (&outcome.stats, &outcome.stats.tally, &outcome.recording);
+        let (pace, lost, steal_ns) = (pace(config), tally.lost, outcome.usage.steal_total_ns());
+        let steal_of = |cpu: u32| outcome.usage.steal_ns.get(cpu as usize).copied();
+        let steal_loop_cpu_ns = config.timing.cpu.and_then(steal_of);
         let steal_at_most_ns = lost.steal_at_most_ns(steal_loop_cpu_ns.unwrap_or(steal_ns));
-        let mut summary = Self {
+        Self {
             format: FORMAT,
             version: VERSION,
             robot: config.name.clone(),
             clock: config.timing.clock,
             verdict: Verdict::default(),
+            facts: Facts::default(),
             all: tally.all(),
             rate_hz: tally.counter.rate_hz(),
             target_rate_hz: config.timing.rate_hz,
-            controlled: TickSummary::of(controlled, pace),
-            // Its stretches do not follow each other, so what fell between them is no lost period.
-            outside: TickSummary {
-                duration_ns: tally.outside().span_ns,
-                ..TickSummary::of(Stretch { span_ns: 0, ..tally.outside() }, pace)
-            },
+            controlled: TickSummary::of(tally.controlled(), pace),
+            outside: TickSummary::outside(tally, pace),
             has_imu: config.imu.is_some(),
             early_frames: stats.early_frames,
             changed_commands: outcome.machine.supervisor().clamped(),
@@ -327,21 +324,20 @@ impl RunSummary {
             unexplained_ns: lost.time_ns.unaccounted - steal_at_most_ns,
             times: tally.times.summaries(),
             pipelined: pipelined(stats),
-            decided: facts.decisions.clone(),
-            facts,
+            decided: None,
             modules: outcome.modules.clone(),
             parts: parts(config, outcome),
             wake_latency_outside_ns: tally.wake_latency_outside.summary(),
             late: late(outcome),
             grade: outcome.grants.grade,
             grants: outcome.grants.clone(),
-            end,
-            ended_well,
+            end: String::new(),
+            ended_well: false,
             required: Vec::new(),
-            events,
+            events: events(config, outcome),
             events_left_out: stats.transitions_left_out,
-            servos,
-            buses,
+            servos: servos(config, outcome),
+            buses: buses(config, outcome),
             passport: outcome.passport.clone(),
             log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
             log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
@@ -351,9 +347,7 @@ impl RunSummary {
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             log_files: recording.as_ref().map_or_else(Vec::new, |recording| recording.paths.clone()),
             report: None,
-        };
-        summary.verdict = summary.judged(&[]);
-        summary
+        }
     }
 
     /// What the controlled ticks lost, and how much of it the kernel accounts for: a line each, without its label.
@@ -485,16 +479,15 @@ fn buses(config: &RobotConfig, outcome: &Outcome) -> Vec<BusSummary> {
     config.buses.iter().zip(khz_robot::assemble::places(config)).filter_map(of).collect()
 }
 
-/// What a robot that was never armed lacked.
 /// How a run ended, with what was missing, and whether that is as planned.
 fn ended(
     config: &RobotConfig,
     outcome: &Outcome,
-    lack: Option<String>,
     events: &[EventSummary],
     (servos, names): (&[ServoSummary], &[String]),
 ) -> (String, bool) {
     let tally = &outcome.stats.tally;
+    let lack = lack(config, outcome);
     let (mut end, ended_well) = ending(events, tally.controlled().ticks, lack.clone());
     if !ended_well {
         let of_bus: Vec<_> = servos.iter().map(|servo| (&*servo.name, &*servo.bus)).collect();
@@ -510,11 +503,22 @@ fn ended(
     (end, ended_well)
 }
 
-/// A cause in words; with a tick, what the controller reported in that.
-type CauseText<'a> = dyn Fn(Cause, Option<u64>) -> String + 'a;
+/// Causes in words; with a tick, what the controller reported in that.
+fn cause_text<'a>(
+    config: &RobotConfig,
+    outcome: &'a Outcome,
+) -> impl Fn(Cause, Option<u64>) -> String + use<'a> {
+    let (links, places) = (khz_robot::assemble::link_names(config), khz_robot::assemble::places(config));
+    move |cause, tick| {
+        let cause = khz_robot::assemble::narrowed(cause, outcome.machine.links(), &places);
+        outcome.machine.explained(cause, tick, &links).to_string()
+    }
+}
 
-fn lack(config: &RobotConfig, text_of: &CauseText<'_>, lack: Option<Cause>) -> Option<String> {
-    lack.map(|cause| on_servo(text_of(cause, None), servo_and_bus(config, cause)))
+/// What a robot that was never armed lacked.
+fn lack(config: &RobotConfig, outcome: &Outcome) -> Option<String> {
+    let cause = outcome.machine.supervisor().lack()?;
+    Some(on_servo(cause_text(config, outcome)(cause, None), servo_and_bus(config, cause)))
 }
 
 /// The names of the servo that a cause is about, and of its bus.
@@ -613,23 +617,22 @@ impl EventSummary {
     }
 }
 
-fn event(
-    config: &RobotConfig,
-    text_of: &CauseText<'_>,
-    stats: &RunStats,
-    transition: &khz_loop::supervisor::Transition,
-) -> EventSummary {
-    let place = servo_and_bus(config, transition.cause);
-    EventSummary {
-        time_s: (transition.at_ns - stats.tally.counter.first_ns()) as f64 * 1e-9,
-        tick: transition.tick,
-        from: transition.from.name(),
-        to: transition.to.name(),
-        cause: text_of(transition.cause, Some(transition.tick)),
-        servo: place.map(|(servo, _)| servo.to_owned()),
-        bus: place.map(|(_, bus)| bus.to_owned()),
-        trouble: transition.cause.is_trouble(),
-    }
+fn events(config: &RobotConfig, outcome: &Outcome) -> Vec<EventSummary> {
+    let (text_of, first_ns) = (cause_text(config, outcome), outcome.stats.tally.counter.first_ns());
+    let event = |transition: &khz_loop::supervisor::Transition| {
+        let place = servo_and_bus(config, transition.cause);
+        EventSummary {
+            time_s: (transition.at_ns - first_ns) as f64 * 1e-9,
+            tick: transition.tick,
+            from: transition.from.name(),
+            to: transition.to.name(),
+            cause: text_of(transition.cause, Some(transition.tick)),
+            servo: place.map(|(servo, _)| servo.to_owned()),
+            bus: place.map(|(_, bus)| bus.to_owned()),
+            trouble: transition.cause.is_trouble(),
+        }
+    };
+    outcome.stats.transitions.iter().map(event).collect()
 }
 
 fn servos(config: &RobotConfig, outcome: &Outcome) -> Vec<ServoSummary> {

@@ -137,10 +137,7 @@ impl Launch {
             stop,
             live,
         } = options;
-        let links = match links {
-            Some(open) => open(config),
-            None => assemble::open_links(config, |world| Box::new(world)),
-        }?;
+        let links = open(config, links)?;
         let (controller, aimed) = aimed(config, controller);
         let (mut machine, list, policy) = machine(config, controller, links)?;
         let operator = Listener::start(&config.supervisor)?;
@@ -256,6 +253,14 @@ fn check(config: &RobotConfig) -> Result<(), LaunchError> {
             config.check_real_time().map_err(LaunchError::Body)?;
             setup(&config.timing).check().map_err(|error| SessionError::from(error).into())
         }
+    }
+}
+
+/// The links of the file, unless the program opens others.
+fn open(config: &RobotConfig, links: Option<OpenLinks>) -> Result<Links, AssembleError> {
+    match links {
+        Some(open) => open(config),
+        None => assemble::open_links(config, |world| Box::new(world)),
     }
 }
 

@@ -7,7 +7,7 @@ use khz_drill::campaign::{Campaign, Count, campaign_watched, idle};
 use khz_drill::fall::{self, Fall, ratio};
 use khz_drill::heat::{self, Sun, Walk};
 use khz_drill::{Fleet, in_words, watch_prints};
-use khz_file::RobotConfig;
+use khz_file::config::{ConfigError, RobotConfig};
 use khz_page::{Page, counted, for_shell, grouped};
 use serde_json::json;
 use std::fmt::Write;
@@ -94,10 +94,6 @@ enum Drill {
 
 /// Runs the drill; 1 if something did not hold.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let load = |path: Option<PathBuf>| match path {
-        Some(path) => RobotConfig::load(path),
-        None => Ok(RobotConfig::quadruped()),
-    };
     match args.drill {
         Drill::Fall { robot, json, report, force } => {
             output::check_all(&report, &robot, force)?;
@@ -118,14 +114,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 heat::experiments_watched(&config, sun, done)
             })?;
             write_page(report.as_deref(), force, || heat::page(&walks, sun))?;
-            let value = || {
-                format!(
-                    "{:#}\n",
-                    json!({ "verdict": heat::verdict(&walks), "sun": sun, "experiments": walks })
-                )
-            };
             match json {
-                true => show(&value())?,
+                true => show(&walks_json(&walks, sun))?,
                 false => show_judged(heat::verdict(&walks).level, &walks_text(&walks, sun))?,
             }
             Ok(ExitCode::SUCCESS)
@@ -133,13 +123,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Drill::Campaign { robot, scenarios, seed, json, each } => {
             // Controllers panic by the hundred here, and none may be printed.
             watch_prints();
-            let fleet = match robot.clone() {
-                Some(robot) => Fleet::of(&load(Some(robot))?),
-                None => Fleet::built_in(),
-            };
-            if let (Some(path), Some(why)) = (&robot, idle(&fleet)) {
-                bail!("{}: {why}", path.display());
-            }
+            let fleet = fleet_of(robot.clone())?;
             if each {
                 return print_each(&fleet, scenarios, seed);
             }
@@ -155,6 +139,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
+fn load(robot: Option<PathBuf>) -> Result<RobotConfig, ConfigError> {
+    match robot {
+        Some(path) => RobotConfig::load(path),
+        None => Ok(RobotConfig::quadruped()),
+    }
+}
+
+/// The robot of this file, if it can move; without one, the built-in robots.
+fn fleet_of(robot: Option<PathBuf>) -> Result<Fleet> {
+    let Some(path) = robot else { return Ok(Fleet::built_in()) };
+    let fleet = Fleet::of(&load(Some(path.clone()))?);
+    if let Some(why) = idle(&fleet) {
+        bail!("{}: {why}", path.display());
+    }
+    Ok(fleet)
+}
+
 fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
     let value = text.parse().ok().filter(|value| (least..=most).contains(value));
     value.ok_or_else(|| format!("a number from {least} to {most} is wanted"))
@@ -165,6 +166,10 @@ fn write_page(path: Option<&Path>, force: bool, page: impl FnOnce() -> Page) -> 
     let page = page().to_string();
     output::save(path, force, |file| file.write_all(page.as_bytes()))?;
     Ok(())
+}
+
+fn walks_json(walks: &[Walk], sun: Sun) -> String {
+    format!("{:#}\n", json!({ "verdict": heat::verdict(walks), "sun": sun, "experiments": walks }))
 }
 
 /// A figure, or that there is none.

@@ -61,66 +61,68 @@ pub(super) fn remedy_of_its_own(error: &str) -> Option<&'static str> {
     known.map_or(Some("correct the controller, or end the cause that it gives"), |(_, remedy)| remedy)
 }
 
+const SERVO: &str =
+    "see its voltage, temperature and torque in the report, and end the cause before a new run";
+const FAILED: &str = "see what it printed";
+const COMMAND: &str = "see the commands in the report, and correct the controller";
+const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
+/// By a part of the cause's text; the first that fits counts.
+const REMEDIES: [(&str, &str); 42] = [
+    ("may still be on", CUT_POWER),
+    ("the servo is still on", CUT_POWER),
+    ("position jumped", SERVO),
+    ("the position stays", SERVO),
+    ("which cannot be", SCAN),
+    ("so nothing can react to it", "update the servo's firmware, or do without the value in `query`"),
+    ("replies come too late", BUDGET),
+    (
+        "the controller was preempted",
+        "leave a CPU free of real-time loops: pin them with `loop.cpu`, or run fewer on this computer",
+    ),
+    ("the loop was held up", DOCTOR),
+    ("overran", DOCTOR),
+    ("overruns in a row", DOCTOR),
+    ("heartbeat", "check the operator's connection"),
+    (
+        "no targets",
+        "look why the program stopped sending; `hold` tells the robot that it will be silent for a while",
+    ),
+    ("answers more than it is asked", SCAN),
+    ("servo fault", SERVO),
+    (WATCHDOG, SERVO),
+    ("the servo restarted", SERVO),
+    ("the servo reports", SERVO),
+    ("a frame was damaged", SCAN),
+    ("the servo refused", SERVO),
+    ("the servo stays", SERVO),
+    ("the servo is not seen to", SCAN),
+    ("beyond what its replies carry", SERVO),
+    ("no reply in time for", SCAN),
+    // In logs of before.
+    ("replies missed in a row", SCAN),
+    ("no reply during start-up", SCAN),
+    ("two replies to one query", SCAN),
+    (" ms old", SCAN),
+    ("the controller failed", FAILED),
+    ("the controller panicked", FAILED),
+    ("the controller took too long", CONTROLLER),
+    (
+        "IMU",
+        "check the IMU's power and connection, and with `khz check FILE` that its reading fits the deadline",
+    ),
+    ("the body leans", "see the IMU in the report"),
+    ("a command is", COMMAND),
+    ("a torque on a joint", COMMAND),
+    ("was commanded", COMMAND),
+    ("cannot be sent", COMMAND),
+    ("supply at", "charge the battery, or check the supply under load"),
+    ("°C", "let the servos cool, and see the torques in the report"),
+    ("rad, limit", "compare the joint in the report with its `limits`"),
+    ("rad/s, limit", "compare the joint in the report with its `limits`"),
+    ("is down", SCAN),
+];
+
 /// What to do about what brought a robot down, by how the supervisor calls it: a log has no more of it.
 pub(super) fn remedy(cause: &str) -> Option<&'static str> {
-    const SERVO: &str =
-        "see its voltage, temperature and torque in the report, and end the cause before a new run";
-    const FAILED: &str = "see what it printed";
-    const COMMAND: &str = "see the commands in the report, and correct the controller";
-    const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
-    const REMEDIES: [(&str, &str); 42] = [
-        ("may still be on", CUT_POWER),
-        ("the servo is still on", CUT_POWER),
-        ("position jumped", SERVO),
-        ("the position stays", SERVO),
-        ("which cannot be", SCAN),
-        ("so nothing can react to it", "update the servo's firmware, or do without the value in `query`"),
-        ("replies come too late", BUDGET),
-        (
-            "the controller was preempted",
-            "leave a CPU free of real-time loops: pin them with `loop.cpu`, or run fewer on this computer",
-        ),
-        ("the loop was held up", DOCTOR),
-        ("overran", DOCTOR),
-        ("overruns in a row", DOCTOR),
-        ("heartbeat", "check the operator's connection"),
-        (
-            "no targets",
-            "look why the program stopped sending; `hold` tells the robot that it will be silent for a while",
-        ),
-        ("answers more than it is asked", SCAN),
-        ("servo fault", SERVO),
-        (WATCHDOG, SERVO),
-        ("the servo restarted", SERVO),
-        ("the servo reports", SERVO),
-        ("a frame was damaged", SCAN),
-        ("the servo refused", SERVO),
-        ("the servo stays", SERVO),
-        ("the servo is not seen to", SCAN),
-        ("beyond what its replies carry", SERVO),
-        ("no reply in time for", SCAN),
-        // In logs of before.
-        ("replies missed in a row", SCAN),
-        ("no reply during start-up", SCAN),
-        ("two replies to one query", SCAN),
-        (" ms old", SCAN),
-        ("the controller failed", FAILED),
-        ("the controller panicked", FAILED),
-        ("the controller took too long", CONTROLLER),
-        (
-            "IMU",
-            "check the IMU's power and connection, and with `khz check FILE` that its reading fits the deadline",
-        ),
-        ("the body leans", "see the IMU in the report"),
-        ("a command is", COMMAND),
-        ("a torque on a joint", COMMAND),
-        ("was commanded", COMMAND),
-        ("cannot be sent", COMMAND),
-        ("supply at", "charge the battery, or check the supply under load"),
-        ("°C", "let the servos cool, and see the torques in the report"),
-        ("rad, limit", "compare the joint in the report with its `limits`"),
-        ("rad/s, limit", "compare the joint in the report with its `limits`"),
-        ("is down", SCAN),
-    ];
     REMEDIES.into_iter().find(|(words, _)| cause.contains(words)).map(|(_, remedy)| remedy)
 }
