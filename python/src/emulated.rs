@@ -1,6 +1,6 @@
 //! One emulated robot that stands still between two decisions of a program.
 
-use crate::error::{CommandError, ConfigError, KilohertzError, StartError};
+use crate::error::{CommandError, ConfigError, KilohertzError, cannot_start};
 use crate::mapped::Mapped;
 use crate::shared::Shared;
 use khz_controllers::policy::Outside;
@@ -90,7 +90,7 @@ impl Emulated {
             world = Some(shared.clone());
             Box::new(shared)
         });
-        let links = links.map_err(|error| StartError::new_err(error.to_string()))?;
+        let links = links.map_err(cannot_start)?;
         let servos = config.servos.len();
         let (decides, controller): (_, Box<dyn Controller>) = match policy {
             Some(policy) => (Decides::Policy(policy.clone()), Box::new(policy)),
@@ -100,7 +100,7 @@ impl Emulated {
             }
         };
         let stepped = Stepped::start(config, controller, links);
-        let stepped = stepped.map_err(|error| StartError::new_err(error.to_string()))?;
+        let stepped = stepped.map_err(cannot_start)?;
         let world = world.ok_or_else(|| KilohertzError::new_err("this robot has no emulated devices"))?;
         let mut robot = Self {
             trunk: world.ask(|world| world.body().trunk()),

@@ -1,5 +1,6 @@
 //! One exception class for each kind of failure, so that no texts need to be matched.
 
+use pyo3::PyErr;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 
@@ -43,3 +44,8 @@ create_exception!(
 );
 create_exception!(kilohertz, LogError, KilohertzError, "A log is damaged, or holds no such record or field.");
 create_exception!(kilohertz, ClosedError, KilohertzError, "Used after it was closed.");
+
+/// Why a robot was not started.
+pub fn cannot_start(error: impl std::fmt::Display) -> PyErr {
+    StartError::new_err(error.to_string())
+}

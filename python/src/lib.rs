@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `robot` | a robot, and a run of it |
+//! | `robot` | a robot, as its file describes it |
+//! | `run` | a run of it |
 //! | `control` | a Python controller in the tick, or a chain |
 //! | `parameter` | numbers of a controller that may be changed while it runs |
 //! | `module` | controllers of the Rust side |
@@ -39,6 +40,7 @@ mod parameter;
 mod path;
 mod replay;
 mod robot;
+mod run;
 mod shared;
 mod signals;
 mod state;
@@ -71,7 +73,9 @@ mod _native {
     #[pymodule_export]
     use crate::replay::replay;
     #[pymodule_export]
-    use crate::robot::{Robot, Run};
+    use crate::robot::Robot;
+    #[pymodule_export]
+    use crate::run::Run;
     #[pymodule_export]
     use crate::state::{Command, State, Teleop};
     #[pymodule_export]

@@ -3,13 +3,15 @@
 //! # Realtime contract
 //! What is here runs on the threads of those who send, which wait for one another. The loop reads the newest curves without waiting.
 
-use crate::Motion;
-use crate::axis::Share;
-use crate::curve::{Bounds, Curve, Knot, Shape, find_velocities};
-use crate::lease::{Claim, Lease};
+mod laying;
+mod producer;
+
+pub use producer::Counts;
+
+use crate::curve::{Bounds, Curve, Knot};
+use crate::lease::Lease;
 use crate::message::{Points, Refused, Sender};
 use crate::names::Names;
-use crate::pace::{Pace, Recent, SETTLED_NS, USUAL_NS};
 use crate::plan::{Plan, Status};
 use crate::settings::TargetsConfig;
 use khz_loop::console::Console;
@@ -19,10 +21,10 @@ use khz_rt::{Reader, Writer};
 use khz_run::record;
 use khz_run::targets::{Fared, Mail};
 use khz_settings::nanoseconds;
+use laying::Laying;
+use producer::Producer;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Messages of one program in a second.
-const MOST_MESSAGES: u32 = 500;
 /// No chunk ends later than this, ns: a program that dies is followed to the end of what it has sent.
 const LONGEST_NS: i64 = 60_000_000_000;
 /// Messages of all programs in a second that are passed to a log: a flood must not fill it.
@@ -77,35 +79,6 @@ pub(crate) struct Inner {
     /// Who has the robot, by its place among the producers.
     lease: Lease,
     names: Names,
-}
-
-/// What is known of a program that sends.
-#[derive(Clone, Debug)]
-pub(crate) struct Producer {
-    pub sender: Sender,
-    seq: Option<u64>,
-    /// The time of the first point of its newest message, and of its newest point.
-    first_ns: i64,
-    newest_ns: i64,
-    /// The time of the first of the targets that are one with the newest.
-    since_ns: i64,
-    pub pace: Pace,
-    /// How long after they were owed its messages came.
-    lateness: Recent,
-    /// The second in which it has sent so many.
-    second: (i64, u32),
-    pub counts: Counts,
-}
-
-/// What became of what a program sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Messages taken.
-    pub taken: u64,
-    /// Messages refused, by [`Refused::WORDS`].
-    pub refused: [u64; Refused::WORDS.len()],
-    /// Points that were beyond a limit, and are at it.
-    pub clamped: u64,
 }
 
 /// A program, as its targets have gone so far.
@@ -306,15 +279,6 @@ impl Desk {
         let accounts = inner.producers.iter().enumerate().map(account).collect();
         let fared = inner.mail.fared(&status.course);
         Standing { accounts, fared, ..inner.seen(status) }
-    }
-}
-
-impl Counts {
-    fn add(&mut self, refused: Option<&Refused>) {
-        match refused {
-            None => self.taken += 1,
-            Some(why) => self.refused[why.place()] += 1,
-        }
     }
 }
 
@@ -554,187 +518,5 @@ impl Inner {
         self.plan.generation += 1;
         self.loop_end.value().clone_from(&self.plan);
         self.loop_end.publish();
-    }
-}
-
-/// How points are put into a curve.
-struct Laying {
-    shape: Shape,
-    replaced: Share,
-    resumed: Share,
-    /// The number of a new piece.
-    piece: u32,
-    bounds: Bounds,
-    /// A single target that takes the place of the one before.
-    is_same: bool,
-    now_ns: i64,
-}
-
-impl Laying {
-    /// A single target, as a rule the next one of a stream.
-    fn append(&self, curve: &mut Curve, mut knot: Knot, takes_over: bool) {
-        knot.piece = self.piece;
-        match curve.0.last().copied().filter(|last| !takes_over && last.due_ns < knot.due_ns) {
-            None => {
-                curve.cut(self.shape, knot.due_ns);
-                knot.share = self.replaced;
-            }
-            Some(last) if self.now_ns <= last.due_ns => {
-                (knot.piece, knot.share) = (last.piece, last.share);
-                if self.is_same {
-                    curve.0.pop();
-                }
-            }
-            Some(last) if self.now_ns <= last.due_ns + self.shape.hold_over_ns => {
-                knot.share = self.resumed;
-                curve.0.push(Knot { piece: self.piece, share: self.resumed, is_given: true, ..last });
-            }
-            // It stands, and goes there as a move of its own.
-            Some(_) => knot.share = self.resumed,
-        }
-        curve.0.push(knot);
-        let from = self.first_unsettled(&curve.0);
-        find_velocities(&mut curve.0, from, self.bounds);
-    }
-
-    /// A target that is followed at once. The limiter alone makes a motion of it: what went back as an offset would come much later.
-    fn jog(&self, curve: &mut Curve, knot: Knot, takes_over: bool) {
-        let last = curve.0.last().filter(|_| !takes_over);
-        let (piece, share) = last.map_or((self.piece, self.replaced), |last| (last.piece, last.share));
-        let at = Motion::still(knot.at.position);
-        curve.0.clear();
-        curve.0.push(Knot { due_ns: knot.due_ns.min(self.now_ns), at, is_given: true, piece, share, ..knot });
-    }
-
-    /// The last point, or also the one before, if no curve is on the way to it yet: it has two neighbours now.
-    fn first_unsettled(&self, knots: &[Knot]) -> usize {
-        let last = knots.len() - 1;
-        let is_of_piece = |at: usize| knots[at].piece == knots[last].piece;
-        let Some(before) = last.checked_sub(1).filter(|&before| is_of_piece(before)) else { return last };
-        let begins = before.checked_sub(1).filter(|&begins| is_of_piece(begins)).unwrap_or(before);
-        if knots[begins].due_ns > self.now_ns + SETTLED_NS { before } else { last }
-    }
-
-    /// A chunk, in place of all that comes after its first point.
-    fn replace(&self, curve: &mut Curve, mut knots: Vec<Knot>) {
-        for knot in &mut knots {
-            (knot.piece, knot.share) = (self.piece, self.replaced);
-        }
-        find_velocities(&mut knots, 0, self.bounds);
-        let past = knots.partition_point(|knot| knot.due_ns <= self.now_ns).saturating_sub(1);
-        curve.cut(self.shape, knots[past].due_ns);
-        curve.0.extend_from_slice(&knots[past..]);
-    }
-}
-
-impl JointTargets {
-    /// A point within the limits, and whether it was not.
-    fn knot(
-        &self,
-        points: &Points,
-        row: usize,
-        column: usize,
-        delay_ns: i64,
-        before: Option<&Knot>,
-    ) -> (Knot, bool) {
-        let of = |values: &[Vec<f64>]| values.get(row).map(|row| row[column]);
-        let (fastest, [low, high]) = (self.velocity, self.position);
-        let position = points.position[row][column];
-        let within = position.max(low).min(high);
-        let velocity = of(&points.velocity);
-        let given =
-            velocity.map(|velocity| if within == position { velocity.clamp(-fastest, fastest) } else { 0.0 });
-        let torque = of(&points.torque);
-        let (last_torque, [kp, kd]) = before.map_or((0.0, [1.0; 2]), |before| (before.torque, before.gains));
-        let asked = [of(&points.kp_scale), of(&points.kd_scale)];
-        let gain = |asked: Option<f64>, last: f64| asked.map_or(last, |gain| gain.clamp(0.0, 1.0));
-        let limited = torque.map(|torque| torque.clamp(-self.torque, self.torque));
-        let knot = Knot {
-            due_ns: points.at_ns[row] + delay_ns,
-            at: Motion { position: within, velocity: given.unwrap_or(0.0) },
-            torque: limited.unwrap_or(last_torque),
-            gains: [gain(asked[0], kp), gain(asked[1], kd)],
-            piece: 0,
-            share: Share::REPLACED,
-            is_given: given.is_some(),
-        };
-        let is_clamped = within != position
-            || given != velocity
-            || limited != torque
-            || asked.iter().flatten().any(|gain| !(0.0..=1.0).contains(gain));
-        (knot, is_clamped)
-    }
-}
-
-impl Producer {
-    fn new(sender: &Sender) -> Self {
-        Self {
-            sender: sender.clone(),
-            seq: None,
-            first_ns: i64::MIN,
-            newest_ns: i64::MIN,
-            since_ns: i64::MIN,
-            pace: Pace::default(),
-            lateness: Recent::default(),
-            second: (i64::MIN, 0),
-            counts: Counts::default(),
-        }
-    }
-
-    /// Its numbers and times begin anew.
-    fn restart(&mut self) {
-        (self.seq, self.first_ns, self.newest_ns, self.since_ns) = (None, i64::MIN, i64::MIN, i64::MIN);
-        self.pace.restart();
-    }
-
-    fn claim(&self, place: usize) -> Claim {
-        let Sender { priority, takes, .. } = self.sender;
-        Claim { place, priority, takes }
-    }
-
-    fn count_message(&mut self, now_ns: i64) -> Result<(), Refused> {
-        let (second, count) = &mut self.second;
-        if now_ns.div_euclid(1_000_000_000) != *second {
-            (*second, *count) = (now_ns.div_euclid(1_000_000_000), 0);
-        }
-        *count += 1;
-        if *count > MOST_MESSAGES { Err(Refused::Flood) } else { Ok(()) }
-    }
-
-    fn check_order(&self, points: &Points) -> Result<(), Refused> {
-        let first_ns = points.first_ns();
-        match (self.seq, points.seq) {
-            (Some(last), Some(seq)) if seq == last => Err(Refused::Duplicate),
-            (Some(last), Some(seq)) if seq < last => Err(Refused::OutOfOrder),
-            _ if first_ns < self.first_ns => Err(Refused::OutOfOrder),
-            _ if points.is_single() && first_ns == self.first_ns => Err(Refused::Duplicate),
-            _ => Ok(()),
-        }
-    }
-
-    /// Single targets within a quarter of its cadence are one, the newest: a program that catches up sends at once what it should have sent
-    /// one after the other, which is no motion.
-    fn is_same(&self, points: &Points) -> bool {
-        let cadence_ns = self.pace.cadence_ns(self.sender.every_ns).unwrap_or(USUAL_NS);
-        points.is_single() && points.first_ns().saturating_sub(self.since_ns) < cadence_ns / 4
-    }
-
-    /// How long after their times its points are followed, ns; chunks are not delayed.
-    fn delay_ns(&mut self, points: &Points, now_ns: i64, smooth: bool) -> i64 {
-        if !points.is_single() {
-            return 0;
-        }
-        self.pace.arrived(now_ns.saturating_sub(points.first_ns()));
-        self.pace.delay_ns(points.first_ns(), self.sender.every_ns, smooth)
-    }
-
-    fn note(&mut self, points: &Points) {
-        let is_same = self.is_same(points);
-        self.seq = points.seq.or(self.seq);
-        (self.first_ns, self.newest_ns) = (points.first_ns(), points.last_ns());
-        if points.is_single() && !is_same {
-            self.since_ns = points.first_ns();
-            self.pace.took(points.first_ns());
-        }
     }
 }
