@@ -56,7 +56,7 @@ impl Reply {
     }
 }
 
-/// Asks a servo after telling it the order, if there is one.
+/// Queries a servo after sending it the order, if there is one.
 fn exchange(
     desk: Option<&mut Desk>,
     servo: usize,

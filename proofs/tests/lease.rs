@@ -17,7 +17,7 @@ struct Desk {
 
 /// Whether it was taken.
 fn send(desk: &Mutex<Desk>, place: usize, priority: u8) -> bool {
-    let mut desk = desk.lock().expect("nobody panicked");
+    let mut desk = desk.lock().expect("no thread panicked");
     let claim = Claim { place, priority, takes: false };
     if desk.lease.check(claim, 0).is_err() {
         return false;

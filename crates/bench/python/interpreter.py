@@ -30,7 +30,7 @@ class Holder(threading.Thread):
         while not self.over.wait(0.097):
             begun_ns = time.monotonic_ns()
             sum(range(self.count))
-            # Whoever waits gets the interpreter as soon as the call returns, before this thread looks at the clock.
+            # A thread that waits gets the interpreter as soon as the call returns, before this thread looks at the clock.
             self.calls_ns.append((begun_ns, time.monotonic_ns()))
 
 

@@ -1,7 +1,7 @@
 """One field of one record of a log: `kilohertz.open_log` against the original Python reader, in processes of their own.
 
 The original reader is that of github.com/mjbots/mjlib: MJLIB names the folder in which `mjlib/telemetry` lies. It needs
-`python-snappy`. Without it only our own time and memory are told.
+`python-snappy`. Without it only our own time and memory are reported.
 """
 
 import os

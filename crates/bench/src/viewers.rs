@@ -117,7 +117,7 @@ impl Viewer {
             match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
                 Ok(stream) => break stream,
                 Err(error) if begun.elapsed() > Duration::from_secs(20) => {
-                    return Err(error).context("nobody serves a view");
+                    return Err(error).context("no process serves a view");
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 /// Buses of a machine that is watched.
 pub const BUSES: usize = 4;
 
-/// The emulated machine, telling how long each wire was in use.
+/// The emulated machine, recording how long each wire was in use.
 struct Watched {
     world: World,
     busy_ns: Arc<[AtomicI64; BUSES]>,

@@ -1,4 +1,4 @@
-//! A robot file tried out before anybody relies on it: its emulated machine in virtual time, from the start until it has been controlled
+//! A robot file tried out before it is relied on: its emulated machine in virtual time, from the start until it has been controlled
 //! for a while.
 //!
 //! The frames are those of a run and share their wires, so this finds what a prediction leaves out: start-up, arbitration, replies

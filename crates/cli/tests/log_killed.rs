@@ -27,7 +27,7 @@ fn child() {
     for n in 0..60_000u64 {
         let now_ns = khz_rt::now_ns();
         assert!(tap.push_value(id, now_ns, &n));
-        println!("told {n}");
+        println!("wrote {n}");
         std::io::stdout().flush().unwrap();
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -44,7 +44,7 @@ fn kill_after(count: u64, log: &Path) -> u64 {
     let mut last = 0;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
-        let message = line.split(' ').skip_while(|word| *word != "told").nth(1).and_then(|n| n.parse().ok());
+        let message = line.split(' ').skip_while(|word| *word != "wrote").nth(1).and_then(|n| n.parse().ok());
         let Some(n) = message else { continue };
         last = n;
         if last == count {
@@ -60,7 +60,7 @@ fn kill_after(count: u64, log: &Path) -> u64 {
 fn wait_for(number: u64, log: &Path) {
     let begun = Instant::now();
     while !log.exists() || numbers(log) <= number {
-        assert!(begun.elapsed() < GENEROUS, "{number} was told of and never written");
+        assert!(begun.elapsed() < GENEROUS, "{number} was reported and never written");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -84,7 +84,7 @@ fn no_command_writes_over_a_file_or_through_a_link_unless_it_is_forced() {
     ];
     let (mine, link, nowhere) = (folder.join("mine"), folder.join("link"), folder.join("nowhere"));
     for (words, quick) in commands {
-        std::fs::write(&mine, "somebody's").unwrap();
+        std::fs::write(&mine, "another file").unwrap();
         for target in [&mine, &folder.join("missing")] {
             let _ = std::fs::remove_file(&link);
             symlink(target, &link).unwrap();
@@ -97,13 +97,13 @@ fn no_command_writes_over_a_file_or_through_a_link_unless_it_is_forced() {
                 );
             }
         }
-        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "somebody's", "{words:?}");
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "another file", "{words:?}");
         assert!(!folder.join("missing").exists() && !nowhere.exists(), "{words:?}");
         assert!(!folder.join("run.tlog").exists(), "{words:?}: refused before it begins");
         if quick {
             let output = khz(folder, &[&words[..], &["mine", "--force"]].concat());
             assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
-            assert_ne!(std::fs::read_to_string(&mine).unwrap(), "somebody's", "{words:?}");
+            assert_ne!(std::fs::read_to_string(&mine).unwrap(), "another file", "{words:?}");
             let _ = std::fs::remove_file(folder.join("run.tlog"));
         }
         let left =
@@ -180,7 +180,7 @@ fn a_page_that_chooses_its_name_spares_what_is_read() {
 fn a_run_keeps_a_page_beside_its_log_and_numbers_its_own() {
     let bench = bench();
     let folder = bench.path();
-    std::fs::write(folder.join("notes.html"), "somebody's").unwrap();
+    std::fs::write(folder.join("notes.html"), "another file").unwrap();
     for number in 1..3 {
         let output = khz(folder, &[&RUN[..], &["--log", "notes.tlog", "--json"]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -190,7 +190,7 @@ fn a_run_keeps_a_page_beside_its_log_and_numbers_its_own() {
         assert_eq!(run["report"], report);
         assert!(std::fs::read_to_string(folder.join(report)).unwrap().contains("<html"));
     }
-    assert_eq!(std::fs::read_to_string(folder.join("notes.html")).unwrap(), "somebody's");
+    assert_eq!(std::fs::read_to_string(folder.join("notes.html")).unwrap(), "another file");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_report_with_the_name_of_the_log_is_refused_before_the_robot_moves() {
     }
     assert!(!folder.join("x").exists() && !folder.join("logs/x").exists());
     // The second log is `x-1.tlog`; even `--force` does not write the report over it.
-    std::fs::write(folder.join("x.tlog"), "somebody's").unwrap();
+    std::fs::write(folder.join("x.tlog"), "another file").unwrap();
     let words = [&RUN[..], &["--log", "x.tlog", "--report", "x-1.tlog", "--force", "--json"]].concat();
     let output = khz(folder, &words);
     let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -421,7 +421,7 @@ fn a_run_whose_verdict_is_not_read_gives_its_bus_back_and_ends_when_asked() {
         let output = String::from_utf8_lossy(&other.stderr).into_owned();
         (!output.contains("in use by")).then_some(())
     });
-    assert_eq!(robot.0.try_wait().unwrap(), None, "whoever reads it late gets all of it");
+    assert_eq!(robot.0.try_wait().unwrap(), None, "a late reader gets all of it");
     robot.signal(Signal::TERM);
     assert!(robot.ended().code().is_some());
 }

@@ -41,7 +41,7 @@ fn what_cannot_be_saved_any_more_is_shown_and_everything_else_kept() {
     let message: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &message["planned_ticks"]), (Some(2), &50.into()), "{message}");
     let notes = message["notes"].as_array().unwrap();
-    assert_eq!(notes.len(), 1, "each is told once: {notes:?}");
+    assert_eq!(notes.len(), 1, "each is reported once: {notes:?}");
     assert!(notes.iter().all(|note| note.as_str().unwrap().contains("a checkpoint could not be saved")));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("cannot write") && error.contains("0 round trips logged"), "{error}");

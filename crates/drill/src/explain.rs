@@ -474,8 +474,8 @@ impl Scenario {
             Fault::Reboot(servo) => is_turns_away(&robot.servos[servo]),
             _ => false,
         };
-        let is_unheard = || self.faults().any(Fault::disturbs_the_wire);
-        self.faults().any(turns) && (self.rate_hz < RESTART_HZ || is_unheard()) || self.may_have_jumped()
+        let is_disturbed = || self.faults().any(Fault::disturbs_the_wire);
+        self.faults().any(turns) && (self.rate_hz < RESTART_HZ || is_disturbed()) || self.may_have_jumped()
     }
 
     /// Torques are commanded beside or instead of positions.

@@ -28,7 +28,7 @@ pub struct Transmission {
     frame_ns: i64,
     /// From start to the earliest next start.
     occupied_ns: i64,
-    /// Someone else talked at the same time.
+    /// Another device sent at the same time.
     spoiled: bool,
 }
 

@@ -161,18 +161,18 @@ impl mit::Motor for Motor {
 
     fn answer(&mut self, common: &mut Common, request: &Frame, _: WireKind) -> Option<Frame> {
         self.carry_out(common, request.payload().try_into().ok()?);
-        common.unheard_s = 0.0;
+        common.silent_s = 0.0;
         Some(frame(self.setup.reply_id.into(), self.state(common).to_bytes()))
     }
 
     fn watch(&mut self, common: &mut Common, dt_s: f64) {
         self.deaf_s = (self.deaf_s - dt_s).max(0.0);
-        common.unheard_s += dt_s;
+        common.silent_s += dt_s;
         let cause = self.cause(common);
         if cause != 0 {
             self.fault(cause.into());
         }
-        if self.setup.watchdog_s > 0.0 && common.unheard_s > self.setup.watchdog_s {
+        if self.setup.watchdog_s > 0.0 && common.silent_s > self.setup.watchdog_s {
             self.is_on = false;
         }
     }

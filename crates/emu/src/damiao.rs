@@ -233,12 +233,12 @@ impl mit::Motor for Motor {
             self.command(common, request.payload().try_into().ok()?);
             self.state(common).to_bytes()
         };
-        common.unheard_s = 0.0;
+        common.silent_s = 0.0;
         Some(damiao::frame(self.integer(register::MASTER_ID), self.setup.can_fd, reply))
     }
 
     fn watch(&mut self, common: &mut Common, dt_s: f64) {
-        common.unheard_s += dt_s;
+        common.silent_s += dt_s;
         let timeout_s = f64::from(self.integer(register::TIMEOUT)) / TIMEOUT_PER_S;
         let volts = common.device.supply_v;
         let fault = if common.thermal.board_c >= self.setup.fault_c {
@@ -249,7 +249,7 @@ impl mit::Motor for Motor {
             Some(status::UNDER_VOLTAGE)
         } else if volts > SUPPLY.1 {
             Some(status::OVER_VOLTAGE)
-        } else if self.is_on() && timeout_s > 0.0 && common.unheard_s > timeout_s {
+        } else if self.is_on() && timeout_s > 0.0 && common.silent_s > timeout_s {
             Some(status::LOST_COMMUNICATION)
         } else {
             None

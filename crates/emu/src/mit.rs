@@ -132,7 +132,7 @@ pub struct Common {
     pub torque: f64,
     pub thermal: Thermal,
     /// Since the last frame for it, s.
-    pub unheard_s: f64,
+    pub silent_s: f64,
     pub injected: Injected,
 }
 
@@ -200,7 +200,7 @@ impl<M: Motor> Servo<M> {
             measured: joint,
             torque: 0.0,
             thermal: Thermal::new(device.ambient_c),
-            unheard_s: 0.0,
+            silent_s: 0.0,
             injected: Injected::default(),
         };
         Self { common, motor }
@@ -210,7 +210,7 @@ impl<M: Motor> Servo<M> {
     pub fn restart(&mut self) {
         self.motor.restart(&mut self.common);
         self.common.command = self.motor.scales().at_rest();
-        (self.common.torque, self.common.unheard_s) = (0.0, 0.0);
+        (self.common.torque, self.common.silent_s) = (0.0, 0.0);
     }
 
     fn drive(&mut self) -> Drive {

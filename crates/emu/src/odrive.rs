@@ -423,7 +423,7 @@ impl mit::Motor for Motor {
 
     fn answer(&mut self, common: &mut Common, request: &Frame, _: WireKind) -> Option<Frame> {
         let (_, message) = odrive::parts(request)?;
-        common.unheard_s = 0.0;
+        common.silent_s = 0.0;
         if message == command::ESTOP {
             self.fail(self.setup.line.estop());
             return None;
@@ -450,8 +450,8 @@ impl mit::Motor for Motor {
 
     fn watch(&mut self, common: &mut Common, dt_s: f64) {
         self.deaf_s = (self.deaf_s - dt_s).max(0.0);
-        common.unheard_s += dt_s;
-        if self.setup.watchdog_s > 0.0 && common.unheard_s > self.setup.watchdog_s {
+        common.silent_s += dt_s;
+        if self.setup.watchdog_s > 0.0 && common.silent_s > self.setup.watchdog_s {
             self.fail(self.setup.line.watchdog());
         }
         let [over, under, fast, warm] = self.causes();

@@ -419,7 +419,7 @@ impl mit::Motor for Motor {
 
     fn answer(&mut self, common: &mut Common, request: &Frame, _: WireKind) -> Option<Frame> {
         let (asked, id) = (Message::parse(request.payload())?, u32::from(self.id));
-        common.unheard_s = 0.0;
+        common.silent_s = 0.0;
         if self.cut_off_ns.take().is_some() {
             let from = if is_motion(request) { MOTION_REPLIES } else { REPLIES };
             return Some(rmd::frame(from + id, asked));
@@ -441,9 +441,9 @@ impl mit::Motor for Motor {
 
     fn watch(&mut self, common: &mut Common, dt_s: f64) {
         self.deaf_s = (self.deaf_s - dt_s).max(0.0);
-        common.unheard_s += dt_s;
+        common.silent_s += dt_s;
         let watchdog_s = f64::from(self.rom.watchdog_ms) * 1e-3;
-        if watchdog_s > 0.0 && common.unheard_s > watchdog_s && self.cut_off_ns.is_none() {
+        if watchdog_s > 0.0 && common.silent_s > watchdog_s && self.cut_off_ns.is_none() {
             self.off();
             self.cut_off_ns = Some(self.now_ns);
         }
@@ -518,7 +518,7 @@ impl mit::Motor for Motor {
     fn unasked_ns(&self, common: &Common) -> Option<i64> {
         let nanoseconds = |seconds: f64| (seconds * 1e9) as i64;
         let watchdog_s = f64::from(self.rom.watchdog_ms) * 1e-3;
-        let cuts = (watchdog_s > 0.0).then(|| nanoseconds(watchdog_s - common.unheard_s));
+        let cuts = (watchdog_s > 0.0).then(|| nanoseconds(watchdog_s - common.silent_s));
         let off = self.cut_off_ns.map(|due_ns| due_ns - self.now_ns);
         let sends = self.unasked.map(|(_, _, due_ns)| due_ns - self.now_ns);
         let brakes = (self.releases > 0).then(|| nanoseconds(self.brake_s));

@@ -108,7 +108,7 @@ pub struct Setup {
     pub kd_most: f64,
     /// It faults when board or windings are this warm, °C.
     pub fault_c: f64,
-    /// After power-up its position is within half a turn of its zero, not between there and a whole turn: someone has stored
+    /// After power-up its position is within half a turn of its zero, not between there and a whole turn: its zero has been stored
     /// `zero_sta` 1.
     pub centred: bool,
     /// It sends reports from the start: an earlier host has left it so.
@@ -155,7 +155,7 @@ pub struct Motor {
     /// By bit, as in [`parameter::FAULTS`].
     faults: u32,
     /// It has still to report a fault.
-    is_untold: bool,
+    is_unreported: bool,
     parameters: [[u8; 4]; TABLE.len()],
     /// What survives a loss of power.
     stored: [[u8; 4]; TABLE.len()],
@@ -233,7 +233,7 @@ impl Motor {
             host: FIRST_HOST,
             mode: mode::RESET,
             faults: 0,
-            is_untold: false,
+            is_unreported: false,
             parameters,
             stored: parameters,
             now_ns: 0,
@@ -401,7 +401,7 @@ impl Motor {
 
     /// What it sends unasked.
     fn unasked(&mut self, common: &Common) -> Option<Frame> {
-        if std::mem::take(&mut self.is_untold) {
+        if std::mem::take(&mut self.is_unreported) {
             let warnings = u32::from(self.is_warm(common, WARNING_K));
             let report = Reply::Faults { id: self.id, host: self.host, faults: self.faults, warnings };
             return Some(report.to_frame());
@@ -449,7 +449,7 @@ impl mit::Motor for Motor {
     fn answer(&mut self, common: &mut Common, request: &Frame, wire: WireKind) -> Option<Frame> {
         let (asked, _, host) = Request::parse(request)?;
         self.host = host.unwrap_or(self.host);
-        common.unheard_s = 0.0;
+        common.silent_s = 0.0;
         self.delay_ns = self.draw_ns([0.0, REPLY_SPREAD_NS as f64]);
         if self.noise.uniform() < self.setup.late {
             self.delay_ns += self.draw_ns([0.0, LATE_NS]);
@@ -458,10 +458,10 @@ impl mit::Motor for Motor {
     }
 
     fn watch(&mut self, common: &mut Common, dt_s: f64) {
-        common.unheard_s += dt_s;
+        common.silent_s += dt_s;
         let number = if self.setup.cybergear { parameter::CYBERGEAR_TIMEOUT } else { parameter::TIMEOUT };
         let timeout_s = self.number(number) / TIMEOUT_PER_S;
-        if timeout_s > 0.0 && common.unheard_s > timeout_s {
+        if timeout_s > 0.0 && common.silent_s > timeout_s {
             self.mode = mode::RESET;
         }
         let volts = common.device.supply_v;
@@ -479,7 +479,7 @@ impl mit::Motor for Motor {
     fn fault(&mut self, code: u32) {
         self.faults |= code;
         self.mode = mode::RESET;
-        self.is_untold = true;
+        self.is_unreported = true;
     }
 
     fn switch_off(&mut self) {
@@ -496,7 +496,7 @@ impl mit::Motor for Motor {
         let position = first + (common.joint.position + common.offset - first).rem_euclid(TAU);
         common.offset = position - common.joint.position;
         common.measured = JointState { position, ..common.joint };
-        (self.mode, self.faults, self.is_untold, self.host) = (mode::RESET, 0, false, FIRST_HOST);
+        (self.mode, self.faults, self.is_unreported, self.host) = (mode::RESET, 0, false, FIRST_HOST);
         (self.report_ns, self.blackout_ns) = (None, [i64::MIN; 2]);
     }
 
@@ -533,7 +533,7 @@ impl mit::Motor for Motor {
     fn unasked_ns(&self, common: &Common) -> Option<i64> {
         let report_ns = self.report_ns.map(|due_ns| (due_ns - self.now_ns).max(STEP_NS));
         let may_fault =
-            self.is_untold || self.is_warm(common, WARNING_K) && self.faults & OVER_TEMPERATURE == 0;
+            self.is_unreported || self.is_warm(common, WARNING_K) && self.faults & OVER_TEMPERATURE == 0;
         let fault_ns = may_fault.then_some(STEP_NS);
         let first_ns = [report_ns, fault_ns].into_iter().flatten().min();
         first_ns.filter(|_| !self.is_deaf)

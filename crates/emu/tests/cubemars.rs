@@ -130,7 +130,7 @@ fn the_last_command_stays_in_force_unless_the_maker_s_tool_has_set_a_watchdog() 
         assert_eq!(bench.doing(), Doing::Following);
         bench.wait(10_000);
         assert_eq!(bench.doing(), expected);
-        assert_eq!(bench.command(hold(0.3)).error, 0, "nothing tells it");
+        assert_eq!(bench.command(hold(0.3)).error, 0, "no reply shows it");
         assert_eq!(bench.doing(), expected);
     }
 }

@@ -42,34 +42,34 @@ impl Bench {
         Self { servos: (1..=count).map(one).collect(), joints: vec![JointState::default(); count.into()] }
     }
 
-    /// All that is answered, in its order: every servo hears the answers of the others.
+    /// All that is answered, in its order: every servo receives the replies of the others.
     fn ask(&mut self, request: &Frame) -> Vec<Frame> {
-        let mut heard: Vec<Frame> =
+        let mut replies: Vec<Frame> =
             self.servos.iter_mut().filter_map(|servo| servo.answer(request, WIRE)).collect();
         let mut next = 0;
-        while let Some(said) = heard.get(next).copied() {
-            let from = Status::parse(&said).unwrap().id;
+        while let Some(reply) = replies.get(next).copied() {
+            let from = Status::parse(&reply).unwrap().id;
             let others = self.servos.iter_mut().filter(|servo| servo.register(at::ID) != i64::from(from));
-            heard.extend(others.filter_map(|servo| servo.answer(&said, WIRE)));
+            replies.extend(others.filter_map(|servo| servo.answer(&reply, WIRE)));
             next += 1;
         }
-        heard
+        replies
     }
 
     /// Error and data of the one answer.
-    fn told(&mut self, request: &Frame) -> (u8, Vec<u8>) {
-        let heard = self.ask(request);
-        assert_eq!(heard.len(), 1, "{request:?}: {heard:?}");
-        let status = Status::parse(&heard[0]).unwrap();
+    fn reply(&mut self, request: &Frame) -> (u8, Vec<u8>) {
+        let replies = self.ask(request);
+        assert_eq!(replies.len(), 1, "{request:?}: {replies:?}");
+        let status = Status::parse(&replies[0]).unwrap();
         (status.error_byte(), status.data.to_vec())
     }
 
     fn write(&mut self, address: u16, data: &[u8]) -> u8 {
-        self.told(&write(1, address, data).unwrap()).0
+        self.reply(&write(1, address, data).unwrap()).0
     }
 
     fn read(&mut self, address: u16, len: u16) -> Vec<u8> {
-        self.told(&read(1, address, len)).1
+        self.reply(&read(1, address, len)).1
     }
 
     fn wait(&mut self, ms: i64) {
@@ -96,10 +96,10 @@ fn goal(id: u8, steps: i32) -> Frame {
 #[test]
 fn it_answers_as_clients_expect() {
     let mut bench = Bench::new(SMALL, 7);
-    assert_eq!(bench.told(&ping(1)), (0, vec![0xb0, 0x04, 52]));
+    assert_eq!(bench.reply(&ping(1)), (0, vec![0xb0, 0x04, 52]));
     assert_eq!(bench.ask(&ping(BROADCAST)).len(), 7);
     assert!(bench.servos.windows(2).all(|two| two[0].delay_ns() < two[1].delay_ns()), "one after the other");
-    assert_eq!(bench.told(&read(1, 700, 4)), (error::ACCESS, vec![]));
+    assert_eq!(bench.reply(&read(1, 700, 4)), (error::ACCESS, vec![]));
     assert_eq!(bench.read(at::PRESENT_POSITION, 4), [0, 8, 0, 0]);
     assert_eq!([bench.write(at::OPERATING_MODE, &[5]), bench.write(at::TORQUE_ENABLE, &[1])], [0, 0]);
     // Locked, read-only, not there, too short, beyond its limit.
@@ -109,8 +109,8 @@ fn it_answers_as_clients_expect() {
     assert_eq!(bench.write(at::GOAL_POSITION, &[0; 3]), error::LENGTH);
     assert_eq!(bench.write(at::GOAL_CURRENT, &1751_i16.to_le_bytes()), error::LIMIT);
     assert_eq!(bench.write(at::BUS_WATCHDOG, &[200]), error::RANGE);
-    assert_eq!(bench.told(&packet(1, instruction::ACTION, &[]).unwrap()).0, error::INSTRUCTION);
-    assert_eq!(bench.told(&packet(1, 0x77, &[]).unwrap()).0, error::INSTRUCTION);
+    assert_eq!(bench.reply(&packet(1, instruction::ACTION, &[]).unwrap()).0, error::INSTRUCTION);
+    assert_eq!(bench.reply(&packet(1, 0x77, &[]).unwrap()).0, error::INSTRUCTION);
     // To all, and not answered.
     assert_eq!(bench.ask(&write(BROADCAST, at::TORQUE_ENABLE, &[1]).unwrap()), []);
     assert_eq!(bench.servos[6].register(at::TORQUE_ENABLE), 1);
@@ -132,11 +132,11 @@ fn they_answer_in_the_order_in_which_they_are_asked() {
     let mut bench = Bench::new(SMALL, 6);
     for fast in [false, true] {
         let asked = sync_read(at::PRESENT_CURRENT, 10, &[3, 1, 6, 2], fast).unwrap();
-        let heard = bench.ask(&asked);
-        let from: Vec<u8> = heard.iter().map(|frame| Status::parse(frame).unwrap().id).collect();
+        let replies = bench.ask(&asked);
+        let from: Vec<u8> = replies.iter().map(|frame| Status::parse(frame).unwrap().id).collect();
         assert_eq!(from, [3, 1, 6, 2]);
         assert_eq!(
-            heard.iter().map(dynamixel::place).collect::<Vec<_>>(),
+            replies.iter().map(dynamixel::place).collect::<Vec<_>>(),
             if fast { (0..4).map(Some).collect() } else { vec![None; 4] }
         );
         // Behind one that is silent all are.
@@ -162,12 +162,12 @@ fn its_return_level_decides_what_is_answered() {
 #[test]
 fn positions_are_followed_within_the_current_that_is_allowed() {
     let mut bench = Bench::new(Setup { mode: 5, ..SMALL }, 1);
-    assert_eq!([bench.told(&goal(1, 2048 + 512)).0, bench.write(at::TORQUE_ENABLE, &[1])], [0, 0]);
+    assert_eq!([bench.reply(&goal(1, 2048 + 512)).0, bench.write(at::TORQUE_ENABLE, &[1])], [0, 0]);
     bench.wait(1000);
     assert!((bench.position() - TAU / 8.0).abs() < 0.01, "{}", bench.position());
     assert_eq!(bench.servos[0].doing(), Doing::Following);
     // Without current it goes nowhere; without a gain it damps.
-    assert_eq!([bench.write(at::GOAL_CURRENT, &[0, 0]), bench.told(&goal(1, 1024)).0], [0, 0]);
+    assert_eq!([bench.write(at::GOAL_CURRENT, &[0, 0]), bench.reply(&goal(1, 1024)).0], [0, 0]);
     bench.wait(200);
     assert!((bench.position() - TAU / 8.0).abs() < 0.01);
     assert_eq!(bench.write(at::POSITION_P_GAIN, &[0, 0]), 0);
@@ -179,7 +179,7 @@ fn with_its_motor_it_saturates_in_voltage_and_slackens_with_its_speed() {
     let motor =
         VoltageLaw { kt: 0.25, resistance: 2.0, sag_resistance: 1.0, gain: 0.002, ..VoltageLaw::default() };
     let mut bench = Bench::new(Setup { motor: Some(motor), ..SMALL }, 1);
-    assert_eq!([bench.told(&goal(1, 2048 + 512)).0, bench.write(at::TORQUE_ENABLE, &[1])], [0, 0]);
+    assert_eq!([bench.reply(&goal(1, 2048 + 512)).0, bench.write(at::TORQUE_ENABLE, &[1])], [0, 0]);
     for (gain, duty) in [(400_u16, 0.8 * TAU / 8.0), (4000, 1.0)] {
         assert_eq!(bench.write(at::POSITION_P_GAIN, &gain.to_le_bytes()), 0);
         for velocity in [0.0, 5.0] {
@@ -228,10 +228,10 @@ fn after_its_watchdog_it_refuses_goals_in_silence() {
     assert_eq!((bench.servos[0].doing(), bench.read(at::BUS_WATCHDOG, 1)), (Doing::TimedOut, vec![0xff]));
     let mut goals = SyncWrite::new(at::GOAL_POSITION, 4);
     assert!(goals.add(1, &3000_i32.to_le_bytes()));
-    assert_eq!((bench.ask(&goals.packet()), bench.told(&goal(1, 3000)).0), (vec![], error::RANGE));
+    assert_eq!((bench.ask(&goals.packet()), bench.reply(&goal(1, 3000)).0), (vec![], error::RANGE));
     bench.wait(300);
     assert!(bench.position().abs() < 0.01, "it holds where it was");
-    assert_eq!([bench.write(at::BUS_WATCHDOG, &[0]), bench.told(&goal(1, 3000)).0], [0, 0]);
+    assert_eq!([bench.write(at::BUS_WATCHDOG, &[0]), bench.reply(&goal(1, 3000)).0], [0, 0]);
     assert_eq!(bench.servos[0].register(at::TORQUE_ENABLE), 1);
 }
 
@@ -240,10 +240,10 @@ fn a_hardware_error_stays_until_it_is_restarted() {
     let mut bench = Bench::new(SMALL, 1);
     bench.write(at::TORQUE_ENABLE, &[1]);
     bench.servos[0].inject(Injection::Overheated);
-    assert_eq!(bench.told(&read(1, at::HARDWARE_ERROR_STATUS, 1)), (error::ALERT, vec![4]));
+    assert_eq!(bench.reply(&read(1, at::HARDWARE_ERROR_STATUS, 1)), (error::ALERT, vec![4]));
     assert_eq!((bench.servos[0].doing(), bench.servos[0].register(at::TORQUE_ENABLE)), (Doing::Faulted, 0));
     assert_eq!(bench.write(at::TORQUE_ENABLE, &[1]), error::ALERT | error::RESULT);
-    assert_eq!(bench.told(&reboot(1)).0, 0, "as it restarts");
+    assert_eq!(bench.reply(&reboot(1)).0, 0, "as it restarts");
     assert_eq!(bench.ask(&ping(1)), [], "it is deaf for a while");
     bench.wait(300);
     assert_eq!((bench.write(at::TORQUE_ENABLE, &[1]), bench.servos[0].doing()), (0, Doing::Following));
@@ -269,18 +269,18 @@ fn indirect_bytes_are_those_they_point_at_until_it_restarts() {
 }
 
 #[test]
-fn it_forgets_turns_when_it_restarts_or_is_told_to() {
+fn it_forgets_turns_when_it_restarts_or_is_cleared() {
     let mut bench = Bench::new(Setup { mode: 4, ..SMALL }, 1);
     bench.joints[0].position = 3.0 * TAU + 0.5;
     bench.wait(1);
     let steps = |bench: &Bench| bench.servos[0].register(at::PRESENT_POSITION);
     assert_eq!(steps(&bench), 2048 + 3 * 4096 + 326);
-    assert_eq!(bench.told(&packet(1, instruction::CLEAR, &CLEAR_TURNS).unwrap()).0, 0);
+    assert_eq!(bench.reply(&packet(1, instruction::CLEAR, &CLEAR_TURNS).unwrap()).0, 0);
     assert_eq!(steps(&bench), 2048 + 326);
     bench.joints[0].position += TAU;
     bench.wait(1);
     bench.servos[0].inject(Injection::Reboot);
     assert_eq!(steps(&bench), 2048 + 326);
     bench.wait(300);
-    assert_eq!(bench.told(&dynamixel::factory_reset(1, 0x02)), (0, vec![]));
+    assert_eq!(bench.reply(&dynamixel::factory_reset(1, 0x02)), (0, vec![]));
 }

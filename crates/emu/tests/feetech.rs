@@ -34,25 +34,25 @@ impl Bench {
         Self::of(Setup::default(), count)
     }
 
-    /// All that is answered, in its order: every servo hears the answers of the others.
+    /// All that is answered, in its order: every servo receives the replies of the others.
     fn ask(&mut self, request: &Frame) -> Vec<Frame> {
-        let mut heard: Vec<Frame> =
+        let mut replies: Vec<Frame> =
             self.servos.iter_mut().filter_map(|servo| servo.answer(request, WIRE)).collect();
         let mut next = 0;
-        while let Some(said) = heard.get(next).copied() {
-            let from = Status::parse(&said).unwrap().id;
+        while let Some(reply) = replies.get(next).copied() {
+            let from = Status::parse(&reply).unwrap().id;
             let others = self.servos.iter_mut().filter(|servo| servo.register(at::ID) != i32::from(from));
-            heard.extend(others.filter_map(|servo| servo.answer(&said, WIRE)));
+            replies.extend(others.filter_map(|servo| servo.answer(&reply, WIRE)));
             next += 1;
         }
-        heard
+        replies
     }
 
     /// Conditions and data of the one answer.
-    fn told(&mut self, request: &Frame) -> (u8, Vec<u8>) {
-        let heard = self.ask(request);
-        assert_eq!(heard.len(), 1, "{request:?}: {heard:?}");
-        let status = Status::parse(&heard[0]).unwrap();
+    fn reply(&mut self, request: &Frame) -> (u8, Vec<u8>) {
+        let replies = self.ask(request);
+        assert_eq!(replies.len(), 1, "{request:?}: {replies:?}");
+        let status = Status::parse(&replies[0]).unwrap();
         (status.conditions, status.data.to_vec())
     }
 
@@ -60,7 +60,7 @@ impl Bench {
     fn put(&mut self, address: u8, value: i32) {
         let item = item(address).unwrap();
         let word = item.word(value).to_le_bytes();
-        assert!(self.told(&write(1, address, &word[..item.size.into()]).unwrap()).1.is_empty());
+        assert!(self.reply(&write(1, address, &word[..item.size.into()]).unwrap()).1.is_empty());
     }
 
     fn register(&self, address: u8) -> i32 {
@@ -87,9 +87,9 @@ impl Bench {
 #[test]
 fn it_answers_as_clients_expect() {
     let mut bench = Bench::new(7);
-    assert_eq!(bench.told(&ping(1)), (0, vec![]));
-    assert_eq!(bench.told(&read(1, at::MODEL_NUMBER, 2)), (0, vec![9, 3]));
-    assert_eq!(bench.told(&read(1, at::PRESENT_POSITION, 15)).1[..7], [0, 8, 0, 0, 0, 0, 74]);
+    assert_eq!(bench.reply(&ping(1)), (0, vec![]));
+    assert_eq!(bench.reply(&read(1, at::MODEL_NUMBER, 2)), (0, vec![9, 3]));
+    assert_eq!(bench.reply(&read(1, at::PRESENT_POSITION, 15)).1[..7], [0, 8, 0, 0, 0, 0, 74]);
     assert_eq!(bench.ask(&ping(BROADCAST)).len(), 7);
     assert!(bench.servos.windows(2).all(|two| two[0].delay_ns() < two[1].delay_ns()), "one after the other");
     // To all, and not answered.
@@ -101,7 +101,7 @@ fn it_answers_as_clients_expect() {
         bench.put(address, value);
         assert_eq!(bench.register(address), before);
     }
-    assert_eq!(bench.told(&write(1, at::GOAL_POSITION, &[1]).unwrap()).0, 0);
+    assert_eq!(bench.reply(&write(1, at::GOAL_POSITION, &[1]).unwrap()).0, 0);
     assert_eq!(bench.register(at::GOAL_POSITION), 2048, "half a word");
     assert_eq!(bench.ask(&write(1, at::RESPONSE_LEVEL, &[0]).unwrap()), []);
     let counts = [ping(1), read(1, 56, 4), write(1, at::GOAL_POSITION, &[0, 8]).unwrap()];
@@ -112,8 +112,8 @@ fn it_answers_as_clients_expect() {
 fn they_answer_in_the_order_in_which_they_are_asked() {
     let mut bench = Bench::new(6);
     let asked = sync_read(at::PRESENT_POSITION, 6, &[3, 1, 6, 2]).unwrap();
-    let from = |heard: Vec<Frame>| -> Vec<u8> {
-        heard.iter().map(|frame| Status::parse(frame).unwrap().id).collect()
+    let from = |replies: Vec<Frame>| -> Vec<u8> {
+        replies.iter().map(|frame| Status::parse(frame).unwrap().id).collect()
     };
     assert_eq!(from(bench.ask(&asked)), [3, 1, 6, 2]);
     // Behind one that is silent all are.
@@ -193,24 +193,24 @@ fn an_overload_leaves_it_little_torque_until_it_is_restarted() {
         bench.wait(1);
         bench.joints[0] = JointState::default();
     }
-    assert_eq!(bench.told(&ping(1)).0, 0x20);
+    assert_eq!(bench.reply(&ping(1)).0, 0x20);
     assert_eq!((bench.register(at::STATUS), bench.servos[0].doing()), (0x20, Doing::Faulted));
     assert_eq!(bench.register(at::PRESENT_LOAD), 194, "a fifth");
     bench.ask(&reboot(1));
     assert_eq!(bench.ask(&ping(1)), [], "it is deaf for a while");
     bench.wait(900);
-    assert_eq!(bench.told(&ping(1)).0, 0);
+    assert_eq!(bench.reply(&ping(1)).0, 0);
 }
 
 #[test]
-fn heat_switches_it_off_and_voltage_is_told() {
+fn heat_switches_it_off_and_voltage_is_reported() {
     let mut bench = Bench::new(1);
     bench.put(at::TORQUE_ENABLE, 1);
     bench.servos[0].set_supply(8.5);
-    assert_eq!((bench.told(&ping(1)).0, bench.register(at::TORQUE_ENABLE)), (1, 1), "it goes on");
+    assert_eq!((bench.reply(&ping(1)).0, bench.register(at::TORQUE_ENABLE)), (1, 1), "it goes on");
     bench.servos[0].set_supply(7.4);
     bench.servos[0].inject(Injection::Overheated);
-    assert_eq!((bench.told(&ping(1)).0, bench.register(at::TORQUE_ENABLE)), (4, 0));
+    assert_eq!((bench.reply(&ping(1)).0, bench.register(at::TORQUE_ENABLE)), (4, 0));
     bench.put(at::TORQUE_ENABLE, 1);
     assert_eq!(bench.register(at::TORQUE_ENABLE), 0, "it stays off");
 }
@@ -225,7 +225,7 @@ fn its_middle_can_be_set_and_positions_are_those_of_a_turn() {
     bench.put(at::HOMING_OFFSET, 326);
     assert_eq!(bench.register(at::PRESENT_POSITION), 2048);
     bench.put(at::HOMING_OFFSET, 0);
-    assert!(bench.told(&write(1, at::TORQUE_ENABLE, &[128]).unwrap()).1.is_empty());
+    assert!(bench.reply(&write(1, at::TORQUE_ENABLE, &[128]).unwrap()).1.is_empty());
     assert_eq!([at::PRESENT_POSITION, at::HOMING_OFFSET].map(|it| bench.register(it)), [2048, 326]);
     bench.joints[0].position = 0.5 + 0.5 * TAU;
     bench.wait(1);
@@ -241,7 +241,7 @@ fn its_middle_can_be_set_and_positions_are_those_of_a_turn() {
 fn what_is_registered_waits_for_an_action() {
     let mut bench = Bench::new(2);
     let registered = packet(1, instruction::REG_WRITE, &[at::GOAL_POSITION, 0, 9]).unwrap();
-    assert_eq!(bench.told(&registered), (0, vec![]));
+    assert_eq!(bench.reply(&registered), (0, vec![]));
     bench.wait(1);
     assert_eq!([at::GOAL_POSITION, at::REGISTERED].map(|it| bench.register(it)), [2048, 1]);
     assert_eq!(bench.ask(&packet(BROADCAST, instruction::ACTION, &[]).unwrap()), []);

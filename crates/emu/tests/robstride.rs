@@ -569,7 +569,7 @@ fn a_fault_is_reported_unasked_and_stays_until_it_is_cleared() {
 fn a_cause_that_stays_brings_the_fault_back() {
     let mut bench = Bench::one(RS02);
     bench.world.set_supply(0, 10.0, bench.now_ns);
-    assert_eq!(bench.wait(100).len(), 1, "told once");
+    assert_eq!(bench.wait(100).len(), 1, "reported once");
     bench.send(Request::Stop { clear: true });
     assert_eq!(bench.wait(100).len(), 2, "a reply, and the fault again");
     assert_eq!(bench.state(Request::Enable).mode, mode::RESET);
@@ -626,7 +626,7 @@ fn injected_faults_are_suffered() {
     bench.world.inject(0, Injection::Silent(true), bench.now_ns);
     bench.send(Request::Enable);
     assert_eq!(bench.wait(50), []);
-    assert_eq!(bench.doing(), Doing::Damping, "it hears");
+    assert_eq!(bench.doing(), Doing::Damping, "it is powered");
     bench.world.inject(0, Injection::Silent(false), bench.now_ns);
     bench.state(Request::Report(false));
     bench.world.inject(0, Injection::Lying(true), bench.now_ns);

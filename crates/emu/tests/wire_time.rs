@@ -22,7 +22,7 @@ fn a_can_reply_is_there_exactly_when_its_last_bit_is() {
     let rate = CanRate::MOTEUS;
     let expected_ns = sent_ns + rate.frame_ns(&request) + 75_000 + rate.frame_ns(&received.frame);
     assert_eq!(received.at_ns, expected_ns);
-    assert_eq!(bench.now_ns, expected_ns, "next_event_ns told the exact time");
+    assert_eq!(bench.now_ns, expected_ns, "next_event_ns is the exact time");
     assert_eq!(received.frame.id, 0x100);
     assert!(!received.frame.extended);
 }

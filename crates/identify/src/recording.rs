@@ -235,7 +235,7 @@ impl Recording {
             return Some(format!("sample {at} is beyond {FARTHEST} rad: are these degrees or steps?"));
         }
         if self.way() < LEAST_WAY {
-            return Some(format!("it moves by {:.4} rad: nothing can be told from it", self.way()));
+            return Some(format!("it moves by {:.4} rad: nothing can be identified from it", self.way()));
         }
         None
     }

@@ -140,7 +140,7 @@ impl Found {
             if now.armature < *inertia {
                 *inertia = rounded(*inertia - now.armature);
                 written.notes.push(format!(
-                    "`armature` stays {}: the recordings tell its sum with `inertia` only",
+                    "`armature` stays {}: the recordings show only its sum with `inertia`",
                     now.armature
                 ));
             } else {
@@ -249,8 +249,8 @@ impl Found {
 
 fn note(value: &Value) -> &'static str {
     match (value.determined, value.on_bound) {
-        (false, true) => "  the data cannot tell it; it ended on a bound",
-        (false, false) => "  the data cannot tell it",
+        (false, true) => "  not identifiable; it ended on a bound",
+        (false, false) => "  not identifiable",
         (true, true) => "  it ended on a bound",
         (true, false) => "",
     }

@@ -133,7 +133,9 @@ fn what_is_no_recording_is_refused_with_the_reason() {
     assert!(refused("time,goal,position\n0,0,0\n").contains("1 samples"));
     assert!(refused(&csv(|n| format!("{},0,x", n))).contains("line 2"));
     assert!(refused(&csv(|n| format!("{},0,nan", n))).contains("not finite"));
-    assert!(refused(&csv(|n| format!("{},0,1.5", f64::from(n) * 0.01))).contains("nothing can be told"));
+    assert!(
+        refused(&csv(|n| format!("{},0,1.5", f64::from(n) * 0.01))).contains("nothing can be identified")
+    );
     assert!(
         refused(&csv(|n| format!("{},0,{n}", f64::from(-n) * 0.01)))
             .contains("does not advance after sample 0")

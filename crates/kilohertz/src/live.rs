@@ -162,7 +162,7 @@ impl Live {
         let (first_ns, last) = (self.first_ns?, self.last?);
         let seconds = (last.started_ns - first_ns).max(1) as f64 * 1e-9;
         if self.clock == Clock::Virtual {
-            // Most ticks come faster than anybody looks, and no time of this computer's is measured.
+            // Most ticks come faster than anyone can read, and no time of this computer's is measured.
             let fields = [format!("{seconds:>6.1} s of virtual time"), last.phase.name().to_owned()];
             return Some(fitting(&fields, room));
         }

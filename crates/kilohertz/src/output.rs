@@ -391,7 +391,7 @@ mod tests {
     /// A file of another program, and three other ways to name it.
     fn somebodys(folder: &Path) -> [PathBuf; 4] {
         let [file, link, hard] = ["file", "link", "hard"].map(|name| folder.join(name));
-        std::fs::write(&file, "somebody's").unwrap();
+        std::fs::write(&file, "another file").unwrap();
         symlink(&file, &link).unwrap();
         std::fs::hard_link(&file, &hard).unwrap();
         let around = folder.join("..").join(folder.file_name().unwrap()).join("file");
@@ -413,7 +413,7 @@ mod tests {
             assert_eq!(text(&instead), "new");
             std::fs::remove_file(instead).unwrap();
         }
-        assert_eq!(text(&names[0]), "somebody's");
+        assert_eq!(text(&names[0]), "another file");
         assert!(!folder.path().join("nowhere").exists());
     }
 
@@ -476,10 +476,10 @@ mod tests {
     fn a_read_only_file_is_never_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        std::fs::write(&path, "somebody's").unwrap();
+        std::fs::write(&path, "another file").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
         assert!(check(&path, true).is_err() && write(&path, true).is_err());
-        assert_eq!(text(&path), "somebody's");
+        assert_eq!(text(&path), "another file");
     }
 
     #[test]

@@ -25,11 +25,11 @@ fn in_real_time(name: &str) -> String {
     // What such a machine does to a run, and nothing else.
     let stood =
         ["overruns in a row", "held up for", "no reply in time", "ms old", "watchdog expired", "finished"];
-    let is_told = match complained.split_once("did not end as planned: ") {
+    let is_reported = match complained.split_once("did not end as planned: ") {
         Some((_, why)) if !ran.status.success() => stood.iter().any(|word| why.contains(word)),
         _ => ran.status.success() && message.contains("finished"),
     };
-    assert!(is_told, "{name}: {message}{complained}");
+    assert!(is_reported, "{name}: {message}{complained}");
     message
 }
 

@@ -60,7 +60,7 @@ fn a_run_in_virtual_time_repeats_exactly() {
         (ticks, position, summary.all.ticks, format!("{:?}", summary.times.cycle))
     };
     let first = run();
-    assert_eq!(first.0, first.2, "the observer is told of every tick");
+    assert_eq!(first.0, first.2, "the observer is called in every tick");
     assert!(f64::from_bits(first.1).abs() > 0.05, "the knee follows");
     assert_eq!(first, run());
 }
@@ -125,9 +125,9 @@ fn a_log_in_virtual_time_is_whole_however_fast_the_ticks_come() {
     let mut finished = robot.virtual_time().start().unwrap().finish().unwrap();
     assert_eq!(finished.summary.log_dropped, 0);
     let report = folder.path().join("leg.html");
-    std::fs::write(&report, "somebody's").unwrap();
+    std::fs::write(&report, "another file").unwrap();
     assert_eq!(finished.report(&report).unwrap(), folder.path().join("leg-1.html"));
-    assert_eq!(std::fs::read_to_string(report).unwrap(), "somebody's");
+    assert_eq!(std::fs::read_to_string(report).unwrap(), "another file");
 }
 
 /// Ends of a log, by its first and last sample, s.

@@ -659,7 +659,7 @@ mod tests {
         let came = std::iter::from_fn(|| link.receive(2).unwrap());
         assert_eq!(came.map(|received| received.frame.payload()[0]).collect::<Vec<_>>(), [2]);
         assert_eq!(link.struck().expired, 1);
-        assert_eq!(link.inner().cycles, 1, "the link underneath is told, too");
+        assert_eq!(link.inner().cycles, 1, "the link underneath is called, too");
     }
 
     #[test]

@@ -528,8 +528,8 @@ mod tests {
     }
 
     #[test]
-    fn a_strangers_forged_reply_never_gets_through() {
-        let (a, stranger) = (device(), device());
+    fn a_forged_reply_never_gets_through() {
+        let (a, other) = (device(), device());
         let to_all = |a: &UdpSocket| host(Reach::All(a.local_addr().unwrap()));
         for open in [|a: &_| unicast(&[a]), to_all] {
             let mut link = open(&a);
@@ -538,7 +538,7 @@ mod tests {
             for _ in 0..20 {
                 let sequence = ask(&mut link, &a, 0x8001);
                 // The unknown sender has seen the request: its sequence is right, its address is not.
-                reply(&stranger, &link, sequence, &forged);
+                reply(&other, &link, sequence, &forged);
                 assert_eq!(link.receive(0), Ok(None));
                 assert_eq!(link.imu().unwrap().poll(0), Ok(None), "a forged reading");
                 reply(&a, &link, sequence, &[(0, frame(0x100, 1))]);
@@ -587,16 +587,16 @@ mod tests {
 
     #[test]
     fn a_second_reply_to_one_request_is_passed_on_to_be_counted() {
-        let (a, stranger) = (device(), device());
+        let (a, other) = (device(), device());
         let mut link = unicast(&[&a]);
         let sequence = ask(&mut link, &a, 0x8001);
         (0..2).for_each(|_| reply(&a, &link, sequence, &[(0, frame(0x100, 1))]));
-        reply(&stranger, &link, sequence, &[(0, frame(0x100, 66))]);
+        reply(&other, &link, sequence, &[(0, frame(0x100, 66))]);
         reply(&a, &link, sequence.wrapping_sub(1), &[(0, frame(0x100, 67))]);
         for _ in 0..2 {
             assert_eq!(link.receive(0).unwrap().unwrap().frame.payload(), [1; 3]);
         }
-        assert_eq!(link.receive(0), Ok(None), "a stranger's, or one to an older request");
+        assert_eq!(link.receive(0), Ok(None), "another sender's, or one to an older request");
     }
 
     #[test]
@@ -648,7 +648,7 @@ mod tests {
             let answered = link.receive(0).unwrap().is_some();
             let sample = link.imu().unwrap().poll(0).unwrap();
             assert_eq!((answered, sample.map(|s| s.rate[0])), (burst == 1, (burst == 1).then_some(0.5)));
-            assert_eq!(link.imu().unwrap().poll(0), Ok(None), "told once");
+            assert_eq!(link.imu().unwrap().poll(0), Ok(None), "reported once");
         }
         assert_eq!(link.counters(0).stale, 1);
     }

@@ -150,7 +150,7 @@ impl Model {
     }
 }
 
-/// The metadata of an ONNX file, whoever evaluates it: keys and values as they are.
+/// The metadata of an ONNX file, whichever engine evaluates it: keys and values as they are.
 ///
 /// # Errors
 /// It is no such file, or damaged.

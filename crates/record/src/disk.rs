@@ -221,12 +221,12 @@ mod tests {
     fn a_device_is_no_place_for_a_log_and_a_file_that_is_there_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().join("run.tlog");
-        std::fs::write(&there, "somebody's").unwrap();
+        std::fs::write(&there, "another file").unwrap();
         let kind = |path: &Path| Files.create(path).map(drop).unwrap_err().kind();
         assert_eq!(kind(Path::new("/dev/full")), io::ErrorKind::Other);
         // Another name is tried for it.
         assert_eq!(kind(&there), io::ErrorKind::AlreadyExists);
         assert_eq!(kind(folder.path()), io::ErrorKind::AlreadyExists);
-        assert_eq!(std::fs::read_to_string(&there).unwrap(), "somebody's");
+        assert_eq!(std::fs::read_to_string(&there).unwrap(), "another file");
     }
 }

@@ -283,7 +283,7 @@ impl<W: Write> Intake<W> {
         self.counts.beyond > 0
     }
 
-    /// Someone new, who may become a sender.
+    /// A new address, which may become a sender.
     fn introduce(&mut self, key: (SocketAddr, u64), first: u64, now_ns: i64) {
         let waiting = |ip: Option<IpAddr>| {
             let candidates = self.senders.iter().filter(|(_, sender)| sender.number.is_none());

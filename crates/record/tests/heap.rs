@@ -17,7 +17,7 @@ impl Sink for Deaf {
     }
 
     fn sample(&mut self, _: RecordId, _: i64, payload: &[u8]) -> SinkResult {
-        Err(format!("{} bytes not heard", payload.len()).into())
+        Err(format!("{} bytes not received", payload.len()).into())
     }
 }
 

@@ -37,7 +37,7 @@ const LONGEST: u64 = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum ViewerError {
     /// It makes no sense.
-    #[error("the live view is for a run in real time: a run in virtual time is over before anybody looks")]
+    #[error("the live view is for a run in real time: a run in virtual time is over before you can look")]
     VirtualTime,
     /// The program is not installed.
     #[error(
@@ -52,7 +52,7 @@ pub enum ViewerError {
     #[error("{0} is not the khz that serves the live view: it printed no link; is it of another version?")]
     Other(PathBuf),
     /// It hangs.
-    #[error("{0}, which serves the live view, has said nothing for 10 s")]
+    #[error("{0}, which serves the live view, has printed nothing for 10 s")]
     Silent(PathBuf),
     /// It ended at once; what was wrong it has written to stderr.
     #[error("the live view could not be started")]

@@ -139,7 +139,7 @@ fn a_log_that_is_removed_is_an_event_of_the_run() {
     std::fs::remove_file(&config.log.path).unwrap();
     let begun = Instant::now();
     while launch.trouble_with_log().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "nobody noticed");
+        assert!(begun.elapsed() < Duration::from_secs(120), "not noticed");
         thread::sleep(Duration::from_millis(1));
     }
     launch.session.stop();

@@ -79,7 +79,7 @@ fn panics_within_a_tick_are_reported_and_never_printed() {
 
     assert_eq!(printed.load(Ordering::Relaxed), 0);
     // Panics of other threads go where they went before.
-    let other = std::thread::spawn(|| panic!("somebody else's"));
+    let other = std::thread::spawn(|| panic!("another thread's"));
     assert!(other.join().is_err());
     assert_eq!(printed.load(Ordering::Relaxed), 1);
 }

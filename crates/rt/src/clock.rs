@@ -13,7 +13,7 @@ pub fn now_ns() -> i64 {
     to_ns(clock_gettime(ClockId::Monotonic))
 }
 
-/// Nanoseconds since 1970 of the wall clock. Steps when someone sets it: for naming files and relating logs
+/// Nanoseconds since 1970 of the wall clock. Steps when it is set: for naming files and relating logs
 /// of several machines, never for deadlines.
 #[must_use]
 pub fn realtime_ns() -> i64 {

@@ -272,7 +272,7 @@ impl Results {
         if let Some(us) = self.busy_poll_us {
             differs("--busy-poll", us.to_string(), plan.busy_poll_us.to_string())?;
         }
-        let network = |network: Option<Network>| network.map_or("not said".into(), |n| n.to_string());
+        let network = |network: Option<Network>| network.map_or("not specified".into(), |n| n.to_string());
         differs("the network", network(self.network), network(plan.network))?;
         let stamps = |stamps: bool| if stamps { "on" } else { "off" };
         differs("--stamps", stamps(self.split.is_some()).into(), stamps(plan.stamps).into())?;
@@ -419,7 +419,7 @@ mod tests {
             (Plan { wake: Wake::Spin, ..plan.clone() }, "--wake) was hybrid and is now spin"),
             (Plan { busy_poll_us: 50, ..plan.clone() }, "--busy-poll was 0 and is now 50"),
             (Plan { stamps: true, ..plan.clone() }, "--stamps was off and is now on"),
-            (Plan { network: Some(gigabit), ..plan.clone() }, "the network was not said and is now"),
+            (Plan { network: Some(gigabit), ..plan.clone() }, "the network was not specified and is now"),
             (Plan::new(vec![([127, 0, 0, 2], 7755).into()]), "devices"),
         ] {
             let why = results().goes_on_with(&plan).err().unwrap_or_default();

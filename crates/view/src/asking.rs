@@ -88,7 +88,7 @@ impl Connection {
         let mut answer = self.ask(Question::Parameters)?;
         match answer.get_mut("parameters").map(Value::take) {
             Some(Value::Array(all)) => Ok(all),
-            _ => done(&answer).and(Err(AskError::Broken("it said something else".into()))),
+            _ => done(&answer).and(Err(AskError::Broken("it sent another answer".into()))),
         }
     }
 
@@ -138,7 +138,7 @@ impl Connection {
     pub fn now(&mut self) -> Result<(u64, Option<u64>), AskError> {
         let answer = self.ask(Question::Now)?;
         let number = |name| answer.get(name).and_then(Value::as_u64);
-        let now_us = number("now_us").ok_or_else(|| AskError::Broken("it said something else".into()))?;
+        let now_us = number("now_us").ok_or_else(|| AskError::Broken("it sent another answer".into()))?;
         Ok((now_us, number("run")))
     }
 
@@ -184,7 +184,7 @@ fn done(answer: &Value) -> Result<Option<u64>, AskError> {
         Some(Answer::Denied(Denied::Refused(why))) => Err(AskError::Refused(why)),
         Some(Answer::Denied(Denied::Unreachable(why))) => Err(AskError::Unanswered(why)),
         Some(Answer::Done(tick)) => Ok(tick),
-        None => Err(AskError::Broken("it said something else".into())),
+        None => Err(AskError::Broken("it sent another answer".into())),
     }
 }
 

@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(
             senders.admit(at(2), &datagram(&[]), now),
             Err(Ignored::Taken(at(1))),
-            "nobody else ends it"
+            "no other sender ends it"
         );
         assert_eq!(senders.admit(at(1), &datagram(&[]), now), Ok(()));
         assert_eq!(senders.admit(at(2), &sound(), now), Ok(()));

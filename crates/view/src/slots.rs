@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_address_with_the_most_seats_loses_one_that_was_silent() {
         let full = slots(&[(1, None, false), (2, Some(1), false), (2, None, false), (2, None, false)]);
-        assert_eq!(who_leaves(&full, from(3), LIMITS), Some(2), "the first that never said anything");
+        assert_eq!(who_leaves(&full, from(3), LIMITS), Some(2), "the first that never sent anything");
         let each =
             slots(&[(1, Some(4), false), (2, Some(3), false), (3, Some(2), false), (4, Some(9), false)]);
         assert_eq!(who_leaves(&each, from(5), LIMITS), Some(2), "idle for the longest");
@@ -118,7 +118,7 @@ mod tests {
         let full = slots(&[(1, None, true), (1, None, true), (2, Some(8), false), (3, Some(9), false)]);
         assert_eq!(who_leaves(&full, from(4), LIMITS), Some(2));
         let all = slots(&[(1, Some(3), true), (2, Some(2), true), (3, Some(1), true), (4, Some(4), true)]);
-        assert_eq!(who_leaves(&all, from(5), LIMITS), Some(2), "even then somebody can come in");
+        assert_eq!(who_leaves(&all, from(5), LIMITS), Some(2), "even then a new one can connect");
     }
 
     #[test]
@@ -131,8 +131,8 @@ mod tests {
             (2, None, false),
         ]);
         full[3..].iter_mut().for_each(|slot| slot.is_fresh = true);
-        assert_eq!(who_leaves(&full, from(3), LIMITS), None, "they take nobody's slot yet");
-        assert_eq!(who_leaves(&full, from(1), LIMITS), Some(2), "and not one that said nothing yet");
+        assert_eq!(who_leaves(&full, from(3), LIMITS), None, "they take no other's slot yet");
+        assert_eq!(who_leaves(&full, from(1), LIMITS), Some(2), "and not one that sent nothing yet");
         full.extend_from_slice(&full.clone()[4..]);
         assert_eq!(who_leaves(&full, from(2), LIMITS), Some(3), "the first of too many that have just come");
     }

@@ -173,7 +173,7 @@ impl Programs {
                     std::fs::read_to_string(self.folder.join(format!("{what}.txt"))).unwrap_or_default();
                 eprint_line(&format!(
                     "{what} has ended: {status}: {}",
-                    output.lines().last().unwrap_or("it said nothing")
+                    output.lines().last().unwrap_or("it printed nothing")
                 ));
                 reported.push(what.clone());
             }

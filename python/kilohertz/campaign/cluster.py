@@ -76,7 +76,7 @@ class Failed:
 
 @contextlib.contextmanager
 def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
-    """Ray, initialised. One of our own has `workers` processes, nothing of it listens beyond this computer or reports to anybody, and
+    """Ray, initialised. One of our own has `workers` processes, nothing of it listens beyond this computer or reports to others, and
     it is gone afterwards, even if this process is killed. Raises ImportError without Ray, CampaignError if it does not start."""
     ours = {
         "RAY_USAGE_STATS_ENABLED": "0",

@@ -9,7 +9,7 @@ from lerobot_robot_kilohertz.arm import Arm
 from lerobot_robot_kilohertz.config_kilohertz import KilohertzConfig
 from lerobot_robot_kilohertz.device import Device
 
-# float32, in which LeRobot records, tells whole numbers apart up to here.
+# float32, in which LeRobot records, distinguishes whole numbers up to here.
 TICKS = 1 << 24
 
 

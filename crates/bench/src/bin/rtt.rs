@@ -208,7 +208,7 @@ fn forty(bench: &Bench) -> Result<()> {
         let words: Vec<&str> =
             [khz.as_str()].into_iter().chain(words).chain(["target/rtt-lab.html"]).collect();
         let mut message: Value =
-            serde_json::from_str(&output_whatever("", &words)?).context("the lab told nothing")?;
+            serde_json::from_str(&output_whatever("", &words)?).context("the lab printed nothing")?;
         Ok(message["experiments"][name].take())
     };
     let broadcast = lab("all by broadcast, 1 kHz", 60)?;

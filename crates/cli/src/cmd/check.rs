@@ -273,7 +273,7 @@ fn family(servo: &ServoConfig) -> String {
 
 /// A gain that is commanded: of the servo's so much, where it is not all of it.
 fn commanded(gain: Option<f64>, share: f64) -> String {
-    // What follows from a servo's own units has more digits than anybody knows.
+    // What follows from a servo's own units has more digits than are known.
     let short = |number: f64| (number * 1e3).round() / 1e3;
     match gain {
         Some(gain) if share != 1.0 => format!("{} of {}", short(gain * share), short(gain)),

@@ -214,7 +214,7 @@ impl Links {
 impl Drop for Links {
     fn drop(&mut self) {
         for link in &self.0 {
-            // Someone else may have removed it, which is all that is wanted.
+            // Another process may have removed it, which is all that is wanted.
             let _ = std::fs::remove_file(link);
         }
     }

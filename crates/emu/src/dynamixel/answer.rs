@@ -45,10 +45,10 @@ impl Servo {
     }
 
     /// Another servo has answered.
-    pub(super) fn heard(&mut self, from: u8) -> Option<Frame> {
+    pub(super) fn another_answered(&mut self, from: u8) -> Option<Frame> {
         let Waiting { question, place, .. } = self.waiting.take_if(|waiting| waiting.after == from)?;
         self.delay_ns = if place.is_some() { 0 } else { self.return_delay_ns() };
-        self.told(question, place)
+        self.values(question, place)
     }
 
     fn return_delay_ns(&self) -> i64 {
@@ -62,11 +62,11 @@ impl Servo {
         if !self.is_named(request) {
             return None;
         }
-        self.unheard_s = 0.0;
+        self.silent_s = 0.0;
         self.delay_ns = self.return_delay_ns();
-        let (to, told) = parts(request)?;
+        let (to, instruction) = parts(request)?;
         if asked(request).next().is_some() {
-            return self.asked_with_others(request, told);
+            return self.asked_with_others(request, instruction);
         }
         let id = self.id();
         if let Some((address, data)) = written(request, id) {
@@ -74,14 +74,14 @@ impl Servo {
             let _ = self.write(address, data);
             return None;
         }
-        match told {
+        match instruction {
             instruction::PING => self.pinged(to, wire),
             instruction::READ => {
                 let question = Question { id, address: word(request, 0)?, len: word(request, 2)? };
-                self.told(question, None)
+                self.values(question, None)
             }
             _ => {
-                let result = self.do_it(told, request);
+                let result = self.do_it(instruction, request);
                 self.done(id, to, result)
             }
         }
@@ -101,7 +101,7 @@ impl Servo {
     }
 
     /// What it is asked for, as far as its return level lets it answer.
-    fn told(&mut self, question: Question, place: Option<u8>) -> Option<Frame> {
+    fn values(&mut self, question: Question, place: Option<u8>) -> Option<Frame> {
         if self.table.get(at::STATUS_RETURN_LEVEL) == 0 {
             return None;
         }
@@ -120,8 +120,8 @@ impl Servo {
     }
 
     /// With other servos: at once if it is the first, else after the one before it.
-    fn asked_with_others(&mut self, request: &Frame, told: u8) -> Option<Frame> {
-        let fast = matches!(told, instruction::FAST_SYNC_READ | instruction::FAST_BULK_READ);
+    fn asked_with_others(&mut self, request: &Frame, instruction: u8) -> Option<Frame> {
+        let fast = matches!(instruction, instruction::FAST_SYNC_READ | instruction::FAST_BULK_READ);
         let knows = self.setup.model().is_none_or(|model| model.is_fast(self.setup.firmware));
         if fast && !knows {
             return None;
@@ -131,7 +131,7 @@ impl Servo {
         for (place, question) in (0..).zip(asked(request)) {
             if question.id == id {
                 let place = fast.then_some(place);
-                let Some(after) = before else { return self.told(question, place) };
+                let Some(after) = before else { return self.values(question, place) };
                 self.waiting = Some(Waiting { after, question, place });
                 return None;
             }
@@ -144,9 +144,9 @@ impl Servo {
         self.table.write(address, data, &self.setup)
     }
 
-    fn do_it(&mut self, told: u8, request: &Frame) -> Result<(), u8> {
+    fn do_it(&mut self, instruction: u8, request: &Frame) -> Result<(), u8> {
         let parameters = request.payload();
-        match told {
+        match instruction {
             instruction::WRITE | instruction::REG_WRITE if parameters.len() < 3 => Err(error::LENGTH),
             instruction::WRITE => self.write(word(request, 0).ok_or(error::LENGTH)?, &parameters[2..]),
             instruction::REG_WRITE => {

@@ -166,7 +166,7 @@ pub struct Servo {
     torque: f64,
     thermal: Thermal,
     /// Since the last packet that named it, s.
-    unheard_s: f64,
+    silent_s: f64,
     deaf_s: f64,
     /// Since it was switched on, s.
     since_s: f64,
@@ -193,7 +193,7 @@ impl Servo {
             late: setup.motor.map(|motor| PositionServo::new(motor, joint.position)),
             torque: 0.0,
             thermal: Thermal::new(device.ambient_c),
-            unheard_s: 0.0,
+            silent_s: 0.0,
             deaf_s: 0.0,
             since_s: 0.0,
             waiting: None,
@@ -210,7 +210,7 @@ impl Servo {
     fn restart(&mut self) {
         self.table.restart(&self.setup);
         (self.waiting, self.registered) = (None, None);
-        (self.torque, self.unheard_s, self.since_s, self.deaf_s) = (0.0, 0.0, 0.0, RESTART_S);
+        (self.torque, self.silent_s, self.since_s, self.deaf_s) = (0.0, 0.0, 0.0, RESTART_S);
         // It knows its place within a turn only.
         let turns = ((self.joint.position + self.offset) / TAU + 0.5).floor();
         self.offset -= turns * TAU;
@@ -230,12 +230,12 @@ impl Servo {
     /// Writes what it measures into its table.
     fn refresh(&mut self) {
         let lying = self.injected.lying;
-        let said = |value: i64, most: i64| if lying { most } else { value };
+        let reported = |value: i64, most: i64| if lying { most } else { value };
         let current = self.torque / self.setup.torque_per_step.max(f64::MIN_POSITIVE);
-        self.table.put(at::PRESENT_CURRENT, said(whole(current, i16::MAX.into()), i16::MAX.into()));
+        self.table.put(at::PRESENT_CURRENT, reported(whole(current, i16::MAX.into()), i16::MAX.into()));
         let velocity = whole(self.measured.velocity / VELOCITY_STEP, i32::MAX.into());
-        self.table.put(at::PRESENT_VELOCITY, said(velocity, i32::MAX.into()));
-        self.table.put(at::PRESENT_POSITION, said(steps(self.measured.position).into(), i32::MAX.into()));
+        self.table.put(at::PRESENT_VELOCITY, reported(velocity, i32::MAX.into()));
+        self.table.put(at::PRESENT_POSITION, reported(steps(self.measured.position).into(), i32::MAX.into()));
         self.table.put(at::POSITION_TRAJECTORY, steps(self.trajectory).into());
         self.table.put(at::PRESENT_INPUT_VOLTAGE, whole(10.0 * self.device.supply_v, u16::MAX.into()));
         self.table.put(at::PRESENT_TEMPERATURE, whole(self.thermal.board_c, u8::MAX.into()));
@@ -262,9 +262,9 @@ impl Servo {
 
     /// What makes it stop by itself.
     fn watch(&mut self, dt_s: f64) {
-        self.unheard_s += dt_s;
+        self.silent_s += dt_s;
         let limit_s = self.table.get(at::BUS_WATCHDOG) as f64 * WATCHDOG_S;
-        if self.is_on() && limit_s > 0.0 && self.unheard_s >= limit_s && !self.table.has_tripped() {
+        if self.is_on() && limit_s > 0.0 && self.silent_s >= limit_s && !self.table.has_tripped() {
             self.table.trip();
             self.stay();
         }
@@ -392,7 +392,7 @@ impl Twin for Servo {
             return None;
         }
         let answer = match Status::parse(request) {
-            Some(status) => self.heard(status.id),
+            Some(status) => self.another_answered(status.id),
             None => self.carry_out(request, wire),
         };
         if self.injected.asleep {

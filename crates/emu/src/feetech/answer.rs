@@ -41,10 +41,10 @@ impl Servo {
     }
 
     /// Another servo has answered.
-    pub(super) fn heard(&mut self, from: u8) -> Option<Frame> {
+    pub(super) fn another_answered(&mut self, from: u8) -> Option<Frame> {
         let Waiting { address, len, .. } = self.waiting.take_if(|waiting| waiting.after == from)?;
         self.delay_ns = self.return_delay_ns();
-        self.told(address, len)
+        self.values(address, len)
     }
 
     fn return_delay_ns(&self) -> i64 {
@@ -59,11 +59,11 @@ impl Servo {
             return None;
         }
         self.delay_ns = self.return_delay_ns();
-        let (to, told) = parts(request)?;
+        let (to, instruction) = parts(request)?;
         let id = self.id();
-        match (told, request.payload()) {
+        match (instruction, request.payload()) {
             (instruction::PING, _) => self.pinged(to, wire),
-            (instruction::READ, &[address, len]) => self.told(address, len),
+            (instruction::READ, &[address, len]) => self.values(address, len),
             (instruction::SYNC_READ, _) => self.asked_with_others(request),
             (instruction::SYNC_WRITE, _) => {
                 let (address, data) = written(request, id)?;
@@ -74,8 +74,8 @@ impl Servo {
                 self.restart();
                 None
             }
-            (told, parameters) => {
-                self.do_it(told, parameters, request);
+            (instruction, parameters) => {
+                self.do_it(instruction, parameters, request);
                 // Under the id it had.
                 let answers = self.table.get(at::RESPONSE_LEVEL) == 1 && to != BROADCAST;
                 Status { id, ..self.status(&[]) }.packet().filter(|_| answers)
@@ -96,7 +96,7 @@ impl Servo {
     }
 
     /// These bytes of its table; silence where it ends before them, or they are more than a reply of ours can be.
-    fn told(&self, address: u8, len: u8) -> Option<Frame> {
+    fn values(&self, address: u8, len: u8) -> Option<Frame> {
         self.status(self.table.read(address, len)?).packet()
     }
 
@@ -104,7 +104,7 @@ impl Servo {
     fn asked_with_others(&mut self, request: &Frame) -> Option<Frame> {
         let (address, len, ids) = asked(request)?;
         let place = ids.iter().position(|id| *id == self.id())?;
-        let Some(before) = place.checked_sub(1) else { return self.told(address, len) };
+        let Some(before) = place.checked_sub(1) else { return self.values(address, len) };
         self.waiting = Some(Waiting { after: ids[before], address, len });
         None
     }
@@ -131,13 +131,13 @@ impl Servo {
     }
 
     /// Where it is becomes this position.
-    fn calibrate(&mut self, told: i32) {
-        self.table.put(at::HOMING_OFFSET, steps(self.measured.position) - told);
+    fn calibrate(&mut self, position: i32) {
+        self.table.put(at::HOMING_OFFSET, steps(self.measured.position) - position);
         self.refresh();
     }
 
-    fn do_it(&mut self, told: u8, parameters: &[u8], request: &Frame) {
-        match (told, parameters) {
+    fn do_it(&mut self, instruction: u8, parameters: &[u8], request: &Frame) {
+        match (instruction, parameters) {
             (instruction::WRITE, [address, data @ ..]) => self.write(*address, data),
             (instruction::REG_WRITE, [_, _, ..]) => self.registered = Some(*request),
             (instruction::ACTION, _) => {

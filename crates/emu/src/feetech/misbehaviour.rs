@@ -62,7 +62,7 @@ impl Misbehaviours for Setup {
         altered
     }
 
-    fn frozen(&self, reply: &Frame, said: &mut FrozenReply) -> Frame {
-        if reply.payload().len() < STATE.end { *reply } else { said.again(reply, STATE, CELSIUS) }
+    fn frozen(&self, reply: &Frame, frozen: &mut FrozenReply) -> Frame {
+        if reply.payload().len() < STATE.end { *reply } else { frozen.again(reply, STATE, CELSIUS) }
     }
 }

@@ -189,24 +189,24 @@ impl Servo {
 
     /// The position it reports, steps: of one turn, unless it is set to many.
     fn present(&self) -> i32 {
-        let told = steps(self.measured.position) - self.table.get(at::HOMING_OFFSET);
-        if self.table.has_many_turns() { told } else { told.rem_euclid(STEPS as i32) }
+        let steps_from_zero = steps(self.measured.position) - self.table.get(at::HOMING_OFFSET);
+        if self.table.has_many_turns() { steps_from_zero } else { steps_from_zero.rem_euclid(STEPS as i32) }
     }
 
     /// A reported position as an angle, by the shorter way from where it is.
-    fn angle(&self, told: i32) -> f64 {
-        self.measured.position + f64::from(told - self.present()) * TAU / STEPS
+    fn angle(&self, reported: i32) -> f64 {
+        self.measured.position + f64::from(reported - self.present()) * TAU / STEPS
     }
 
     /// Writes what it measures into its table.
     fn refresh(&mut self) {
         let lying = self.injected.lying;
-        let said = |value: i32| if lying { i32::MAX } else { value };
+        let reported = |value: i32| if lying { i32::MAX } else { value };
         let speed = whole(self.measured.velocity / TAU * STEPS, i32::MAX.into()) as i32;
         let current = (self.torque / self.setup.motor.kt / CURRENT_STEP).abs() as i32;
-        self.table.put(at::PRESENT_POSITION, said(self.present()));
-        self.table.put(at::PRESENT_SPEED, said(speed));
-        self.table.put(at::PRESENT_LOAD, said((self.duty * 1000.0).round() as i32));
+        self.table.put(at::PRESENT_POSITION, reported(self.present()));
+        self.table.put(at::PRESENT_SPEED, reported(speed));
+        self.table.put(at::PRESENT_LOAD, reported((self.duty * 1000.0).round() as i32));
         self.table.put(at::PRESENT_VOLTAGE, (10.0 * self.device.supply_v).round() as i32);
         self.table.put(at::PRESENT_TEMPERATURE, self.thermal.board_c.round() as i32);
         self.table.put(at::STATUS, self.conditions().into());
@@ -344,7 +344,7 @@ impl Twin for Servo {
             return None;
         }
         let answer = match Status::parse(request) {
-            Some(status) => self.heard(status.id),
+            Some(status) => self.another_answered(status.id),
             None => self.carry_out(request, wire),
         };
         self.sleep();

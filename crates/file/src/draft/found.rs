@@ -76,7 +76,7 @@ fn supply(found: &[Found]) -> Vec<String> {
         return Vec::new();
     }
     vec![
-        format!("# The servos said {volts:.1} V; below `voltage_low_v` the robot comes down."),
+        format!("# The servos reported {volts:.1} V; below `voltage_low_v` the robot comes down."),
         "[supervisor]".to_owned(),
         format!("voltage_low_v = {:.1}", (LOW * volts).max(LEAST_VOLTAGE_LOW_V)),
         String::new(),

@@ -80,6 +80,6 @@ mod tests {
         }
         assert!(!awaited.is_owed());
         awaited.ask(3, &Request { frame: &frame, to: None, replies: Request::UNKNOWN });
-        assert!(!awaited.is_owed(), "nobody knows how many");
+        assert!(!awaited.is_owed(), "how many is unknown");
     }
 }

@@ -97,7 +97,7 @@ class Chart {
     this.listen();
   }
 
-  // ---- what may be told otherwise
+  // ---- what may be set
 
   get drawn() { return this.lines; }
   // Across the whole height; and at the foot, where there may be many.

@@ -163,7 +163,7 @@ class Skeleton {
     pen.stroke();
   }
 
-  // What is far away first; a rim in the colour of the paper tells what is in front of what.
+  // What is far away first; a rim in the colour of the paper shows what is in front of what.
   drawBodies(pen, camera, pose) {
     const seen = pose.map(({ from, to, radius }) => ({ a: camera(from), b: camera(to), radius }));
     seen.sort((one, other) => one.a[2] + one.b[2] - other.a[2] - other.b[2]);

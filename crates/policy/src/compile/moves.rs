@@ -48,7 +48,7 @@ fn dropout(call: &Call<'_, '_>) -> Result<Value, ModelError> {
     call.node.float("ratio", 0.5);
     call.node.int("seed", 0);
     if call.maybe(2).is_some() {
-        return Err(call.wrong("it is told whether this is training"));
+        return Err(call.wrong("it has an input that selects training"));
     }
     call.input(0).cloned()
 }

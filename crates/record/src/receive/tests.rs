@@ -145,7 +145,7 @@ fn bare_heads_and_schemas_take_no_place_and_no_name() {
 
 /// As the auditor did it: 94 datagrams of 22 kB of schemas each.
 #[test]
-fn a_stranger_with_many_schemas_leaves_room_for_a_newcomer() {
+fn an_unknown_sender_with_many_schemas_leaves_room_for_a_newcomer() {
     let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
     let schema = Type::object([("x".repeat(22_000), Type::Null)]).to_bytes();
     for session in 0..94 {

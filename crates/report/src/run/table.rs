@@ -68,7 +68,7 @@ fn problems(summary: &RunSummary) -> Vec<String> {
     let warned = |event: &&EventSummary| event.trouble && !event.is_change();
     lines.extend(summary.events.iter().filter(warned).map(|event| happened("warning:", event)));
     lines.extend(summary.sinks.iter().skip(1).filter_map(about_sink));
-    lines.extend(unheard(&summary.live));
+    lines.extend(lost_requests(&summary.live));
     lines
 }
 
@@ -213,7 +213,7 @@ fn ending(summary: &RunSummary) -> Vec<String> {
     lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
     // The log is the first and has its line.
     lines.extend(summary.sinks.iter().skip(1).filter_map(about_sink));
-    lines.extend(unheard(&summary.live));
+    lines.extend(lost_requests(&summary.live));
     lines.extend(summary.targets.iter().flat_map(targets));
     lines.extend(report(summary));
     lines
@@ -258,8 +258,8 @@ fn about_sink(sink: &SinkSummary) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{name:<15} {}", parts.join("; ")))
 }
 
-/// What people asked in vain.
-fn unheard(LiveSummary { view, teleop, .. }: &LiveSummary) -> Option<String> {
+/// Requests and inputs that had no effect.
+fn lost_requests(LiveSummary { view, teleop, .. }: &LiveSummary) -> Option<String> {
     let counts = [
         (view.dropped, "requests dropped"),
         (view.replies_lost, "replies lost"),

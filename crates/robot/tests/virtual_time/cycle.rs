@@ -255,7 +255,7 @@ fn a_second_reply_is_late_and_changes_nothing() {
 }
 
 #[test]
-fn strangers_and_nonsense_are_foreign() {
+fn unexpected_frames_and_noise_are_counted() {
     let mut rig = Rig::new(Bus::new(1, false), vec![device(0, 1)]);
     rig.bus.set(1, Behaviour::Nonsense);
     let frame = Frame::new(0x0900, &[0x21, 0, 0]).unwrap();

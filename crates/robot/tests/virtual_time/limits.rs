@@ -455,7 +455,7 @@ fn a_loop_too_slow_to_brake_takes_no_torque() {
     }
     let pushing = PositionCommand { torque: 0.1, kp_scale: 0.0, kd_scale: 0.0, ..PositionCommand::hold(0.0) };
     let outcome = run_robot(&joint_at(100.0, "torque_control_hz = 50.0"), always(pushing), 1);
-    assert!(!outcome.cause().contains("torque_control_hz"), "whoever knows the joint may allow it");
+    assert!(!outcome.cause().contains("torque_control_hz"), "a lower rate may be allowed");
     let outcome = run_robot(&robot("", "[loop]\nrate_hz = 100"), always(pushing), 1);
     assert!(!outcome.cause().contains("torque_control_hz"), "a joint without limits has none to keep");
 }

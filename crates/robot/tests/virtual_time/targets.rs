@@ -72,7 +72,7 @@ fn silence_brings_the_arm_down_or_it_holds() {
         for _ in 0..2000 {
             arm.rig.tick();
         }
-        assert_eq!(arm.rig.machine.phase(), Phase::Active, "nobody has sent: nothing is missed");
+        assert_eq!(arm.rig.machine.phase(), Phase::Active, "no program has sent: nothing is missed");
         arm.send(&[(0, 0.1), (50, 0.1)]);
         for _ in 0..1040 {
             arm.rig.tick();

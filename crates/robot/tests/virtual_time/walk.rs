@@ -33,7 +33,7 @@ impl Place {
     }
 }
 
-/// The emulated machine, telling where its trunk is.
+/// The emulated machine, reporting where its trunk is.
 struct Watched {
     world: World,
     place: Arc<Mutex<Place>>,

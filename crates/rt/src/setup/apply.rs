@@ -137,7 +137,7 @@ fn policy_remedy(setup: &Setup, error: Option<&io::Error>) -> String {
             .into(),
         _ if denied => format!("no right to real-time priority: {}", advice().priority()),
         _ => match error {
-            Some(error) => format!("the kernel said: {error}"),
+            Some(error) => format!("the kernel refused: {error}"),
             None => "the kernel took the request but did not follow it".into(),
         },
     }

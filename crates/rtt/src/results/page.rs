@@ -129,8 +129,9 @@ impl Results {
         let section = Section::new("Where the time goes");
         let lines = [self.account(), self.stack()].concat();
         if lines.is_empty() {
-            return section
-                .text("The network was not said, so nothing is computed (`--link-mbit`, `--switches`).");
+            return section.text(
+                "The network was not specified, so nothing is computed (`--link-mbit`, `--switches`).",
+            );
         }
         let table = lines
             .into_iter()

@@ -276,7 +276,7 @@ fn a_leader_is_limp_and_is_given_a_bounded_share_of_what_its_follower_exerts() {
     pair.state.servos[1].torque = 2.0;
     (0..60).for_each(|_| pair.tick(Some(0.0)));
     (0..60).for_each(|_| pair.tick(None));
-    assert_eq!(pair.command(0).torque, 0.0, "a leader that is not heard is given nothing");
+    assert_eq!(pair.command(0).torque, 0.0, "a leader that does not reply is given nothing");
 }
 
 #[test]

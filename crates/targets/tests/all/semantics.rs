@@ -291,7 +291,7 @@ fn silence_is_held_over_then_waited_out_and_then_reported() {
 fn announced_silence_is_none_until_it_is_over_or_a_program_sends() {
     let mut robot = robot();
     robot.send("policy", &[(0, 0.1)]).unwrap();
-    robot.desk.hold("somebody else", 30_000 * MS, robot.state.now_ns);
+    robot.desk.hold("another program", 30_000 * MS, robot.state.now_ns);
     robot.desk.hold("policy", 30_000 * MS, robot.state.now_ns);
     // Until then, and as long as any other silence.
     robot.ticks(30_999);
@@ -500,7 +500,7 @@ fn what_was_owed_is_late_and_nothing_else() {
     };
     robot.send("policy", &[(0, 0.0), (100, 0.1)]).unwrap();
     robot.ticks(165);
-    assert_eq!(late(&robot), (0, 0, 0, false), "nothing came, and nobody knows what is to come");
+    assert_eq!(late(&robot), (0, 0, 0, false), "nothing came, and what is to come is unknown");
     robot.send("policy", &[(0, 0.1), (100, 0.2)]).unwrap();
     robot.ticks(1);
     // Commands of a tick arrive in the next one.

@@ -959,7 +959,7 @@
     if (!event.repeat) { drive.keys.add(event.code); keysChanged(); }
   });
   addEventListener("keyup", (event) => { if (drive.keys.delete(event.code)) keysChanged(); });
-  // Keys that go up elsewhere, and a tab that nobody sees, must not drive.
+  // Keys that go up elsewhere, and a hidden tab, must not drive.
   addEventListener("blur", () => drive.release());
   addEventListener("pagehide", () => drive.release());
   document.addEventListener("visibilitychange", () => { if (document.hidden) drive.release(); });
@@ -970,7 +970,7 @@
   let rested = null;
   const pollGamepad = () => {
     if (!drive.available || document.hidden || !document.hasFocus()) return drive.letGo("gamepad");
-    // Of others nobody knows which axis is which; a trigger at rest is a stick pushed to its end.
+    // Of others it is unknown which axis is which; a trigger at rest is a stick pushed to its end.
     const found = [...(navigator.getGamepads?.() ?? [])].find((gamepad) => gamepad?.connected && gamepad.mapping === "standard");
     const axis = (i) => { const value = found?.axes[i] ?? 0; return Math.abs(value) < DEAD ? 0 : -value; };
     const value = { left: axis(0), forward: axis(1), turn: axis(2) };

@@ -154,7 +154,7 @@ fn a_clock_that_is_set_leaves_neither_a_gap_nor_an_end() {
 #[test]
 fn what_a_run_reported_long_ago_does_not_set_the_clock() {
     let mut store = live(1 << 20, &[(20_000_000, 1.0)]);
-    store.declare(1, "told at the start", &one());
+    store.declare(1, "declared at the start", &one());
     store.sample(1, 10_000_000, &2f32.to_le_bytes());
     store.sample(0, 20_000_000 + RATE_US, &3f32.to_le_bytes());
     assert_eq!(store.extent_us(), Some((20_000_000, 20_000_000 + RATE_US)));

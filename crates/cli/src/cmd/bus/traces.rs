@@ -126,7 +126,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
         note(format_args!("{errors} error frames of the trace are none that can be sent"));
     }
     if others > 0 {
-        note(format_args!("{others} lines of the trace tell of something else than frames"));
+        note(format_args!("{others} lines of the trace are no frames"));
     }
     if left_out > 0 {
         note(format_args!(

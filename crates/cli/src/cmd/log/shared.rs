@@ -1,4 +1,4 @@
-//! What the log commands have in common: opening, choosing, progress, telling of damage.
+//! What the log commands have in common: opening, choosing, progress, reports of damage.
 
 pub use crate::cmd::output::{Output, create, spare};
 pub use crate::cmd::progress::Progress;

@@ -162,7 +162,7 @@ fn check_own(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     mit::check_model(i, servo, "XL330-M288", reader);
     let file = &servo.dynamixel;
     if let (None, Some(at)) = (file.torque_constant, written(i, "family", reader)) {
-        let problem = Problem::error(place("torque_constant"), "what an ampere is worth must be said")
+        let problem = Problem::error(place("torque_constant"), "what an ampere is worth must be specified")
             .at(at, "torques depend on it")
             .help("write `dynamixel.torque_constant`, N·m/A: stall torque divided by stall current, as its maker's page has them");
         reader.problems.push(problem);
@@ -171,7 +171,7 @@ fn check_own(i: usize, servo: &ServoConfig, reader: &mut Reader) {
         && file.motor_resistance.is_none()
         && let Some(at) = written(i, "dynamixel.mode", reader).or_else(|| written(i, "dynamixel", reader))
     {
-        let problem = Problem::error(place("motor_resistance"), "what its motor is must be said")
+        let problem = Problem::error(place("motor_resistance"), "what its motor is must be specified")
             .at(at, "in this mode a torque is a duty, which is calculated from it")
             .help("write `dynamixel.motor_resistance`, Ω: its voltage divided by its stall current, as its maker's page has them, is a beginning");
         reader.problems.push(problem);

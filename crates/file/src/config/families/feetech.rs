@@ -149,7 +149,7 @@ fn check_own(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     }
     let is_known = file.model.is_none_or(|model| model.motor().is_some());
     if !is_known && (file.motor_constant.is_none() || file.motor_resistance.is_none()) {
-        let problem = Problem::error(place("motor_constant"), "what its motor is must be said")
+        let problem = Problem::error(place("motor_constant"), "what its motor is must be specified")
             .at(at, "torques are calculated from it")
             .help("write `feetech.motor_constant`, N·m/A, and `feetech.motor_resistance`, Ω: both as of its output shaft");
         reader.problems.push(problem);

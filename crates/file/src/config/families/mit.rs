@@ -46,7 +46,7 @@ pub(super) fn check_model(i: usize, servo: &ServoConfig, example: &str, reader: 
         && let Some(at) = written(i, "family", reader)
     {
         let key = format!("{}.model", servo.family.word());
-        let problem = Problem::error(format!("servo[{i}].{key}"), "which motor it is must be said")
+        let problem = Problem::error(format!("servo[{i}].{key}"), "which motor it is must be specified")
             .at(at, "what its codes mean depends on the model")
             .help(format!("write for example `{key} = \"{example}\"`"));
         reader.problems.push(problem);

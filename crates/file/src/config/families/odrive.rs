@@ -100,13 +100,13 @@ fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Re
     let place = |key: &str| format!("servo[{i}].odrive.{key}");
     let family = written(i, "family", reader);
     if let (None, Some(at)) = (file.firmware, &family) {
-        let problem = Problem::error(place("firmware"), "which firmware it has must be said")
+        let problem = Problem::error(place("firmware"), "which firmware it has must be specified")
             .at(at.clone(), "the messages of 0.5 and 0.6 differ")
             .help("write `odrive.firmware = \"0.6\"` (Pro, S1, Micro), or \"0.5\" (v3)");
         reader.problems.push(problem);
     }
     if let (None, Some(at)) = (file.torque_constant, &family) {
-        let problem = Problem::error(place("torque_constant"), "what an ampere is worth must be said")
+        let problem = Problem::error(place("torque_constant"), "what an ampere is worth must be specified")
             .at(at.clone(), "torques depend on it, and what the joint can carry")
             .help("write `odrive.torque_constant`, N·m/A, as the drive has it: about 8.27 / KV of the motor");
         reader.problems.push(problem);

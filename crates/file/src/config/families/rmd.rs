@@ -81,7 +81,7 @@ fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Re
     let file = &servo.rmd;
     let family = written(i, "family", reader);
     if let (None, Some(at)) = (file.protocol, &family) {
-        let title = "which protocol its firmware has must be said";
+        let title = "which protocol its firmware has must be specified";
         let problem = Problem::error(format!("servo[{i}].rmd.protocol"), title)
             .at(at.clone(), "what its codes mean depends on it: torques differ by 2.5 to 5.4")
             .help("write `rmd.protocol = \"V4.2\"`, or \"V4.4\" for firmware of 2026042402 or later: `khz bus scan` tells it");
@@ -103,7 +103,7 @@ fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Re
         && file.reply_delay_us.is_none()
         && let Some(span) = reader.span("loop.rate_hz").or(family)
     {
-        let title = "how long its motors take to answer must be said";
+        let title = "how long its motors take to answer must be specified";
         let problem = Problem::error(format!("servo[{i}].rmd.reply_delay_us"), title)
             .at(span, format!("the one that was measured, an X8-Pro V2, takes {REPLY_DELAY_US} µs, too long for many loops above {MOST_HZ} Hz"))
             .help(format!("measure it, or write `rmd.reply_delay_us = {REPLY_DELAY_US}` in `[servo_defaults]`"));

@@ -222,7 +222,7 @@ impl<'a> Keys<'a> {
         for (key, path, yaml) in items {
             match yaml {
                 Yaml::Map(_) => maps.push((key, Keys { path: format!("{path}."), yaml, joints, reported })),
-                Yaml::Null => reported.borrow_mut().push(format!("{path}: nothing is said of it")),
+                Yaml::Null => reported.borrow_mut().push(format!("{path}: it has no value")),
                 // Reported with the rest.
                 _ => {}
             }
