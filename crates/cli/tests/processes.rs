@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "../../robot/tests/common/port.rs"]
+mod port;
 
 use common::{Process, SERVOS};
 use khz_file::RobotConfig;
@@ -660,7 +662,7 @@ fn comes_down_without(from: &str, mut beat: impl FnMut(&mut Process)) {
 
 #[test]
 fn an_operator_by_udp_who_falls_silent_brings_the_robot_down() {
-    let free = common::free_port();
+    let free = port::free_port();
     let operator = UdpSocket::bind("127.0.0.1:0").unwrap();
     comes_down_without(&format!("udp:127.0.0.1:{free}"), |_| {
         _ = operator.send_to(b"here", ("127.0.0.1", free));

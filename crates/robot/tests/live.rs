@@ -2,6 +2,9 @@
 //! nothing here must be fast; things must only happen at last.
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/port.rs"]
+mod port;
+
 use khz_file::RobotConfig;
 use khz_loop::parameters::Parameter;
 use khz_loop::supervisor::{Cause, Phase};
@@ -302,9 +305,7 @@ fn a_controller_sees_who_steers_and_silence_is_a_missing_heartbeat() {
 
 #[test]
 fn a_program_steers_by_udp_and_is_answered_with_the_robots_clock() {
-    // A free port outside those that the kernel assigns by itself.
-    let mut ports = (20_000..32_000).cycle().skip(std::process::id() as usize % 12_000);
-    let port = ports.find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok()).unwrap();
+    let port = port::free_port();
     let config = robot(&format!("[teleop]\nfrom = \"udp:127.0.0.1:{port}\""));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let controller = Box::new(Seen(Arc::clone(&seen)));

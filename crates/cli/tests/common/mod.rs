@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use std::io::ErrorKind;
-use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Output};
@@ -50,12 +49,6 @@ pub fn wait_for(notify: &UnixDatagram, wanted: &str) {
             return;
         }
     }
-}
-
-/// A free port outside those the kernel assigns by itself: another test cannot be given it before it is used.
-pub fn free_port() -> u16 {
-    let mut ports = (20_000..32_000).cycle().skip(std::process::id() as usize % 12_000);
-    ports.find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 /// Two servos on the bus `main`.
