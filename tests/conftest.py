@@ -1,11 +1,12 @@
 """What every Python test shares: the `khz` command under test, and a browser."""
 
+import gc
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +39,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         # As the Rust tests do, so that nothing is compiled twice.
         words = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--examples"]
         subprocess.run(words, cwd=ROOT, check=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, object, object]:
+    """Garbage is left alone while a failure is described. For that pytest parses the test's source; before Python 3.11.8 a finaliser, or a
+    thread that runs meanwhile, that formats a traceback of its own made that a SystemError, and ended all tests (gh-106905)."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
