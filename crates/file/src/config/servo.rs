@@ -5,6 +5,7 @@ use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
 use khz_loop::supervisor::{Limits, Timeout};
 use khz_servo::Mounting;
 use khz_settings::section;
+use khz_wire::Class;
 
 pub use khz_servo::FamilyName;
 pub use khz_servo::cubemars::CubemarsSettings;
@@ -31,9 +32,9 @@ impl ServoConfig {
         self.model_joint.as_ref().unwrap_or(&self.name)
     }
 
-    /// Its watchdog, s; 0 if it is not sent.
+    /// Its watchdog, s, as far as its format reaches; 0 if it is not sent.
     pub fn sent_watchdog_s(&self) -> f64 {
-        if self.command.watchdog == Format::None { 0.0 } else { self.watchdog_s }
+        self.watchdog_s.min(self.command.watchdog.greatest(Class::Time))
     }
 
     /// How it times out; `None`: it is not switched on again. A joint is brought back to its target under its velocity limit, and what

@@ -133,6 +133,7 @@ fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &m
     let sent =
         format.resolution().map_or(asked, |format| Class::Time.decode(Class::Time.encode(asked, format)));
     if sent >= least {
+        check_reach(i, servo, reader);
         return;
     }
     let span = written(i, "watchdog_s", reader).or_else(|| written(i, "command.watchdog", reader));
@@ -149,4 +150,18 @@ fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &m
     } else {
         problem.help(help)
     });
+}
+
+/// What the format cannot carry is sent as the most that it can.
+fn check_reach(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let sent = servo.sent_watchdog_s();
+    let Some(at) = written(i, "watchdog_s", reader).filter(|_| sent > 0.0 && sent < servo.watchdog_s) else {
+        return;
+    };
+    let title = "the watchdog is longer than its format carries: the servo damps earlier";
+    let (asked, format) = (servo.watchdog_s, servo.command.watchdog.word());
+    let problem = Problem::warning(format!("servo[{i}].watchdog_s"), title)
+        .at(at, format!("{asked} s, sent as {sent} s in \"{format}\""))
+        .help(format!("write `command.watchdog = \"int16\"`, or a `watchdog_s` of {sent} at most"));
+    reader.problems.push(problem);
 }
