@@ -5,6 +5,7 @@ mod common;
 
 use common::{SERVOS, khz};
 use kilohertz::{Parameter, PositionCommand, Robot, ServoCommand, viewer};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -62,8 +63,11 @@ fn get(at: &str) -> String {
 }
 
 fn terminate(child: &Child) {
-    rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM)
-        .unwrap();
+    signal(child, Signal::TERM);
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 /// Asks for a change, as long as the answer is that it came too late: it counts for a second, and in the phase it was asked in.
@@ -152,6 +156,20 @@ fn a_finished_log_is_shown_until_the_view_is_ended() {
     assert!(run.status.success());
     let (mut child, at) = start(folder.path(), &["view", "run.tlog", "--at", "127.0.0.1:0"]);
     assert!(get(&at).starts_with("HTTP/1.1 200 OK\r\n"));
+    // A process that was stopped while it waited for the rest of a request reads on.
+    let mut stream = TcpStream::connect(&at).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    for _ in 0..10 {
+        signal(&child, Signal::STOP);
+        waitpid(Some(Pid::from_child(&child)), WaitOptions::UNTRACED).unwrap();
+        signal(&child, Signal::CONT);
+        // For it to wait again.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    stream.write_all(format!("Host: {at}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     terminate(&child);
     assert!(child.wait().unwrap().success());
 }

@@ -288,7 +288,12 @@ fn read_head(mut stream: &TcpStream) -> Result<Option<(Request, Vec<u8>)>, Statu
         if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
             return Ok(None);
         }
-        let Ok(len @ 1..) = stream.read(&mut part) else { return Ok(None) };
+        let len = match stream.read(&mut part) {
+            Ok(len @ 1..) => len,
+            // A signal, or this process stood still.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Ok(_) | Err(_) => return Ok(None),
+        };
         head.extend_from_slice(&part[..len]);
         if let Some((request, end)) = Request::parse(&head)? {
             return Ok(Some((request, head.split_off(end))));
