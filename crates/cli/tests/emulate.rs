@@ -218,7 +218,9 @@ fn robstride_servos_behind_slcan_are_asked_by_a_classic_frame_set_up_and_drafted
     let words = ["zero_sta=1", "--family", "robstride", "--store", "--yes", "--timeout-ms", "500"];
     let set = khz(&[&["bus", "set", &link, "3"], &words[..]].concat()).output().unwrap();
     assert!(text(&set).contains("servo 3: parameter 0x7029 (`zero_sta`) = 1, mode reset, stored"), "{set:?}");
-    let new = khz(&["new", "--from", &link, "--family", "robstride", &file("new.toml")]).output().unwrap();
+    // By default a burst of queries has 20 ms.
+    let words = ["new", "--from", &link, "--family", "robstride", "--timeout-ms", "500"];
+    let new = khz(&[&words[..], &[&file("new.toml")]].concat()).output().unwrap();
     // The model is not known: the file is written, and refused until it is named.
     assert_eq!(new.status.code(), Some(1), "{new:?}");
     assert!(

@@ -45,6 +45,9 @@ pub struct Args {
     /// With --from, query servos of this family only: once for all links, or once for each
     #[arg(long, value_name = FamilyName::USAGE, requires = "from", conflicts_with_all = ["template", "urdf", "mjcf", "model_of", "identify"])]
     family: Vec<FamilyName>,
+    /// With --from, how long to wait for the replies to one burst of queries, ms, as in `khz bus scan`
+    #[arg(long, default_value_t = 20, value_name = "MS", requires = "from", value_parser = clap::value_parser!(u16).range(1..))]
+    timeout_ms: u16,
     /// Copy a built-in emulated robot: pan_tilt, leg3, arm6, arm_targets, arm_rmd, koch, koch_pair, so101, so101_pair, openarm_like,
     /// leader_follower, mixed, quadruped, quadruped_walk, quadruped_mujoco or quadruped_robstride
     #[arg(long, value_name = "NAME")]
@@ -231,7 +234,7 @@ fn drawn_up(args: &Args) -> Result<String> {
         bail!("write --from, --template, --urdf, --mjcf or --policy");
     }
     let mut desk = Desk::open_for(&args.family, links).map_err(|error| anyhow!(error))?;
-    let scan = Scan { last: u8::MAX, timeout_ns: 20_000_000, together: false };
+    let scan = Scan { last: u8::MAX, timeout_ns: i64::from(args.timeout_ms) * 1_000_000, together: false };
     let found = scan::everywhere(&mut desk, &scan, warn)?;
     if found.is_empty() {
         bail!("no servo answered on {}: {}", links.join(", "), scan::unanswered(links));
