@@ -27,7 +27,8 @@ wait_for() {
     return 1
 }
 
-# one_of_three COMMAND…: what needs a CPU for a while. An emulated one may stand still through a whole try, not through three.
+# one_of_three COMMAND…: what counts answers that come in time, and so needs a CPU for the 0.2 s it lasts. An emulated one may stand still
+# through a whole try, not through three.
 one_of_three() {
     "$@" || "$@" || "$@"
 }

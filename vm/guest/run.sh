@@ -15,13 +15,13 @@ receive = "poll"
 link = "socketcan"
 interface = "vcan0"
 [supervisor]
-missed_replies = 25
+# The emulated CPU may stand still for seconds: only a lost bus or a servo's fault brings the robot down.
+missed_replies = 100000
 stale_ms = 100000
 overruns = 100000
 controller_us = 1000000
 answer_s = 10
 [supervisor.reactions]
-# The emulated CPU may stand still for a while: a second brings down what else is not to come down.
 overruns = "warn"
 bus_down = "$1"
 missed_replies = "$1"
@@ -75,12 +75,9 @@ check "an emulated servo answers cansend" contains seen "100  [03]  21 00 00"
 khz bus scan socketcan:vcan0 --last 4 --timeout-ms 2000 --json >scan
 check "khz bus scan finds both servos" [ "$(grep -o firmware scan | wc -l)" = 2 ]
 
-ends_well() {
-    rm -f whole.tlog
-    khz run damp.toml --duration 5s --json --no-report --log whole.tlog >whole.json 2>whole_errors
-    contains whole.json '"ended_well":true' || { cat whole_errors; return 1; }
-}
-check "khz run does its job across vcan" one_of_three ends_well
+khz run damp.toml --duration 5s --json --no-report --log whole.tlog >whole.json 2>whole_errors
+ended_well() { contains whole.json '"ended_well":true' || { cat whole_errors; return 1; }; }
+check "khz run does its job across vcan" ended_well
 
 # The link goes down in the middle of a run and comes back.
 khz run warn.toml --duration 300s --json --no-report --log cut.tlog >cut.json 2>cut_errors &
