@@ -4,6 +4,7 @@ import asyncio
 import pathlib
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
 import can
 import pytest
@@ -11,6 +12,7 @@ from emulated import served
 from odrive_can import ODriveCAN
 from odrive_can.odrive import HeartbeatError
 
+T = TypeVar("T")
 # It shuts its bus down once more when it is forgotten, after the terminal is gone.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -61,8 +63,8 @@ def with_drive(path: str, do: Callable[[ODriveCAN], Awaitable[None]], axis: int 
     asyncio.run(whole())
 
 
-async def patiently(ask: Callable[[], Awaitable[dict[str, float]]]) -> dict[str, float]:
-    """It waits for 0.5 s, which a busy machine may need."""
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """It waits for 0.5 s, or 1 s for a state, which a busy machine may need."""
     for _ in range(20):
         try:
             return await ask()
@@ -109,7 +111,7 @@ def test_it_moves_a_motor_and_lets_it_go(terminal: str) -> None:
         drive.set_vel_gains(0.3, 0.0)
         drive.set_controller_mode("POSITION_CONTROL", "PASSTHROUGH")
         drive.set_input_pos(0.0)
-        await drive.set_axis_state("CLOSED_LOOP_CONTROL")
+        await patiently(lambda: drive.set_axis_state("CLOSED_LOOP_CONTROL"))
 
         async def is_there() -> bool:
             drive.set_input_pos(0.3)
@@ -117,7 +119,7 @@ def test_it_moves_a_motor_and_lets_it_go(terminal: str) -> None:
             return abs(estimates["Pos_Estimate"] - 0.3) < 0.01 and abs(estimates["Vel_Estimate"]) < 0.05
 
         await until(is_there, "it is not where it was told to go")
-        await drive.set_axis_state("IDLE")
+        await patiently(lambda: drive.set_axis_state("IDLE"))
         assert drive.axis_state == "IDLE"
 
     with_drive(terminal, do)
