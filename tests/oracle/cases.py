@@ -290,7 +290,6 @@ OPEN_LOGS = {
     "every fifth reply comes twice",
     "packets of Dynamixel servos with flipped bits",
     "1 % of the packets of Dynamixel servos come twice",
-    "twelve Dynamixel that do not fit",
     "every command is cut to its limits",
     "a policy whose joints are too slow for it",
     # Which servos never replied at all, where most replied too late.
