@@ -27,7 +27,11 @@ fn main() -> Result<()> {
         positions: robot.servos.iter().map(|servo| servo.joint.start).collect(),
     };
     (0..BATCH).for_each(|_| rig.tick());
-    ensure!(rig.supervisor.phase() == Phase::Active, "the robot is not under control");
+    ensure!(
+        rig.supervisor.phase() == Phase::Active,
+        "the robot is not under control: {:?}",
+        rig.supervisor.lack()
+    );
     let mut ticks: Vec<f64> = (0..bench.rounds(2_000)).map(|_| rig.batch()).collect();
     ensure!(rig.supervisor.phase() == Phase::Active, "the robot came down");
     ticks.sort_by(f64::total_cmp);
@@ -65,7 +69,8 @@ impl Rig {
         for (servo, &position) in self.state.servos.iter_mut().zip(&self.positions) {
             *servo = ServoState {
                 position,
-                velocity: 1.0,
+                // One that moves, and stays where it is, is noticed.
+                velocity: 0.0,
                 torque: 0.5,
                 voltage: 24.0,
                 temperature: 65.0,
@@ -81,7 +86,8 @@ impl Rig {
         let sample = ImuSample {
             at_ns,
             attitude: [1.0, 0.0, 0.0, 0.0],
-            rate: [0.0; 3],
+            // One whose readings never change is noticed.
+            rate: [f64::from(self.state.tick as u32 % 2) * 1e-3, 0.0, 0.0],
             acceleration: [0.0, 0.0, 9.81],
         };
         self.state.imu = Some(ImuState { sample, fresh: true });
