@@ -15,16 +15,16 @@ receive = "poll"
 link = "socketcan"
 interface = "vcan0"
 [supervisor]
-# The emulated CPU may stand still for seconds: only a lost bus or a servo's fault brings the robot down.
-missed_replies = 100000
+missed_replies = 25
 stale_ms = 100000
 overruns = 100000
 controller_us = 1000000
 answer_s = 10
+# The emulated CPU may stand still for seconds: only a lost bus or a servo's fault brings the robot down.
 [supervisor.reactions]
 overruns = "warn"
 bus_down = "$1"
-missed_replies = "$1"
+missed_replies = "warn"
 stale = "$1"
 servo_fault = "$1"
 [controller]
