@@ -28,6 +28,10 @@ const PAUSE_NS: i64 = 200_000;
 const HELD_BACK: &str = "If `khz doctor` finds an adapter whose latency timer holds bytes back (FTDI chips, 16 ms as delivered), set it to 1 ms: \
                          `setserial /dev/ttyUSB0 low_latency`, or `echo 1 | sudo tee /sys/bus/usb-serial/devices/ttyUSB0/latency_timer`";
 
+/// What to do about a servo that does not answer, while frames come that cannot be read.
+const DAMAGED: &str = "what came instead was damaged, as when two servos with one id answer at once (new ones have the same: connect one at a time, \
+                       and `khz bus set-id`), at another bit rate, or of noise; `khz bus scan` tries all ids";
+
 /// So often every servo is commanded to switch off, …
 const OFFS: usize = 3;
 
@@ -302,6 +306,7 @@ fn ask(
     soonest_ns: &mut Option<i64>,
 ) -> Result<bool, String> {
     let mut down = None;
+    let corrupt = links[device.link].counters(device.channel).corrupt;
     if exchange.quiet_ns > 0 {
         let until_ns = time.now_ns() + exchange.quiet_ns;
         match listen(links, device, exchange, until_ns, time) {
@@ -336,7 +341,8 @@ fn ask(
         Some(error) => format!("it could not be asked to {}: {error}; look at the bus", exchange.what),
         None => {
             let misnamed = links[device.link].misnamed();
-            let why = misnamed.as_deref().unwrap_or(exchange.if_silent);
+            let is_damaged = links[device.link].counters(device.channel).corrupt > corrupt;
+            let why = if is_damaged { DAMAGED } else { misnamed.as_deref().unwrap_or(exchange.if_silent) };
             format!("it did not answer when asked to {}; {why}", exchange.what)
         }
     })

@@ -6,6 +6,7 @@ use crate::mit::{self, Outcome, run_on, run_robot, when_the_host_dies};
 use khz_emu::dynamixel::{Servo, Setup};
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_file::RobotConfig;
+use khz_link::faults::{Direction, Fault, FaultEffect, Faults};
 use khz_link::{Link, LinkError, Received};
 use khz_loop::Doing;
 use khz_loop::ready::NotReady;
@@ -165,6 +166,10 @@ fn a_servo_that_is_not_as_the_file_has_it_is_not_driven_and_the_cure_is_reported
         let why = refusal(&config, change);
         assert!(why.contains(expected), "{why}");
     }
+    let noise = Fault { direction: Direction::FromDevices, ..Fault::new(FaultEffect::Damage) };
+    let link = Faults::new(config.emulate().unwrap(), &[noise], 1, |_, _| None);
+    let why = mit::run_link(&config, Box::new(link), &Mutex::default()).err().unwrap().why;
+    assert!(why.contains("what came instead was damaged, as when two servos with one id"), "{why}");
     // Its mode is set, whatever it was.
     assert_eq!(run_with(&config, |it| it.mode = 1).unwrap().machine.phase(), Phase::Stopped);
 }

@@ -204,9 +204,16 @@ fn asked_for_moteus(link: &LinkConfig) -> Option<String> {
     })
 }
 
+/// Where frames came that could not be read.
+const DAMAGED: &str = "no device answered, but damaged frames came, as when servos with one id answer at once (new ones have the same: connect one \
+                       at a time, and `khz bus set-id`)";
+
 fn table(desk: &Desk, links: &[String], found: &[Found]) -> Result<String> {
     if found.is_empty() {
-        return Ok(format!("no device answered: {}\n", unanswered(links)));
+        let mut buses = (0..desk.buses()).map(|bus| desk.link(bus));
+        let is_damaged = buses.any(|(link, channel)| link.counters(channel).corrupt > 0);
+        let what = if is_damaged { DAMAGED } else { "no device answered" };
+        return Ok(format!("{what}: {}\n", unanswered(links)));
     }
     let mut text = String::from(
         "bus   id  family  mode            fault  firmware  serial                    round trip\n",
