@@ -288,7 +288,7 @@ fn a_second_question_to_servos_of_one_layout_is_counted() {
     assert_eq!([60, 61].map(questions), [1, 2]);
 }
 
-/// `servo.count=6` of a robot with six servos was predicted to make its cycle a third shorter: nobody was asked any more.
+/// `servo.count=6` of a robot with six servos was predicted to make its cycle a third shorter: the question to all was missing.
 #[test]
 fn what_servos_that_are_asked_together_would_take_is_not_guessed() {
     let text = include_str!("../../../robots/so101.toml");

@@ -5,7 +5,8 @@
 //! passes. A silent device is *missed*: its last state stays, its age grows, and the loop does not wait for it beyond
 //! the deadline. On half-duplex buses one query is outstanding per bus, in the next cycle too, as mjlib's servers execute the
 //! reads of a request that comes before they have replied. The next leaves the moment the reply has been read or given up; it is
-//! given up when the queries behind it need what is left of the cycle. The buses run in parallel. Where not all servos of a bus have a turn, those that had none go first in
+//! given up when the queries behind it need what is left of the cycle, and the last one when it takes longer than usual. The buses
+//! run in parallel. Where not all servos of a bus have a turn, those that had none go first in
 //! the next cycle. Of each link a fair share of frames is taken at a time, so that one that floods costs the others nothing.
 //!
 //! What is in the frames, and which query a reply answers, is the business of the servos' family ([`khz_servo::Servos`]); the

@@ -63,7 +63,7 @@ pub(super) fn agree(metadata: &[(String, String)], config: &PolicyConfig) -> Res
     Ok(())
 }
 
-/// It stands for whatever a robot cannot observe itself: what another term of the training is told or fixed to.
+/// It may stand for any term of the training that a robot cannot observe itself: its value comes from a program, or is fixed.
 fn stands_in(term: Term) -> bool {
     matches!(term, Term::Constant | Term::Signal | Term::Contact)
 }

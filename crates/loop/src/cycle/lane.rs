@@ -196,7 +196,7 @@ impl Lane {
 
     /// When a query that was just sent is given up: when those behind it need the rest of the cycle. Replies that come later must not meet
     /// the next query, so that is as late as may be; what is on the wire is never cut off. The cycle's last query is waited for as long as
-    /// it takes as a rule, in the next cycle too, and the first time, when nobody knows, twice as long as it has.
+    /// it usually takes, in the next cycle too, and the first time, when that is not known, twice as long as it has.
     fn give_up_ns(&self, turn: Turn, devices: &[Device], deadline_ns: i64) -> i64 {
         let least_ns = |turn: &Turn| {
             let timeouts = self.servos(*turn).iter().map(|&servo| devices[servo].reply_timeout_ns());

@@ -155,7 +155,7 @@ impl Servo<'_> {
         })
     }
 
-    /// With a second id it obeys what another servo is told.
+    /// With a second id it obeys the commands to another servo.
     fn is_alone(&self) -> Exchange {
         const NONE: u8 = 253;
         let id = self.id;
