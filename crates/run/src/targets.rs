@@ -288,12 +288,13 @@ impl Fared {
     fn too_quick(&self) -> Option<String> {
         let share = self.limited as f64 / self.followed.max(1) as f64;
         let is_much = self.followed >= LIMITED_TICKS && share > LIMITED_SHARE;
-        let message = || {
-            format!(
-                "in {:.0} % of the ticks a joint was at `limits.acceleration`: more of it, or slower targets",
-                100.0 * share
-            )
+        // A joint that catches up with what came late does so at its limit.
+        let why = match self.held_over + self.waits {
+            0 => ": more of it, or slower targets",
+            _ => ", in part to catch up with what came late; first see that none comes late",
         };
+        let message =
+            || format!("in {:.0} % of the ticks a joint was at `limits.acceleration`{why}", 100.0 * share);
         is_much.then(message)
     }
 }
@@ -435,10 +436,21 @@ mod tests {
         };
         assert_eq!([ticks(1000, 10_000), ticks(900, 1000)], [None, None]);
         let message = ticks(2300, 10_000).unwrap_or_default();
+        assert_eq!(
+            message,
+            "Targets: in 23 % of the ticks a joint was at `limits.acceleration`: more of it, or slower targets."
+        );
+    }
+
+    #[test]
+    fn a_late_target_is_blamed_before_the_limit_that_a_joint_catches_up_at() {
+        let fared = Fared { held_over: 3, followed: 10_000, limited: 2300, ..Fared::default() };
+        let message = fared.sentence().unwrap_or_default();
         assert!(
-            message.starts_with("Targets: in 23 % of the ticks a joint was at `limits.acceleration`"),
+            message.contains("carried over for 3 ticks; in 23 % of the ticks a joint was at"),
             "{message}"
         );
+        assert!(message.ends_with("first see that none comes late."), "{message}");
     }
 
     #[test]
