@@ -51,24 +51,7 @@ fn document(
         .collect();
     let components: Vec<Value> = linked
         .iter()
-        .filter_map(|(line, licence)| {
-            let (name, version) = line.split(" (").next()?.split_once(" v")?;
-            let id = format!("{name}@{version}");
-            let reference = references.get(&id)?;
-            let licence = licence.replace('/', " OR ");
-            let mut component = json!({
-                "type": "library", "bom-ref": reference, "name": name, "version": version,
-                "licenses": [{ "expression": licence }],
-            });
-            // Ours are in no registry.
-            if reference.starts_with("pkg:") {
-                component["purl"] = reference.as_str().into();
-            }
-            if let Some(sum) = checksums.get(&id) {
-                component["hashes"] = json!([{ "alg": "SHA-256", "content": sum }]);
-            }
-            Some(component)
-        })
+        .filter_map(|(line, licence)| component(line, licence, &references, &checksums))
         .collect();
     let roots = programs.packages.iter().map(|name| format!("{name}@{}", release.version));
     let roots: Vec<Value> =
@@ -96,6 +79,31 @@ fn document(
         "dependencies": graph,
     });
     serde_json::to_string_pretty(&document).context("the list of packages")
+}
+
+/// A package as a line of `cargo tree` names it.
+fn component(
+    line: &str,
+    licence: &str,
+    references: &BTreeMap<String, String>,
+    checksums: &BTreeMap<String, String>,
+) -> Option<Value> {
+    let (name, version) = line.split(" (").next()?.split_once(" v")?;
+    let id = format!("{name}@{version}");
+    let reference = references.get(&id)?;
+    let licence = licence.replace('/', " OR ");
+    let mut component = json!({
+        "type": "library", "bom-ref": reference, "name": name, "version": version,
+        "licenses": [{ "expression": licence }],
+    });
+    // Ours are in no registry.
+    if reference.starts_with("pkg:") {
+        component["purl"] = reference.as_str().into();
+    }
+    if let Some(sum) = checksums.get(&id) {
+        component["hashes"] = json!([{ "alg": "SHA-256", "content": sum }]);
+    }
+    Some(component)
 }
 
 const STANDARD: &str = "rust-std";

@@ -75,8 +75,26 @@ impl Changer<'_> {
         exprs.into_iter().for_each(|expr| self.expr(expr));
     }
 
+    /// Mutants of an expression, and of all within it.
     fn expr(&mut self, expr: &mut Expr) {
         let original = expr.clone();
+        self.within(expr);
+        match original {
+            Expr::Binary(binary) if !has_let(&binary.left) && !has_let(&binary.right) => {
+                for op in others(binary.op) {
+                    let mut other = binary.clone();
+                    other.op = op;
+                    self.instead(expr, &binary.to_token_stream(), &Expr::Binary(other));
+                }
+            }
+            Expr::Unary(unary) if !matches!(unary.op, UnOp::Deref(_)) => {
+                self.instead(expr, &unary.to_token_stream(), &unary.expr);
+            }
+            _ => {}
+        }
+    }
+
+    fn within(&mut self, expr: &mut Expr) {
         match expr {
             Expr::Binary(binary) => self.all([&mut *binary.left, &mut *binary.right]),
             Expr::Unary(unary) => self.expr(&mut unary.expr),
@@ -123,19 +141,6 @@ impl Changer<'_> {
             Expr::Match(inner) => {
                 self.expr(&mut inner.expr);
                 self.arms(&mut inner.arms);
-            }
-            _ => {}
-        }
-        match original {
-            Expr::Binary(binary) if !has_let(&binary.left) && !has_let(&binary.right) => {
-                for op in others(binary.op) {
-                    let mut other = binary.clone();
-                    other.op = op;
-                    self.instead(expr, &binary.to_token_stream(), &Expr::Binary(other));
-                }
-            }
-            Expr::Unary(unary) if !matches!(unary.op, UnOp::Deref(_)) => {
-                self.instead(expr, &unary.to_token_stream(), &unary.expr);
             }
             _ => {}
         }
