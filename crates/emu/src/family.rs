@@ -7,7 +7,7 @@ use crate::twin::{Family, Twin};
 use std::ops::RangeInclusive;
 
 macro_rules! emulated {
-    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal $(, $keys:ident: $of_it:literal)?;)+) => {
         /// What a servo speaks, with what is set up in it.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum FamilyConfig { $($(#[doc = $doc])+ $name(crate::$module::Setup),)+ }

@@ -8,8 +8,8 @@ use khz_settings::words;
 use khz_wire::{Address, Frame};
 use std::path::Path;
 
-/// Hands the list of families to a macro of the caller: what documents each, its name, its module, how it is written, and what people
-/// call its servos.
+/// Hands the list of families to a macro of the caller: what documents each, its name, its module, how it is written, what people
+/// call its servos, and its table of a servo in a robot file, if it has one, with what that is for.
 #[macro_export]
 macro_rules! families {
     ($of_each:ident) => {
@@ -17,25 +17,25 @@ macro_rules! families {
             /// mjbots' moteus, by its register protocol.
             Moteus(moteus) = "moteus", "moteus";
             /// Damiao (DM4310 and relatives), in MIT mode.
-            Damiao(damiao) = "damiao", "Damiao";
+            Damiao(damiao) = "damiao", "Damiao", DamiaoSettings: "Model, ranges and gains of a Damiao servo.";
             /// RobStride and the CyberGear, by their private protocol.
-            Robstride(robstride) = "robstride", "RobStride";
+            Robstride(robstride) = "robstride", "RobStride", RobstrideSettings: "Model, ranges and gains of a RobStride servo or CyberGear.";
             /// CubeMars (T-Motor) AK, in MIT mode.
-            Cubemars(cubemars) = "cubemars", "CubeMars";
+            Cubemars(cubemars) = "cubemars", "CubeMars", CubemarsSettings: "Model, ranges and gains of a CubeMars servo.";
             /// MyActuator RMD, in motion mode.
-            Rmd(rmd) = "rmd", "RMD";
+            Rmd(rmd) = "rmd", "RMD", RmdSettings: "Model, protocol and gains of an RMD motor.";
             /// ODrive, by CANSimple.
-            Odrive(odrive) = "odrive", "ODrive";
+            Odrive(odrive) = "odrive", "ODrive", OdriveSettings: "Firmware, gearing and gains of an ODrive.";
             /// Dynamixel of the X series, by protocol 2.0.
-            Dynamixel(dynamixel) = "dynamixel", "Dynamixel";
+            Dynamixel(dynamixel) = "dynamixel", "Dynamixel", DynamixelSettings: "Model, mode and gains of a Dynamixel servo.";
             /// Feetech of the STS and SMS series.
-            Feetech(feetech) = "feetech", "Feetech";
+            Feetech(feetech) = "feetech", "Feetech", FeetechSettings: "Model, motor and gains of a Feetech servo.";
         }
     };
 }
 
 macro_rules! named {
-    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal $(, $keys:ident: $of_it:literal)?;)+) => {
         words! {
             /// The families of servos.
             FamilyName { $($(#[doc = $doc])+ $name = $word,)+ }

@@ -8,14 +8,7 @@ use khz_settings::section;
 use khz_wire::Class;
 
 pub use khz_servo::FamilyName;
-pub use khz_servo::cubemars::CubemarsSettings;
-pub use khz_servo::damiao::DamiaoSettings;
-pub use khz_servo::dynamixel::DynamixelSettings;
-pub use khz_servo::feetech::FeetechSettings;
 pub use khz_servo::moteus::{CommandFormat, Format, QueryFormat};
-pub use khz_servo::odrive::OdriveSettings;
-pub use khz_servo::rmd::RmdSettings;
-pub use khz_servo::robstride::RobstrideSettings;
 
 /// One servo, with the defaults of `[servo_defaults]` filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,53 +62,46 @@ impl std::ops::Deref for ServoConfig {
     }
 }
 
-section! {
-    /// One `[[servo]]`, or `[servo_defaults]` for what they have in common (all keys but `name` and `id`).
-    ServoSettings {
-        /// Name of the joint: letters, digits and `_`, first a letter. It names the joint in logs and programs.
-        name: String, "";
-        /// Name of the bus the servo is on.
-        bus: String, "";
-        /// Its protocol. Families share a bus where none has an identifier of another.
-        family: FamilyName = FamilyName::Moteus, "";
-        /// The servo's id on its bus (moteus: `id.id` in its own configuration, at most 126; Damiao: its register 8, at most 15); 0 is one of an ODrive, a Dynamixel or a Feetech only, and more than 127 of the latter two.
-        id: u8, "", 0 => 253;
-        /// Direction of the joint: −1 if it turns against the servo. `joint = sign × servo + offset`.
-        sign: i8 = 1, "", -1 => 1;
-        /// Joint angle at the servo's zero.
-        offset: f64 = 0.0, "rad", -100.0 => 100.0;
-        /// Limits of the joint.
-        limits: Limits = Limits::default(), "";
-        /// The servo acts by itself when it has received no command for this long: a moteus damps, others go
-        /// limp.
-        watchdog_s: f64 = 0.1, "s", 0.002 => 30.0;
-        /// Model, ranges and gains of a Damiao servo.
-        damiao: DamiaoSettings = DamiaoSettings::default(), "";
-        /// Model, ranges and gains of a RobStride servo or CyberGear.
-        robstride: RobstrideSettings = RobstrideSettings::default(), "";
-        /// Model, ranges and gains of a CubeMars servo.
-        cubemars: CubemarsSettings = CubemarsSettings::default(), "";
-        /// Model, protocol and gains of an RMD motor.
-        rmd: RmdSettings = RmdSettings::default(), "";
-        /// Firmware, gearing and gains of an ODrive.
-        odrive: OdriveSettings = OdriveSettings::default(), "";
-        /// Model, mode and gains of a Dynamixel servo.
-        dynamixel: DynamixelSettings = DynamixelSettings::default(), "";
-        /// Model, motor and gains of a Feetech servo.
-        feetech: FeetechSettings = FeetechSettings::default(), "";
-        /// Which state is requested from a moteus, and in which formats.
-        query: QueryFormat = QueryFormat::default(), "";
-        /// Which values are sent to a moteus, and in which formats.
-        command: CommandFormat = CommandFormat::default(), "";
-        /// The emulated joint; real servos ignore it.
-        joint: JointConfig = JointConfig::default(), "";
-        /// How well `joint` is known, for draws of `kilohertz.Env`.
-        uncertainty: Uncertainty = Uncertainty::default(), "";
-        /// Name of the joint in the model of `[body]` with `kind = "mujoco"`. Without the key, `name`.
-        model_joint: Option<String> = None, "";
-        /// The emulated servo; real servos keep their own settings.
-        device: DeviceConfig = DeviceConfig::default(), "";
-        /// How the emulated servo warms up.
-        heat: HeatConfig = HeatConfig::default(), "";
-    }
+macro_rules! keys {
+    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal $(, $keys:ident: $of_it:literal)?;)+) => {
+        section! {
+            /// One `[[servo]]`, or `[servo_defaults]` for what they have in common (all keys but `name` and `id`).
+            ServoSettings {
+                /// Name of the joint: letters, digits and `_`, first a letter. It names the joint in logs and programs.
+                name: String, "";
+                /// Name of the bus the servo is on.
+                bus: String, "";
+                /// Its protocol. Families share a bus where none has an identifier of another.
+                family: FamilyName = FamilyName::Moteus, "";
+                /// The servo's id on its bus (moteus: `id.id` in its own configuration, at most 126; Damiao: its register 8, at most 15); 0 is one of an ODrive, a Dynamixel or a Feetech only, and more than 127 of the latter two.
+                id: u8, "", 0 => 253;
+                /// Direction of the joint: −1 if it turns against the servo. `joint = sign × servo + offset`.
+                sign: i8 = 1, "", -1 => 1;
+                /// Joint angle at the servo's zero.
+                offset: f64 = 0.0, "rad", -100.0 => 100.0;
+                /// Limits of the joint.
+                limits: Limits = Limits::default(), "";
+                /// The servo acts by itself when it has received no command for this long: a moteus damps, others go
+                /// limp.
+                watchdog_s: f64 = 0.1, "s", 0.002 => 30.0;
+                $($(#[doc = $of_it] $module: khz_servo::$module::$keys = khz_servo::$module::$keys::default(), "";)?)+
+                /// Which state is requested from a moteus, and in which formats.
+                query: QueryFormat = QueryFormat::default(), "";
+                /// Which values are sent to a moteus, and in which formats.
+                command: CommandFormat = CommandFormat::default(), "";
+                /// The emulated joint; real servos ignore it.
+                joint: JointConfig = JointConfig::default(), "";
+                /// How well `joint` is known, for draws of `kilohertz.Env`.
+                uncertainty: Uncertainty = Uncertainty::default(), "";
+                /// Name of the joint in the model of `[body]` with `kind = "mujoco"`. Without the key, `name`.
+                model_joint: Option<String> = None, "";
+                /// The emulated servo; real servos keep their own settings.
+                device: DeviceConfig = DeviceConfig::default(), "";
+                /// How the emulated servo warms up.
+                heat: HeatConfig = HeatConfig::default(), "";
+            }
+        }
+    };
 }
+
+khz_servo::families!(keys);

@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::path::Path;
 
 macro_rules! in_files {
-    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident($module:ident) = $word:literal, $title:literal $(, $keys:ident: $of_it:literal)?;)+) => {
         /// The family of this name.
         pub fn in_file(name: FamilyName) -> &'static dyn InFile {
             match name { $(FamilyName::$name => &$module::$name,)+ }
