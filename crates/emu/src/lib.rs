@@ -11,14 +11,7 @@
 //! | [`hat`] | a pi3hat in front of the machine |
 //! | [`pl011`] | a UART in front of a line of servos |
 //! | [`twin`] | what the machine needs of a servo, whichever its family |
-//! | [`moteus`] | one moteus |
-//! | [`damiao`] | one Damiao servo |
-//! | [`robstride`] | one RobStride servo or CyberGear |
-//! | [`cubemars`] | one CubeMars servo |
-//! | [`rmd`] | one RMD motor |
-//! | [`odrive`] | one ODrive |
-//! | [`dynamixel`] | one Dynamixel servo |
-//! | [`feetech`] | one Feetech servo |
+//! | [`moteus`], [`damiao`], … | one servo of a family, in a module of its name |
 //! | [`position_servo`] | a servo that follows positions by a voltage: hobby servos |
 //! | [`injection`] | faults put into a servo from outside |
 //! | [`misbehaviour`] | servos that do or report something else than they are commanded |

@@ -9,19 +9,11 @@
 //! | [`state`], [`command`] | the state of a servo, and its commands |
 //! | [`carries`] | what its messages can carry |
 //! | [`about`] | what a family knows about a servo, and where a servo is |
-//! | [`family`] | the list of families |
+//! | [`family`] | the list of families, of which each has a module: [`moteus`] and the rest |
 //! | [`by_hand`] | servos without a loop: who is there, single commands, registers, zero, id and watchdog |
 //! | [`exchange`] | what is sent to and requested from a servo before it may be driven |
 //! | [`identifiers`] | which frames of a bus belong to a servo |
 //! | [`mit`] | what all families in MIT mode have in common |
-//! | [`damiao`] | Damiao |
-//! | [`robstride`] | RobStride, and the CyberGear |
-//! | [`cubemars`] | CubeMars AK |
-//! | [`rmd`] | MyActuator RMD |
-//! | [`odrive`] | ODrive |
-//! | [`dynamixel`] | Dynamixel X |
-//! | [`feetech`] | Feetech STS and SMS |
-//! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
 //! A new family is a module whose `Settings` implement [`FamilySettings`] and [`ByHand`] and define which [`Servos`] they are put
 //! together to, and a line in [`family`]; what it leaves out does not compile. `ARCHITECTURE.md` has what else belongs to it.

@@ -22,13 +22,7 @@
 //! | [`rs485`] | frame ⇄ bytes of a serial line |
 //! | [`serial`] | the same, whichever packets the line's servos speak |
 //! | [`mit`] | position, velocity, gains, torque ⇄ the codes of MIT-type servos |
-//! | [`damiao`] | the frames of Damiao servos |
-//! | [`robstride`] | the frames of RobStride servos and the CyberGear |
-//! | [`cubemars`] | the frames of CubeMars servos |
-//! | [`rmd`] | the frames of MyActuator RMD motors |
-//! | [`odrive`] | the messages of ODrives |
-//! | [`dynamixel`] | the packets of Dynamixel servos |
-//! | [`feetech`] | the packets of Feetech servos |
+//! | [`damiao`], … | the frames, messages or packets of a family of servos, in a module of its name |
 //! | [`pi3hat`] | frames, configuration and IMU ⇄ SPI registers of the hat |
 //! | [`udp`] | frames ⇄ datagram |
 //! | [`time`] | frame → how long it occupies its wire |
