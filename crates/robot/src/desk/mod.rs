@@ -17,7 +17,7 @@ use khz_file::links::LinkConfig;
 use khz_link::{Counters, Imu, Link, LinkError, Received};
 use khz_rt::{now_ns, wait_readable};
 use khz_servo::by_hand::Ask;
-use khz_servo::{Family, FamilyName, ServoPlan};
+use khz_servo::{Family, FamilyName, Identifiers, Occasion, ServoPlan};
 use khz_wire::{Address, Frame, Request};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,9 +52,9 @@ pub enum DeskError {
     /// What is on the bus is not known, and it cannot carry the queries of the family that is asked first.
     #[error(
         "bus {bus}: this link carries classic CAN only, and queries of {family} servos are CAN-FD: nothing was sent. Give the family \
-         of its servos: `--family robstride`, `--family damiao`, `--family rmd`, `--family odrive` or `--family cubemars` (which switches each CubeMars off), \
-         or a robot file. For moteus servos set the interface up for CAN-FD, or give the data bit rate (slcan:PATH,data=5000000, or \
-         `data_bit_rate` in a robot file)"
+         of its servos ({}), or a robot file. For moteus servos set the interface up for CAN-FD, or give the data bit rate \
+         (slcan:PATH,data=5000000, or `data_bit_rate` in a robot file)",
+        on_classic_can()
     )]
     NotCarried {
         /// The bus.
@@ -99,6 +99,25 @@ impl DeskError {
     const fn is_unsupported(&self) -> bool {
         matches!(self, Self::Bus { why: LinkError::Unsupported, .. } | Self::NotCarried { .. })
     }
+}
+
+/// The families whose queries classic CAN carries, as a command line gives them; last those whose servos do more than reply.
+fn on_classic_can() -> String {
+    let is_carried = |family: &Family| {
+        let settings = family.settings();
+        let [request, _] = settings.exchange(1, Occasion::Stopped);
+        // Servos that take a whole line for themselves are on a serial one.
+        !request.fd && settings.identifiers(1) != Identifiers::ALL
+    };
+    let of_each = FamilyName::ALL.iter().filter_map(|&name| Family::named(name).into_iter().find(is_carried));
+    let mut families: Vec<_> =
+        of_each.map(|family| (family.by_hand().who_does(), family.name().word())).collect();
+    families.sort_by_key(|(does, _)| does.is_some());
+    let words = families.into_iter().map(|(does, word)| match does {
+        None => format!("`--family {word}`"),
+        Some(does) => format!("`--family {word}`, whose servo {does}"),
+    });
+    words.collect::<Vec<_>>().join("; ")
 }
 
 /// Buses and the servos known on them.
