@@ -2,6 +2,7 @@
 
 use super::families::written;
 use super::{Format, Reaction, Reactions, Recover, RobotConfig, ServoConfig};
+use khz_servo::{Family, FamilyName};
 use khz_settings::{Problem, Reader};
 use std::ops::Range;
 
@@ -22,7 +23,7 @@ struct Rule {
     applies: fn(&RobotConfig, &ServoConfig) -> bool,
     /// What happens.
     title: &'static str,
-    /// What to do.
+    /// What to do; `{RECOVERS}` stands for [`recovering`].
     help: &'static str,
 }
 
@@ -55,7 +56,7 @@ const RULES: &[Rule] = &[
             robot.supervisor.recover == Recover::On && first.is_some_and(|first| std::ptr::eq(first, servo))
         },
         title: "`recover` does nothing: a servo cannot be switched on again within a run, or its joint not be brought back",
-        help: "every servo needs `limits.velocity`, its velocity in its replies and a `watchdog_s`, and none may be a moteus, which damps by itself, a CubeMars, a CyberGear, an RMD or an ODrive",
+        help: "every servo needs `limits.velocity`, its velocity in its replies and a `watchdog_s`, and must be a {RECOVERS} (but no CyberGear)",
     },
     Rule {
         keys: &["supervisor.recover"],
@@ -161,7 +162,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
                 && let Some((place, span)) = place(i, rule, reader)
             {
                 let warning = Problem::warning(place, rule.title).at(span, SEE);
-                reader.problems.push(warning.help(rule.help));
+                reader.problems.push(warning.help(rule.help.replace("{RECOVERS}", &recovering())));
             }
         }
     }
@@ -183,6 +184,15 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
             reader.problems.push(warning.help(help));
         }
     }
+}
+
+/// The families whose servos may be switched on again within a run.
+fn recovering() -> String {
+    let may = |name: &FamilyName| {
+        Family::named(*name).iter().any(|family| family.settings().timed_out_as().is_some())
+    };
+    let names = FamilyName::ALL.iter().filter(|name| may(name)).map(|name| name.title());
+    names.collect::<Vec<_>>().join(" or ")
 }
 
 /// Its joints may carry a load when the power is cut. Wheels, which turn freely on purpose, do not.
