@@ -8,6 +8,7 @@ use khz_budget::{Inputs, TickPlan};
 use khz_emu::hat::Hat;
 use khz_emu::{Injection, World};
 use khz_file::RobotConfig;
+use khz_file::config::{FamilyName, in_file, usual_servo};
 use khz_link::Link;
 use khz_link::pi3hat::{Options, Pi3hat};
 use khz_loop::Doing;
@@ -236,22 +237,24 @@ fn every_family_on_every_wire_that_carries_it() {
     let rs485 = "link = \"emulated\"\nwire = \"rs485\"";
     let can = "link = \"emulated\"\nwire = \"can\"";
     let slow = "link = \"emulated\"\nnominal_bit_rate = 500_000\ndata_bit_rate = 2_000_000";
-    let families = [
+    let others = [
         ("moteus", "", &[fd, rs485, slow][..]),
-        ("damiao", "damiao = { model = \"4310\" }", &[fd, slow]),
         ("damiao", "damiao = { model = \"4310\", can_fd = true }", &[fd, slow]),
-        ("robstride", "robstride = { model = \"RS02\" }", &[fd, slow]),
         ("robstride", "robstride = { model = \"CyberGear\" }", &[fd]),
-        ("cubemars", "cubemars = { model = \"AK80-9\", unwatched = true }", &[fd, slow]),
         ("odrive", "odrive = { firmware = \"0.5\", torque_constant = 0.1 }", &[can]),
-        ("odrive", "odrive = { firmware = \"0.6\", torque_constant = 0.1 }", &[can]),
         ("rmd", "rmd = { model = \"X8\", protocol = \"V4.4\", reply_delay_us = 800 }", &[fd, slow]),
     ];
-    for (family, keys, wires) in families {
+    let others = others.map(|(family, keys, wires)| (format!("family = \"{family}\"\n{keys}"), wires));
+    let usual = FamilyName::ALL.iter().filter(|&&name| in_file(name).facts().sends_gains).map(|&name| {
+        // Remote frames are of classic CAN.
+        let wires = if name == FamilyName::Odrive { &[can][..] } else { &[fd, slow] };
+        (usual_servo(name, ""), wires)
+    });
+    for (keys, wires) in others.into_iter().chain(usual) {
         for (wire, servos) in wires.iter().flat_map(|wire| [1, 3, 7].map(|servos| (wire, servos))) {
-            let defaults = format!("{wire}\n[servo_defaults]\nfamily = \"{family}\"\n{keys}\n");
+            let defaults = format!("{wire}\n[servo_defaults]\n{keys}\n");
             let robot = on_buses(&defaults, 1, servos);
-            let what = format!("{servos} × {family} {keys}, {}", wire.replace('\n', ", "));
+            let what = format!("{servos} × {}, {}", keys.replace('\n', " "), wire.replace('\n', ", "));
             assert_met(&what, &TickPlan::of(&robot, Inputs::VIRTUAL), in_process_ns(&robot));
         }
     }

@@ -5,12 +5,13 @@
 mod common;
 
 use common::{Process, stderr, stdout};
+use khz_file::config::{FamilyName, in_file, usual_servo};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 /// A family: the servo in a robot file, where its devices are served, and the link to them.
 struct Stand {
-    servo: &'static str,
+    servo: String,
     at: &'static str,
     link: fn(&str) -> String,
     /// How long the machine may stand still. ODrive and RMD are left alone for as long before a run.
@@ -18,37 +19,27 @@ struct Stand {
 }
 
 const FDCANUSB: Stand = Stand {
-    servo: "",
+    servo: String::new(),
     at: "terminal",
     link: |path| format!("link = \"fdcanusb\"\npath = {path:?}"),
     watchdog_s: 30.0,
 };
 const UDP: Stand =
     Stand { at: "udp:127.0.0.1:0", link: |at| format!("link = \"udp\"\naddress = {at:?}"), ..FDCANUSB };
-const DAMIAO: Stand = Stand {
-    servo: "family = \"damiao\"\ndamiao = { model = \"4310\", kp = 30, kd = 1 }\n",
-    at: "slcan",
-    link: |path| format!("link = \"slcan\"\npath = {path:?}"),
-    ..FDCANUSB
-};
-const ROBSTRIDE: Stand =
-    Stand { servo: "family = \"robstride\"\nrobstride = { model = \"RS02\", kp = 30, kd = 1 }\n", ..DAMIAO };
-const CUBEMARS: Stand = Stand {
-    servo: "family = \"cubemars\"\ncubemars = { model = \"AK80-9\", unwatched = true, kp = 30, kd = 1 }\n",
-    ..DAMIAO
-};
-
-const ODRIVE: Stand = Stand {
-    servo: "family = \"odrive\"\nodrive = { firmware = \"0.6\", torque_constant = 0.1, kp = 30, kd = 1 }\n",
-    watchdog_s: 6.0,
-    ..DAMIAO
-};
-
-const RMD: Stand = Stand {
-    servo: "family = \"rmd\"\nrmd = { model = \"X8\", protocol = \"V4.4\", kp = 30, kd = 1 }\n",
-    watchdog_s: 6.0,
-    ..DAMIAO
-};
+/// Every family whose gains travel with its commands, on the adapter that carries them.
+fn on_can() -> impl Iterator<Item = (FamilyName, Stand)> {
+    let sends_gains = |name: &&FamilyName| in_file(**name).facts().sends_gains;
+    FamilyName::ALL.iter().filter(sends_gains).map(|&name| {
+        let is_left_alone = matches!(name, FamilyName::Odrive | FamilyName::Rmd);
+        let stand = Stand {
+            servo: usual_servo(name, ", kp = 30, kd = 1"),
+            at: "slcan",
+            link: |path| format!("link = \"slcan\"\npath = {path:?}"),
+            watchdog_s: if is_left_alone { 6.0 } else { 30.0 },
+        };
+        (name, stand)
+    })
+}
 
 impl Stand {
     /// The robot file; lenient in what a busy machine may do, in nothing that a servo may do.
@@ -119,7 +110,7 @@ fn stood_still(json: &str) -> bool {
 
 #[test]
 fn an_honest_servo_of_every_family_is_driven() {
-    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS, RMD, ODRIVE] {
+    for stand in [FDCANUSB, UDP].into_iter().chain(on_can().map(|(_, stand)| stand)) {
         stand.bears("slow=100");
     }
 }
@@ -129,7 +120,7 @@ fn a_servo_that_answers_twice_is_found() {
     for stand in [FDCANUSB, UDP] {
         stand.finds("twice", "two replies to one query");
     }
-    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS, RMD, ODRIVE] {
+    for (_, stand) in on_can() {
         stand.finds("twice", "answers more than it is asked");
     }
 }
@@ -139,7 +130,7 @@ fn a_servo_whose_values_are_no_numbers_is_found() {
     for stand in [FDCANUSB, UDP] {
         stand.finds("lying", "not a number");
     }
-    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS, RMD, ODRIVE] {
+    for (_, stand) in on_can() {
         stand.finds("lying", "beyond what its replies carry");
     }
 }
@@ -158,7 +149,8 @@ fn a_servo_in_another_mode_than_commanded_is_found() {
 
 #[test]
 fn a_servo_that_stays_on_ends_in_no_success() {
-    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, RMD, ODRIVE] {
+    let reporting = on_can().filter(|(name, _)| in_file(*name).facts().reports_on).map(|(_, stand)| stand);
+    for stand in [FDCANUSB, UDP].into_iter().chain(reporting) {
         // Reported on, or no reply at all: a machine that is busy may miss the replies. It shows at the end of a run.
         stand.ends("3s", "stays_on", "cut its power", 1);
     }
@@ -166,7 +158,7 @@ fn a_servo_that_stays_on_ends_in_no_success() {
 
 #[test]
 fn a_position_that_jumps_is_found() {
-    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS, RMD, ODRIVE] {
+    for stand in [FDCANUSB, UDP].into_iter().chain(on_can().map(|(_, stand)| stand)) {
         stand.finds("jump=0.6", "jumped");
     }
 }

@@ -4,7 +4,7 @@ use super::defect::Defect;
 use super::scenario::{Fault, Scenario};
 use khz_emu::{ConfigError, World};
 use khz_file::RobotConfig;
-use khz_file::config::{ControllerConfig, Format};
+use khz_file::config::{ControllerConfig, FamilyName, Format, usual_servo};
 use khz_loop::supervisor::Arming;
 
 /// Robots a campaign draws from.
@@ -146,18 +146,20 @@ const SO101: &str = include_str!("../robots/so101.toml");
 const FOLLOWED: &str = include_str!("../robots/leader_follower.toml");
 const MIXED: &str = include_str!("../robots/mixed.toml");
 
-/// Two CubeMars servos on classic CAN: no watchdog, and replies that do not show what they answer.
-const UNWATCHED: &str = r#"
+/// Two servos of a family, for one that no other robot has.
+fn two_of(family: FamilyName) -> String {
+    let servos = usual_servo(family, ", kp = 30, kd = 1");
+    format!(
+        r#"
     [robot]
-    name = "cubemars"
+    name = "{family}"
     [bus.main]
     link = "emulated"
     [servo_defaults]
     bus = "main"
-    family = "cubemars"
-    cubemars = { model = "AK80-9", kp = 30, kd = 1, unwatched = true }
-    limits = { position = [-1.5, 1.5], velocity = 5.0 }
-    joint = { inertia = 0.02, viscous = 0.02, coulomb = 0.05 }
+    {servos}
+    limits = {{ position = [-1.5, 1.5], velocity = 5.0 }}
+    joint = {{ inertia = 0.02, viscous = 0.02, coulomb = 0.05 }}
     [[servo]]
     name = "hip"
     id = 1
@@ -171,7 +173,9 @@ const UNWATCHED: &str = r#"
     from_hz = 0.5
     to_hz = 1.0
     sweep_s = 1.0
-"#;
+"#
+    )
+}
 
 /// Three Dynamixel servos as fast as their line allows: each command but a stop is answered by none.
 const FINGER: &str = r#"
@@ -231,7 +235,7 @@ impl Fleet {
             Ok(robot) => robot,
             Err(error) => panic!("{error}"),
         };
-        let members = vec![
+        let mut members = vec![
             Member::new(&RobotConfig::quadruped(), 6, false),
             Member::new(&read(include_str!("../robots/arm.toml"), "arm.toml"), 2, false),
             Member::new(&read(include_str!("../robots/pan_tilt.toml"), "pan_tilt.toml"), 2, false),
@@ -241,7 +245,6 @@ impl Fleet {
             Member::new(&read(OPENARM, "openarm_like.toml"), 2, false),
             Member::new(&read(ROBSTRIDE, "quadruped_robstride.toml"), 2, false),
             Member::new(&read(MIXED, "mixed.toml"), 1, false),
-            Member::new(&read(UNWATCHED, "cubemars"), 1, false),
             Member::new(&read(RMD, "arm_rmd.toml"), 1, false),
             Member::new(&read(ODRIVE, "legs_odrive.toml"), 1, false),
             Member::new(&read(FOLLOWED, "leader_follower.toml"), 1, false),
@@ -249,6 +252,12 @@ impl Fleet {
             Member::new(&read(FINGER, "finger"), 1, true),
             Member::new(&read(SO101, "so101.toml"), 1, false),
         ];
+        for &family in FamilyName::ALL {
+            let is_of_it = |member: &Member| member.config.servos.iter().any(|servo| servo.family == family);
+            if !members.iter().any(is_of_it) {
+                members.push(Member::new(&read(&two_of(family), family.word()), 1, false));
+            }
+        }
         Self { members }
     }
 
@@ -396,12 +405,17 @@ impl ScenarioRobot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_file::config::ServoConfig;
 
     #[test]
     fn every_robot_of_the_fleet_is_read_and_emulated() {
         for member in Fleet::built_in().members {
-            // Of servos without a watchdog there is a warning each.
-            let expected = if member.config.name == "cubemars" { member.config.servos.len() } else { 0 };
+            // Of motors without a watchdog there is a warning each.
+            let is_unwatched = |servo: &ServoConfig| {
+                let facts = servo.in_file().facts();
+                facts.sends_gains && !facts.has_watchdog
+            };
+            let expected = member.config.servos.iter().filter(|servo| is_unwatched(servo)).count();
             assert_eq!(member.config.warnings.len(), expected, "{:?}", member.config.warnings);
             member.config.emulate().unwrap();
         }

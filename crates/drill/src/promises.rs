@@ -127,6 +127,7 @@ fn damping_of(servo: &mut ServoConfig) -> Option<&mut f64> {
 mod tests {
     use super::*;
     use crate::Fleet;
+    use khz_file::config::{FamilyName, in_file, usual_servo};
     use khz_loop::supervisor::Reaction;
 
     /// A joint with an IMU, and this in its file.
@@ -157,16 +158,10 @@ mod tests {
 
     #[test]
     fn the_usual_damping_is_the_default_of_every_family() {
-        for (family, of_it) in [
-            ("damiao", "model = \"4310\""),
-            ("robstride", "model = \"RS02\""),
-            ("cubemars", "model = \"AK80-9\", unwatched = true"),
-            ("odrive", "firmware = \"0.6\", torque_constant = 0.1"),
-            ("rmd", "model = \"X8\", protocol = \"V4.4\", reply_delay_us = 100"),
-        ] {
+        for &family in FamilyName::ALL.iter().filter(|&&name| in_file(name).facts().sends_gains) {
             let text = format!(
-                "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\nfamily = \"{family}\"\n\
-                 {family} = {{ {of_it}, kp = 10, kd = 1 }}"
+                "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\n{}",
+                usual_servo(family, ", kp = 10, kd = 1")
             );
             let mut robot = RobotConfig::parse(&text, "test").unwrap();
             assert_eq!(damping_of(&mut robot.servos[0]), Some(&mut 1.0), "{family}");

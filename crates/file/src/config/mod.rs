@@ -39,8 +39,7 @@ mod whole;
 pub use crate::links::{LinkConfig, LinkKind};
 pub use bus::*;
 pub use emulated::Simulation;
-pub(crate) use families::in_file;
-pub use families::{Facts, InFile};
+pub use families::{Facts, InFile, in_file, usual_servo};
 pub use khz_controllers::{
     ExciteParameters, HoldParameters, PolicyConfig, SineParameters, StandAndSquatParameters, WalkParameters,
 };

@@ -15,6 +15,7 @@ const TORQUE_LIMIT: &str = "the motor's own limits are set with its maker's tool
 const FACTS: Facts = Facts {
     own_keys: &["cubemars"],
     tables: &[("`cubemars` of a servo", CubemarsSettings::ABOUT, CubemarsSettings::KEYS)],
+    example: "model = \"AK80-9\", unwatched = true",
     factory_bit_rate: Some(1_000_000),
     rests_after_miss: true,
     has_watchdog: false,

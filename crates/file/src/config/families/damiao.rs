@@ -15,6 +15,7 @@ const TORQUE_LIMIT: &str = "the motor's own limit is its over-current threshold,
 const FACTS: Facts = Facts {
     own_keys: &["damiao"],
     tables: &[("`damiao` of a servo", DamiaoSettings::ABOUT, DamiaoSettings::KEYS)],
+    example: "model = \"4310\"",
     fd_switch: Some(["damiao", "can_fd"]),
     factory_bit_rate: None,
     ids_refused: Some((

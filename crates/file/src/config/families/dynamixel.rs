@@ -16,6 +16,7 @@ pub(super) struct Dynamixel;
 const FACTS: Facts = Facts {
     own_keys: &["dynamixel"],
     tables: &[("`dynamixel` of a servo", DynamixelSettings::ABOUT, DynamixelSettings::KEYS)],
+    example: "model = \"XL330-M288\", torque_constant = 0.35",
     sends_gains: false,
     limits_torque: true,
     within_turn: true,

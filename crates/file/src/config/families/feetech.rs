@@ -16,6 +16,7 @@ pub(super) struct Feetech;
 const FACTS: Facts = Facts {
     own_keys: &["feetech"],
     tables: &[("`feetech` of a servo", FeetechSettings::ABOUT, FeetechSettings::KEYS)],
+    example: "model = \"STS3215\", unwatched = true",
     sends_gains: false,
     limits_torque: true,
     within_turn: true,

@@ -9,6 +9,7 @@ use khz_settings::{Problem, Reader};
 pub(super) const FACTS: Facts = Facts {
     own_keys: &[],
     tables: &[],
+    example: "",
     sends_gains: true,
     fd_switch: None,
     factory_bit_rate: None,

@@ -34,6 +34,14 @@ macro_rules! in_files {
 
 khz_servo::families!(in_files);
 
+/// The lines of a robot file for a usual servo of this family, with more keys of its own table behind what it must have.
+pub fn usual_servo(name: FamilyName, more: &str) -> String {
+    match in_file(name).facts().example {
+        "" => format!("family = \"{name}\"\n"),
+        keys => format!("family = \"{name}\"\n{name} = {{ {keys}{more} }}\n"),
+    }
+}
+
 /// What is so of all servos of a family.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
@@ -41,6 +49,8 @@ pub struct Facts {
     pub own_keys: &'static [&'static str],
     /// Its own tables: title, what each is for, keys.
     pub tables: &'static [Documented],
+    /// What a file must have of one of its servos in its own table, of a usual one.
+    pub example: &'static str,
     /// Its gains travel with every command, so that the file has those of real servos.
     pub sends_gains: bool,
     /// The switch that makes it speak CAN-FD, where its servos have one.

@@ -15,6 +15,7 @@ const FACTS: Facts = Facts {
         ("`query` of a servo", QueryFormat::ABOUT, QueryFormat::KEYS),
         ("`command` of a servo", CommandFormat::ABOUT, CommandFormat::KEYS),
     ],
+    example: "",
     sends_gains: false,
     fd_switch: None,
     factory_bit_rate: None,

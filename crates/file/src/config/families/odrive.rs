@@ -16,6 +16,7 @@ const TORQUE_LIMIT: &str = "write `odrive.current_limit`, which is sent before c
 const FACTS: Facts = Facts {
     own_keys: &["odrive"],
     tables: &[("`odrive` of a servo", OdriveSettings::ABOUT, OdriveSettings::KEYS)],
+    example: "firmware = \"0.6\", torque_constant = 0.1",
     factory_bit_rate: Some(250_000),
     ..mit::FACTS
 };

@@ -15,6 +15,7 @@ const TORQUE_LIMIT: &str = "the motor's own limits are set with its maker's tool
 const FACTS: Facts = Facts {
     own_keys: &["rmd"],
     tables: &[("`rmd` of a servo", RmdSettings::ABOUT, RmdSettings::KEYS)],
+    example: "model = \"X8\", protocol = \"V4.4\", reply_delay_us = 100",
     factory_bit_rate: Some(1_000_000),
     within_turn: true,
     ..mit::FACTS

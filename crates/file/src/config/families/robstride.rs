@@ -16,6 +16,7 @@ const TORQUE_LIMIT: &str =
 const FACTS: Facts = Facts {
     own_keys: &["robstride"],
     tables: &[("`robstride` of a servo", RobstrideSettings::ABOUT, RobstrideSettings::KEYS)],
+    example: "model = \"RS02\"",
     factory_bit_rate: Some(1_000_000),
     within_turn: true,
     ..mit::FACTS
