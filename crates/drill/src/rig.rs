@@ -134,7 +134,7 @@ impl Rig {
         // Before the faults begin, and the monitor looks: those are of the run.
         let mut time = time;
         let settings = config.supervisor_settings();
-        let is_ready = ready::make_ready(&mut views, &mut cycle, &settings, &mut time).is_ok();
+        let is_ready = ready::make_ready(&mut views, &mut cycle, &settings, &mut time, &mut |_| {}).is_ok();
         if let Some(monitor) = &monitor {
             lock(&stage).world.attach(Box::new(MonitorProbe(Arc::clone(monitor))));
         }

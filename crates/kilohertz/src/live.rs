@@ -67,8 +67,8 @@ impl Watcher {
         while let Some(tick) = run.live() {
             self.live.take(&tick);
         }
-        let trouble = run.trouble_with_log().map(|trouble| format!("warning: {trouble}\n"));
-        self.warning = trouble.or(self.warning.take());
+        let trouble = run.session().note().or_else(|| run.trouble_with_log());
+        self.warning = trouble.map(|trouble| format!("warning: {trouble}\n")).or(self.warning.take());
         let Some(screen) = &self.screen else {
             return self.warning.take().iter().for_each(|warning| show(warning));
         };

@@ -4,7 +4,7 @@ use crate::cycle::{Cycle, DevicePlan};
 use crate::supervisor::{OFF_REPLIES, SINKING_NS, STILL_WAY, SupervisorSettings};
 use crate::time::Time;
 use khz_link::{Link, LinkError};
-use khz_servo::by_hand::Answer;
+use khz_servo::by_hand::{Answer, Ask};
 use khz_servo::exchange::MARKS;
 use khz_servo::{Exchange, ReplyCheck};
 use khz_wire::{Frame, Request};
@@ -55,14 +55,17 @@ pub struct NotReady {
 /// # Errors
 /// The first servo that does not answer, or not as it has to. Every servo was commanded to switch off.
 ///
+/// `tell` is told which servos were found on, and what is done with them, before it is done.
+///
 /// Returns how soon after a query each servo has answered at the soonest, ns, if it was asked anything.
 pub fn make_ready(
     links: &mut [Box<dyn Link>],
     cycle: &mut Cycle,
     settings: &SupervisorSettings,
     time: &mut impl Time,
+    tell: &mut dyn FnMut(String),
 ) -> Result<Vec<Option<i64>>, NotReady> {
-    if !let_down(links, cycle.devices(), settings, time) {
+    if !let_down(links, cycle.devices(), settings, time, tell) {
         cycle.unanswered();
     }
     let devices = cycle.devices();
@@ -121,26 +124,29 @@ struct Held<'a> {
 }
 
 /// Servos that an earlier host has left on hold something up, as a rule: they are damped until they stand still, as when a robot comes
-/// down, and for as long at most. False if something was not answered.
+/// down, and for as long at most. Those that nothing damps hold as long: time to hold what they hold. False if something was not answered.
 fn let_down(
     links: &mut [Box<dyn Link>],
     devices: &[DevicePlan],
     settings: &SupervisorSettings,
     time: &mut impl Time,
+    tell: &mut dyn FnMut(String),
 ) -> bool {
-    let end_ns = time.now_ns() + settings.damping_ns();
-    let (mut held, mut answered) = (Vec::new(), true);
+    let mut answered = true;
+    let mut held = Vec::new();
     for device in devices {
         if is_off(links, device, time, &mut answered) == Some(false) {
-            look(links, device, true, time, &mut answered);
+            damp(links, device, time, &mut answered);
             held.push(Held { device, stands_at: f64::NAN });
         }
     }
+    what_is_left_on(&held, settings.damping_ns()).into_iter().for_each(tell);
+    let end_ns = time.now_ns() + settings.damping_ns();
     let mut still_since_ns = None;
     while !held.is_empty() && time.now_ns() < end_ns {
         let mut still = true;
         held.retain_mut(|of| {
-            let message = look(links, of.device, true, time, &mut answered);
+            let message = damp(links, of.device, time, &mut answered);
             still &= message.as_ref().is_some_and(|message| of.is_still(message, settings));
             message.as_ref().is_none_or(is_on) || is_off(links, of.device, time, &mut answered) != Some(true)
         });
@@ -155,7 +161,35 @@ fn let_down(
     answered
 }
 
+/// What is to be said of servos that were found on.
+fn what_is_left_on(held: &[Held<'_>], damping_ns: i64) -> Vec<String> {
+    let named = |are_damped: bool| {
+        let these = held.iter().filter(|held| held.can_be_damped() == are_damped);
+        let names: Vec<_> = these.map(|held| format!("`{}`", held.device.name)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let damping_s = damping_ns as f64 / 1e9;
+    let damped = named(true).map(|names| {
+        format!(
+            "left on by an earlier run or another program: {names}. Damped until they stand still, for {damping_s} s at most, before they are \
+             switched off"
+        )
+    });
+    let falls = named(false).map(|names| {
+        format!(
+            "left on by an earlier run or another program: {names}. Nothing damps them: they are switched off in {damping_s} s, and what \
+             they hold FALLS. Hold it, or cut their power while it lies"
+        )
+    });
+    damped.into_iter().chain(falls).collect()
+}
+
 impl Held<'_> {
+    fn can_be_damped(&self) -> bool {
+        let plan = &self.device.servo;
+        !plan.family.by_hand().let_down(plan.id, &plan.mounting).is_empty()
+    }
+
     fn is_still(&mut self, message: &Answer, settings: &SupervisorSettings) -> bool {
         let position = message.position.unwrap_or(f64::NAN);
         let stands = (position - self.stands_at).abs() <= STILL_WAY;
@@ -175,7 +209,9 @@ fn is_off(
     answered: &mut bool,
 ) -> Option<bool> {
     for _ in 0..OFF_REPLIES {
-        let message = (0..LOOKS).find_map(|_| look(links, device, false, time, answered))?;
+        let plan = &device.servo;
+        let asked = || plan.family.by_hand().left_on(plan.id);
+        let message = (0..LOOKS).find_map(|_| look(links, device, &asked()?, time, answered))?;
         if is_on(&message) {
             return Some(false);
         }
@@ -187,16 +223,33 @@ fn is_on(message: &Answer) -> bool {
     message.wrong.is_some()
 }
 
-/// The state a servo reports, if it can be let down and answers; `answered` becomes false if it does not in time.
-fn look(
+/// Tells a servo to damp: the state that it reports, if it can be let down and answers.
+fn damp(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,
-    damp: bool,
     time: &mut impl Time,
     answered: &mut bool,
 ) -> Option<Answer> {
     let plan = &device.servo;
-    let ask = plan.family.by_hand().let_down(plan.id, &plan.mounting, damp)?;
+    let mut message: Option<Answer> = None;
+    for ask in plan.family.by_hand().let_down(plan.id, &plan.mounting) {
+        let answer = look(links, device, &ask, time, answered)?;
+        match &mut message {
+            Some(message) => message.add(answer),
+            None => message = Some(answer),
+        }
+    }
+    message
+}
+
+/// What a servo answers; `answered` becomes false if it does not in time.
+fn look(
+    links: &mut [Box<dyn Link>],
+    device: &DevicePlan,
+    ask: &Ask,
+    time: &mut impl Time,
+    answered: &mut bool,
+) -> Option<Answer> {
     let until_ns = time.now_ns() + PATIENCE_NS;
     send_request(&mut *links[device.link], device, &ask.frame, time.now_ns()).ok()?;
     let message = receive(links, device, &ask.read, until_ns, time);

@@ -211,8 +211,20 @@ impl Machine {
     /// # Errors
     /// A servo that must not be driven, or whose bus takes longer than a cycle has. Every servo was commanded to switch off.
     pub fn make_ready(&mut self, time: &mut impl Time) -> Result<(), NotReady> {
-        let soonest_ns =
-            ready::make_ready(&mut self.links, &mut self.cycle, self.supervisor.settings(), time)?;
+        self.make_ready_telling(time, &mut |_| {})
+    }
+
+    /// The same; `tell` is told what people at the robot must know meanwhile.
+    ///
+    /// # Errors
+    /// As [`Machine::make_ready`].
+    pub fn make_ready_telling(
+        &mut self,
+        time: &mut impl Time,
+        tell: &mut dyn FnMut(String),
+    ) -> Result<(), NotReady> {
+        let settings = self.supervisor.settings();
+        let soonest_ns = ready::make_ready(&mut self.links, &mut self.cycle, settings, time, tell)?;
         ready::answers_in_time(&self.cycle, &soonest_ns, self.bus_deadline_ns)
     }
 

@@ -16,8 +16,8 @@ use khz_rt::{
 use khz_run::record;
 use khz_run::tally::Pace;
 use rtrb::{Consumer, Producer, RingBuffer};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 /// Ticks the live view may fall behind before it misses some.
@@ -69,6 +69,8 @@ pub enum SessionError {
 pub struct Session {
     stop: Arc<AtomicBool>,
     live: Consumer<record::Tick>,
+    /// What people at the robot must know before its first tick.
+    notes: mpsc::Receiver<String>,
     /// The loop; `None` once its end was waited for.
     thread: Option<JoinHandle<Result<AtRest, SessionError>>>,
     usage: Usage,
@@ -148,6 +150,7 @@ impl Session {
             Clock::Virtual => None,
         };
         let (producer, live) = RingBuffer::new(LIVE_TICKS);
+        let (told, notes) = mpsc::channel();
         let late_ns = settings.late_ns;
         let pace = Pace { period_ns: settings.period_ns, by_sensor: settings.frame_patience_ns.is_some() };
         let options = RunOptions {
@@ -158,6 +161,8 @@ impl Session {
             stop: Arc::clone(&stop),
         };
         let work = move || -> Result<AtRest, SessionError> {
+            // Nobody may be left to read it.
+            let mut tell = |note| _ = told.send(note);
             let mut stats = RunStats::new(settings.late_ns);
             let mut live = Live(producer);
             let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut live];
@@ -166,13 +171,13 @@ impl Session {
                 Clock::Real => {
                     let granted: Granted = settings.setup.apply()?;
                     let mut time = RealTime::new(Waiter::new(settings.wake)?, settings.receive);
-                    machine.make_ready(&mut time)?;
+                    machine.make_ready_telling(&mut time, &mut tell)?;
                     run(&mut machine, &mut time, &options, &mut observers);
                     granted.report.clone()
                 }
                 Clock::Virtual => {
                     let mut time = VirtualTime::new(0);
-                    machine.make_ready(&mut time)?;
+                    machine.make_ready_telling(&mut time, &mut tell)?;
                     run(&mut machine, &mut time, &options, &mut observers);
                     Report { thread: "virtual time".to_owned(), grade: Grade::Ordinary, settings: Vec::new() }
                 }
@@ -185,7 +190,7 @@ impl Session {
             panics::catch(&mut panic, work).unwrap_or_else(|| Err(SessionError::Panicked(panic.to_string())))
         };
         let thread = thread::Builder::new().name("khz-loop".to_owned()).spawn(work)?;
-        Ok(Self { stop, live, thread: Some(thread), usage, watch, clock, pace, late_ns })
+        Ok(Self { stop, live, notes, thread: Some(thread), usage, watch, clock, pace, late_ns })
     }
 
     /// The clock it runs by.
@@ -211,6 +216,11 @@ impl Session {
     /// The next tick not looked at yet, if any.
     pub fn live(&mut self) -> Option<record::Tick> {
         self.live.pop().ok()
+    }
+
+    /// What people at the robot must know of its start and have not been told yet, if anything.
+    pub fn note(&self) -> Option<String> {
+        self.notes.try_recv().ok()
     }
 
     /// The loop has ended; [`Session::wait`] will not block.

@@ -37,11 +37,17 @@ pub trait ByHand {
     /// The frame that switches the servo of this id off, at any time and whatever else was sent. Its reply is not needed.
     fn off(&self, id: u8) -> Frame;
 
-    /// Asks a servo for its state, after telling it to damp or nothing: the answer is [`Answer::wrong`] while its output is on. `None`:
-    /// servos of this family are not let down before a run begins, but switched off.
-    fn let_down(&self, id: u8, mounting: &Mounting, damp: bool) -> Option<Ask> {
-        let _ = (id, mounting, damp);
+    /// Asks a servo whether its output is on: the answer is [`Answer::wrong`] while it is. `None`: servos of this family are not asked before a
+    /// run begins, but switched off.
+    fn left_on(&self, id: u8) -> Option<Ask> {
+        let _ = id;
         None
+    }
+
+    /// Tells a servo to damp, then asks for its state as [`ByHand::left_on`] does. Empty: it has nothing that damps.
+    fn let_down(&self, id: u8, mounting: &Mounting) -> Vec<Ask> {
+        let _ = (id, mounting);
+        Vec::new()
     }
 
     /// Asks a servo for its state and for further registers, after telling it the order, if there is one. The requests are sent

@@ -297,3 +297,21 @@ fn an_adapter_that_cannot_keep_up_is_reported_before_the_first_tick() {
     // A lone query has the time.
     Holding::run(robot(6, 40, ""), 0, 16 * MS).0.unwrap();
 }
+
+/// They were switched off at once, and what they held fell.
+#[test]
+fn a_run_that_begins_lets_down_what_another_has_left_on() {
+    let begins = |config: &RobotConfig, load| line::begins_after_a_killed_run(config, load);
+    let config = robot(2, 500, ", mode = \"current_position\"");
+    let (doing, way, took_ms, told) = begins(&config, 0.3);
+    assert_eq!(doing, [Doing::Following, Doing::Damping]);
+    assert!((0.2..0.6).contains(&way) && (3000..3300).contains(&took_ms), "{way} rad, {took_ms} ms");
+    assert_eq!(told.len(), 1);
+    assert!(
+        told[0].contains("`joint_1`, `joint_2`. Damped until they stand still, for 3 s at most"),
+        "{told:?}"
+    );
+    // What stands by itself is not waited for.
+    let (doing, _, took_ms, _) = begins(&config, 0.0);
+    assert!(doing == [Doing::Following, Doing::Damping] && took_ms < 600, "{doing:?} {took_ms} ms");
+}

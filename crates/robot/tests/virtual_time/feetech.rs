@@ -133,3 +133,11 @@ fn a_position_is_refused_where_the_mode_has_none() {
 fn without_a_host_they_follow_their_last_target_for_ever() {
     when_the_host_dies(&robot(2, 500, ""), [(80, Doing::Following), (5_000, Doing::Following)]);
 }
+
+#[test]
+fn one_that_a_killed_run_has_left_on_holds_until_people_can_hold_what_falls() {
+    let (doing, way, took_ms, told) = line::begins_after_a_killed_run(&robot(2, 500, ""), 0.1);
+    assert_eq!(doing, [Doing::Following]);
+    assert!(way.abs() < 0.2 && (3000..3300).contains(&took_ms), "{way} rad, {took_ms} ms");
+    assert!(told.len() == 1 && told[0].contains("`joint_1`, `joint_2`. Nothing damps them"), "{told:?}");
+}

@@ -1,10 +1,15 @@
 //! What servos on a half-duplex line have in common, whichever the family.
 
+use crate::machine::Shared;
 use crate::mit::{Outcome, Script, Scripted, once_at, run_controller, run_robot};
+use khz_controllers::Hold;
 use khz_emu::Injection;
 use khz_file::RobotConfig;
+use khz_link::{Link, LinkError, Received};
 use khz_loop::supervisor::Phase;
+use khz_loop::time::{Time, VirtualTime};
 use khz_loop::{ControlError, Controller, Doing, PositionCommand, RobotState, ServoCommand};
+use khz_robot::assemble;
 use std::sync::{Arc, Mutex};
 
 /// One of six servos falls silent.
@@ -42,12 +47,17 @@ impl Controller for Free {
     }
 }
 
+/// It commands this without a position.
+pub fn free(velocity: f64, torque: f64) -> Box<dyn Controller> {
+    let kd_scale = if torque == 0.0 { 1.0 } else { 0.0 };
+    let free = PositionCommand { kp_scale: 0.0, kd_scale, ..PositionCommand::hold(f64::NAN) };
+    Box::new(Free(PositionCommand { velocity, torque, ..free }))
+}
+
 /// A robot without limits of position under such a controller, damped where no torque is asked for, and how fast its first servo was at its
 /// fastest, rad/s.
 pub fn run_free(mut config: RobotConfig, velocity: f64, torque: f64) -> (Outcome, f64) {
     config.servos.iter_mut().for_each(|servo| servo.settings.limits.position = None);
-    let kd_scale = if torque == 0.0 { 1.0 } else { 0.0 };
-    let free = PositionCommand { kp_scale: 0.0, kd_scale, ..PositionCommand::hold(f64::NAN) };
     let (doing, fastest) = (Arc::<Mutex<Vec<Doing>>>::default(), Arc::new(Mutex::new(0.0_f64)));
     let seen = Arc::clone(&fastest);
     let script: Script = Box::new(move |world, _| {
@@ -55,8 +65,54 @@ pub fn run_free(mut config: RobotConfig, velocity: f64, torque: f64) -> (Outcome
         *fastest = fastest.max(world.body().joints()[0].velocity.abs());
     });
     let link = Box::new(Scripted { world: config.emulate().unwrap(), script, doing: Arc::clone(&doing) });
-    let controller = Box::new(Free(PositionCommand { velocity, torque, ..free }));
-    let outcome = run_controller(&config, link, &doing, controller).unwrap();
+    let outcome = run_controller(&config, link, &doing, free(velocity, torque)).unwrap();
     let fastest = *fastest.lock().unwrap();
     (outcome, fastest)
+}
+
+/// A robot, and what its first servo was seen to do and how far its joint was then, once for each change of that.
+struct Seen {
+    robot: Shared,
+    doing: Arc<Mutex<Vec<(Doing, f64)>>>,
+}
+
+impl Link for Seen {
+    khz_link::forward_link!(it => it.robot; capabilities, half_duplex, begin_cycle, send, next_event_ns, counters);
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        let received = self.robot.receive(now_ns);
+        let (world, mut seen) = (self.robot.0.lock().unwrap(), self.doing.lock().unwrap());
+        let now = (world.servos()[0].doing(), world.body().joints()[0].position);
+        match seen.last_mut() {
+            Some(last) if last.0 == now.0 => *last = now,
+            _ => seen.push(now),
+        }
+        received
+    }
+}
+
+/// A robot that a killed run has left on and under control, with this load on its first joint, N·m, when a run begins: what that joint's servo
+/// does until it is off, how far the joint has moved by then, rad, after how many ms it begins, and what is told.
+pub fn begins_after_a_killed_run(config: &RobotConfig, load: f64) -> (Vec<Doing>, f64, i64, Vec<String>) {
+    let robot = Shared(Arc::new(Mutex::new(config.emulate().unwrap())));
+    let mut time = VirtualTime::new(0);
+    let mut killed = assemble::machine_on(config, Box::new(Hold::default()), Box::new(robot.clone()));
+    killed.make_ready(&mut time).unwrap();
+    let (begun_ns, period_ns) = (time.now_ns(), config.timing.period_ns());
+    for n in 1..=500_000_000 / period_ns {
+        time.wait_for_tick(begun_ns + n * period_ns);
+        killed.tick(&mut time, begun_ns + n * period_ns, None);
+    }
+    assert_eq!(killed.phase(), Phase::Active);
+    robot.0.lock().unwrap().push(0, load, time.now_ns());
+
+    let (begun_ns, seen) = (time.now_ns(), Arc::<Mutex<Vec<_>>>::default());
+    let link = Seen { robot, doing: Arc::clone(&seen) };
+    let mut next = assemble::machine_on(config, Box::new(Hold::default()), Box::new(link));
+    let mut told = Vec::new();
+    next.make_ready_telling(&mut time, &mut |note| told.push(note)).unwrap();
+    let seen = seen.lock().unwrap();
+    let on = seen.iter().take_while(|(doing, _)| *doing != Doing::Off);
+    let way = on.clone().last().unwrap().1 - seen[0].1;
+    (on.map(|(doing, _)| *doing).collect(), way, (time.now_ns() - begun_ns) / 1_000_000, told)
 }

@@ -1,6 +1,7 @@
 //! A Dynamixel servo by hand: items of its table by their names.
 
-use super::{DynamixelModel, MODES, Settings, VELOCITY_STEP, WATCHDOG, watchdog};
+use super::drive::gains;
+use super::{DynamixelMode, DynamixelModel, MODES, Settings, VELOCITY_STEP, WATCHDOG, watchdog};
 use crate::by_hand::{
     Answer, Ask, ByHand, Order, Wanted, in_turn, judged, not_written, torque_is_on, torque_on_by_hand,
 };
@@ -51,6 +52,33 @@ impl ByHand for Settings {
         let mut off = SyncWrite::new(at::TORQUE_ENABLE, 1);
         off.add(id, &[0]);
         off.packet()
+    }
+
+    fn left_on(&self, id: u8) -> Option<Ask> {
+        Some(self.is_off(id))
+    }
+
+    /// As in a run. What it refuses once its watchdog has acted is what it does already. In mode `current` it has nothing of its own that
+    /// damps, and is limp once that has acted.
+    fn let_down(&self, id: u8, mounting: &Mounting) -> Vec<Ask> {
+        let told = |address, data: &[u8]| {
+            let frame = dynamixel::write(id, address, data)?;
+            let is_from = move |frame: &Frame| Status::parse(frame).is_some_and(|status| status.id == id);
+            Some(Ask::one(id, frame, move |frame| is_from(frame).then(|| Answer { id, ..Answer::default() })))
+        };
+        let asks = match self.mode {
+            DynamixelMode::Current => return Vec::new(),
+            DynamixelMode::Velocity => {
+                let gains: [u8; 4] = gains([0, self.velocity_gains[1]]);
+                vec![told(at::VELOCITY_I_GAIN, &gains), told(at::GOAL_VELOCITY, &[0; 4])]
+            }
+            DynamixelMode::Pwm => vec![told(at::GOAL_PWM, &[0; 2])],
+            _ => {
+                let gains: [u8; 6] = gains([self.damping, 0, 0]);
+                vec![told(at::POSITION_D_GAIN, &gains)]
+            }
+        };
+        asks.into_iter().flatten().chain([self.measured(id, mounting), self.is_off(id)]).collect()
     }
 
     fn exchange(

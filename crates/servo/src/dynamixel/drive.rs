@@ -391,7 +391,7 @@ impl Driver {
 }
 
 /// Gains as they travel.
-fn gains<const N: usize, const BYTES: usize>(gains: [u16; N]) -> [u8; BYTES] {
+pub fn gains<const N: usize, const BYTES: usize>(gains: [u16; N]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     bytes.chunks_exact_mut(2).zip(gains).for_each(|(bytes, gain)| bytes.copy_from_slice(&gain.to_le_bytes()));
     bytes

@@ -576,3 +576,24 @@ fn by_hand_torque_is_switched_off_alone() {
             .contains("torque_enable=0")
     );
 }
+
+#[test]
+fn before_a_run_each_mode_is_let_down_as_it_can_be() {
+    use crate::ByHand;
+    let told = |mode| {
+        let asks = Settings::of(&DynamixelSettings { mode, ..file() }).let_down(1, &Mounting::default());
+        let is_write = |frame: &Frame| parts(frame) == Some((1, instruction::WRITE));
+        let writes = asks.iter().map(|ask| ask.frame).filter(is_write);
+        let split = writes.map(|frame| {
+            let (address, data) = frame.payload().split_at(2);
+            (u16::from_le_bytes([address[0], address[1]]), data.to_vec())
+        });
+        split.collect::<Vec<_>>()
+    };
+    assert_eq!(told(DynamixelMode::CurrentPosition), [(at::POSITION_D_GAIN, vec![208, 7, 0, 0, 0, 0])]);
+    let stands = [(at::VELOCITY_I_GAIN, vec![0, 0, 100, 0]), (at::GOAL_VELOCITY, vec![0; 4])];
+    assert_eq!(told(DynamixelMode::Velocity), stands);
+    assert_eq!(told(DynamixelMode::Pwm), [(at::GOAL_PWM, vec![0, 0])]);
+    // It has none that damps, and is limp once its watchdog has acted.
+    assert_eq!(told(DynamixelMode::Current), []);
+}

@@ -44,6 +44,11 @@ impl ByHand for Settings {
         off.packet()
     }
 
+    /// It has nothing that damps: it holds until it is switched off.
+    fn left_on(&self, id: u8) -> Option<Ask> {
+        Some(self.is_off(id))
+    }
+
     fn exchange(
         &self,
         id: u8,

@@ -31,14 +31,14 @@ impl ByHand for Settings {
         frame.unwrap_or_else(|_| unreachable!("a mode fits every frame"))
     }
 
+    fn left_on(&self, id: u8) -> Option<Ask> {
+        judged(id, Mounting::default(), |_| Ok(()), is_on).ok()
+    }
+
     /// One that has timed out damps by itself, and takes no order but to stop.
-    fn let_down(&self, id: u8, mounting: &Mounting, damp: bool) -> Option<Ask> {
+    fn let_down(&self, id: u8, mounting: &Mounting) -> Vec<Ask> {
         let damps = Order::Damp { kd_scale: 1.0, watchdog_s: f64::NAN };
-        let write = |writer: &mut Writer<'_>| match damp {
-            true => write_order(&damps, mounting, writer),
-            false => Ok(()),
-        };
-        judged(id, *mounting, write, is_on).ok()
+        judged(id, *mounting, |writer| write_order(&damps, mounting, writer), is_on).into_iter().collect()
     }
 
     fn exchange(
