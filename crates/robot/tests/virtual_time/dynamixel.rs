@@ -12,7 +12,7 @@ use khz_loop::Doing;
 use khz_loop::ready::NotReady;
 use khz_loop::supervisor::{Cause, Phase};
 use khz_wire::Request;
-use khz_wire::dynamixel::address;
+use khz_wire::dynamixel::{SyncWrite, address};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -314,4 +314,37 @@ fn a_run_that_begins_lets_down_what_another_has_left_on() {
     // What stands by itself is not waited for.
     let (doing, _, took_ms, _) = begins(&config, 0.0);
     assert!(doing == [Doing::Following, Doing::Damping] && took_ms < 600, "{doing:?} {took_ms} ms");
+}
+
+/// What a servo was left with at its start weakened it in silence, or would have switched it on in the middle of a run.
+#[test]
+fn what_would_weaken_a_servo_or_switch_it_on_by_itself_is_reported_with_its_cure() {
+    let config = robot(1, 500, "");
+    let run_left = |address: u16, data: &[u8]| {
+        let mut world = config.emulate().unwrap();
+        let mut left = SyncWrite::new(address, data.len() as u8);
+        left.add(1, data);
+        let frame = left.packet();
+        Link::send(&mut world, 0, &Request { frame: &frame, to: None, replies: 0 }, 0).unwrap();
+        run_on(&config, world, Box::new(|_, _| {}))
+    };
+    for (address, data, expected) in [
+        (address::STARTUP_CONFIGURATION, &[1][..], "switches its torque on. Type"),
+        (
+            address::STARTUP_CONFIGURATION,
+            &[2],
+            "khz bus set LINK 1 startup_configuration=0 --family dynamixel",
+        ),
+        (
+            address::PWM_LIMIT,
+            &[144, 1],
+            "its `pwm_limit` is 400, beyond which it weakens it in silence, and not 885",
+        ),
+    ] {
+        let why = run_left(address, data).err().unwrap().why;
+        assert!(why.contains(expected), "{why}");
+    }
+    // What is forgotten without power is set anew.
+    let outcome = run_left(address::GOAL_PWM, &[10, 0]).unwrap();
+    assert!(outcome.swing > 0.4, "{}", outcome.swing);
 }

@@ -33,6 +33,8 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog: u8) -> Vec<Exchange> {
         servo.is_set(at::RETURN_DELAY_TIME, settings.return_delay),
         servo.is_set(at::DRIVE_MODE, 0),
         servo.is_alone(),
+        servo.starts_off(),
+        servo.goes_to(at::PWM_LIMIT, settings.most[2]),
     ];
     match settings.mode {
         DynamixelMode::Position => exchanges.push(servo.turns_whole()),
@@ -40,8 +42,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog: u8) -> Vec<Exchange> {
         DynamixelMode::Current | DynamixelMode::CurrentPosition => {
             exchanges.push(servo.goes_to(at::CURRENT_LIMIT, settings.most[1]));
         }
-        DynamixelMode::Pwm => exchanges.push(servo.goes_to(at::PWM_LIMIT, settings.most[2])),
-        DynamixelMode::ExtendedPosition => {}
+        DynamixelMode::Pwm | DynamixelMode::ExtendedPosition => {}
     }
     let mut set = |address: u16, data: &[u8]| {
         exchanges.push(servo.write(address, data));
@@ -62,6 +63,10 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog: u8) -> Vec<Exchange> {
         DynamixelMode::Current => set(at::GOAL_CURRENT, &[0; 2]),
         DynamixelMode::Pwm => set(at::GOAL_PWM, &[0; 2]),
         _ => set(at::POSITION_D_GAIN, &bytes(&settings.gains)),
+    }
+    // What another program has left of it would weaken the servo in silence.
+    if settings.mode != DynamixelMode::Pwm {
+        set(at::GOAL_PWM, &settings.most[2].to_le_bytes());
     }
     set(at::PROFILE_ACCELERATION, &profile);
     for (place, part) in indirect.chunks(CHUNK).enumerate() {
@@ -170,6 +175,23 @@ impl Servo<'_> {
         })
     }
 
+    /// It could begin with its torque on, or with what was set for another program, as soon as it has power: also in the middle of a run. Old
+    /// firmware has no such setting.
+    fn starts_off(&self) -> Exchange {
+        let id = self.id;
+        let frame = dynamixel::read(id, at::STARTUP_CONFIGURATION, 1);
+        self.exchange("tell its `startup_configuration`".to_owned(), frame, move |status| match status.data {
+            [0] => ReplyCheck::Good,
+            [] if status.error != 0 => ReplyCheck::Good,
+            [set] => ReplyCheck::Wrong(format!(
+                "its `startup_configuration` is {set}, not 0: whenever it gets power it {}. Type `khz bus set LINK {id} startup_configuration=0 \
+                 --family dynamixel`",
+                if set & 1 != 0 { "switches its torque on" } else { "begins with what was saved for another program" }
+            )),
+            _ => ReplyCheck::Unrelated,
+        })
+    }
+
     /// It refuses goals beyond its own limits in silence.
     fn turns_whole(&self) -> Exchange {
         let id = self.id;
@@ -185,9 +207,10 @@ impl Servo<'_> {
         })
     }
 
-    /// It refuses goals beyond a limit of its own in silence.
+    /// It refuses goals beyond a limit of its own in silence; that of its duty weakens it in every mode.
     fn goes_to(&self, limit: u16, most: u16) -> Exchange {
         let id = self.id;
+        let does = if limit == at::PWM_LIMIT { "weakens it" } else { "refuses goals" };
         let (name, size) = item(limit).map_or(("limit", 2), |item| (item.name, item.size));
         self.exchange(format!("tell its `{name}`"), dynamixel::read(id, limit, size.into()), move |status| {
             let reported = match *status.data {
@@ -199,7 +222,7 @@ impl Servo<'_> {
                 return ReplyCheck::Good;
             }
             ReplyCheck::Wrong(format!(
-                "its `{name}` is {reported}, beyond which it refuses goals in silence, and not {most}: write `dynamixel.{name} = {reported}`, or type \
+                "its `{name}` is {reported}, beyond which it {does} in silence, and not {most}: write `dynamixel.{name} = {reported}`, or type \
                  `khz bus set LINK {id} {name}={most} --family dynamixel`"
             ))
         })

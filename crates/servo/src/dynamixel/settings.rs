@@ -127,7 +127,8 @@ section! {
         velocity_limit: u32 = 330, "", 1 => 2047;
         /// The greatest current of modes `current` and `current_position`, in steps of its model; the same of its own `current_limit`.
         current_limit: u32 = 1193, "", 1 => 2047;
-        /// The greatest duty of mode `pwm`, of 885; the same of its own `pwm_limit`. Less of it keeps a joint from running away.
+        /// The greatest duty in any mode, of 885; the same of its own `pwm_limit`. In mode `pwm` less of it keeps a joint from running away; in
+        /// the others it weakens the servo.
         pwm_limit: u32 = 885, "", 1 => 885;
         /// Velocity gain of the modes `current` and `pwm`, at its shaft: the loop has it, not the servo, and nothing damps without a loop.
         kd: f64 = 0.05, "N·m·s/rad", 0.0001 => 1000.0;

@@ -30,6 +30,9 @@ const OUTPUT: f64 = 0.002_877_4;
 const LINE: Line =
     Line { packets: Packets::Dynamixel, bauds: &BAUDS, usual: "57600, 1000000, 2000000, 3000000 or 4000000" };
 
+/// Steps of the full duty.
+const FULL_DUTY: f64 = 885.0;
+
 /// The baud rate in its table, 1 Mbit/s: that of its line is not compared.
 const BAUD: u8 = 3;
 
@@ -67,7 +70,8 @@ impl InFile for Dynamixel {
 
     fn voltage_law(&self, servo: &ServoSettings) -> Option<(VoltageLaw, f64)> {
         let law = motor(servo).filter(|_| servo.dynamixel.mode.has_positions())?;
-        Some((VoltageLaw { gain: law.gain * f64::from(servo.dynamixel.position_p), ..law }, 1.0))
+        let share = f64::from(servo.dynamixel.pwm_limit) / FULL_DUTY;
+        Some((VoltageLaw { gain: law.gain * f64::from(servo.dynamixel.position_p), ..law }, share))
     }
 
     fn goal_law<'a>(&self, servo: &'a mut ServoSettings, key: &str) -> Option<&'a mut f64> {
