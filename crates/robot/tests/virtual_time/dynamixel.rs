@@ -2,6 +2,7 @@
 //! odd ways lead to.
 
 use crate::line;
+use crate::machine::Shared;
 use crate::mit::{self, Outcome, run_on, run_robot, when_the_host_dies};
 use khz_emu::dynamixel::{Servo, Setup};
 use khz_emu::{FamilyConfig, Injection, World};
@@ -11,6 +12,9 @@ use khz_link::{Link, LinkError, Received};
 use khz_loop::Doing;
 use khz_loop::ready::NotReady;
 use khz_loop::supervisor::{Cause, Phase};
+use khz_loop::tick::Machine;
+use khz_loop::time::{Time, VirtualTime};
+use khz_robot::assemble;
 use khz_wire::Request;
 use khz_wire::dynamixel::{SyncWrite, address};
 use std::collections::VecDeque;
@@ -347,4 +351,33 @@ fn what_would_weaken_a_servo_or_switch_it_on_by_itself_is_reported_with_its_cure
     // What is forgotten without power is set anew.
     let outcome = run_left(address::GOAL_PWM, &[10, 0]).unwrap();
     assert!(outcome.swing > 0.4, "{}", outcome.swing);
+}
+
+#[test]
+fn without_a_host_the_motor_brakes_in_mode_pwm_and_goals_are_refused() {
+    let mut config = robot(1, 1000, ", mode = \"pwm\", motor_resistance = 2.8");
+    config.servos[0].settings.limits.position = None;
+    let robot = Shared(Arc::new(Mutex::new(config.emulate().unwrap())));
+    let mut machine = assemble::machine_on(&config, line::free(0.0, 0.12), Box::new(robot.clone()));
+    let mut time = VirtualTime::new(0);
+    machine.make_ready(&mut time).unwrap();
+    let begun_ns = time.now_ns();
+    let tick = |machine: &mut Machine, time: &mut VirtualTime, n: i64| {
+        time.wait_for_tick(begun_ns + n * MS);
+        machine.tick(time, begun_ns + n * MS, None);
+    };
+    (1..=500).for_each(|n| tick(&mut machine, &mut time, n));
+    assert_eq!(machine.phase(), Phase::Active);
+    let speed = || robot.0.lock().unwrap().body().joints()[0].velocity;
+    let left_alone = |for_ms: i64| {
+        let mut world = robot.0.lock().unwrap();
+        world.advance(begun_ns + (500 + for_ms) * MS);
+        world.servos()[0].doing()
+    };
+    assert_eq!((left_alone(80), speed() > 3.0), (Doing::Following, true), "{} rad/s", speed());
+    assert_eq!(left_alone(300), Doing::TimedOut);
+    assert!(speed().abs() < 0.5, "{} rad/s", speed());
+    // A host that is back does not drive it on.
+    (801..=1000).for_each(|n| tick(&mut machine, &mut time, n));
+    assert!(machine.phase() != Phase::Active && speed().abs() < 0.5, "{:?}", machine.phase());
 }
