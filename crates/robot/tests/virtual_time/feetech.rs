@@ -5,9 +5,11 @@ use crate::mit::{self, Outcome, run_robot, when_the_host_dies};
 use khz_emu::feetech::{Servo, Setup};
 use khz_emu::{FamilyConfig, World};
 use khz_file::RobotConfig;
+use khz_link::Link;
 use khz_loop::Doing;
 use khz_loop::supervisor::Phase;
-use khz_wire::feetech::address;
+use khz_wire::Request;
+use khz_wire::feetech::{self, address};
 
 const MS: i64 = 1_000_000;
 
@@ -140,4 +142,28 @@ fn one_that_a_killed_run_has_left_on_holds_until_people_can_hold_what_falls() {
     assert_eq!(doing, [Doing::Following]);
     assert!(way.abs() < 0.2 && (3000..3300).contains(&took_ms), "{way} rad, {took_ms} ms");
     assert!(told.len() == 1 && told[0].contains("`joint_1`, `joint_2`. Nothing damps them"), "{told:?}");
+}
+
+/// The command that was printed waited for answers that such a servo does not give.
+#[test]
+fn one_that_answers_no_writes_can_be_set_so_that_it_does() {
+    let config = robot(1, 500, "");
+    let mut world = config.emulate().unwrap();
+    let mut now_ns = 0;
+    let mut ask = |world: &mut World, request: &Request<'_>| {
+        Link::send(world, 0, request, now_ns).unwrap();
+        now_ns += 20 * MS;
+        world.receive(now_ns).unwrap().map(|received| received.frame)
+    };
+    let silence = feetech::write(1, address::RESPONSE_LEVEL, &[0]).unwrap();
+    ask(&mut world, &Request { frame: &silence, to: Some(1), replies: 0 });
+    let family = config.servos[0].family();
+    let set = family.by_hand().set_register(1, address::RESPONSE_LEVEL.into(), 1.0).unwrap();
+    for asked in &set {
+        match (ask(&mut world, &asked.request()), asked.answers) {
+            (Some(frame), 1) => assert_eq!((asked.read)(&frame).unwrap().wrong, None),
+            (answer, answers) => assert_eq!((answer, answers), (None, 0)),
+        }
+    }
+    assert_eq!(register(&world, 0, address::RESPONSE_LEVEL), 1);
 }

@@ -16,6 +16,8 @@ use std::ops::RangeInclusive;
 
 /// Written to its torque enable: where it is becomes the middle.
 const SET_MIDDLE: u8 = 128;
+/// So long is waited after what is not answered, ns.
+const WRITTEN_NS: i64 = 20_000_000;
 const NO_WATCHDOG: &str = "a Feetech has no watchdog";
 
 impl ByHand for Settings {
@@ -189,6 +191,18 @@ impl Settings {
         }
         if !item.is_kept() {
             return Ok(vec![self.is_off(id), put, read]);
+        }
+        // One that answers reads alone could not be set so that it answers writes.
+        if item.address == at::RESPONSE_LEVEL {
+            let written = |at, value| {
+                let mut packet = SyncWrite::new(at, 1);
+                packet.add(id, &[value]);
+                Ask::silent(id, packet.packet(), WRITTEN_NS)
+            };
+            let level = item.word(value as i32) as u8;
+            let writes = [(at::LOCK, 0), (at::RESPONSE_LEVEL, level), (at::LOCK, 1)];
+            let writes = writes.into_iter().map(|(at, value)| written(at, value));
+            return Ok([self.is_off(id)].into_iter().chain(writes).chain([read]).collect());
         }
         Ok(vec![self.is_off(id), self.put(id, lock, 0.0)?, put, self.put(then, lock, 1.0)?, read])
     }
