@@ -77,7 +77,7 @@ impl Cause {
             Self::NotArmed => "it waits for an operator to arm it",
             Self::HeartbeatLost { age_ns: i64::MAX } => "no heartbeat from the operator yet",
             Self::ServoTimedOut { .. } => "the servo's own watchdog expired",
-            Self::ServoReset { .. } => "the servo restarted",
+            Self::ServoReset { .. } => "the servo restarted, or another program switched it off",
             Self::ServoNotFinite { .. } => "the servo reports a value that is not a number",
             Self::ServoNotReportedOff { .. } => {
                 "the servo did not say often enough that it is off and may still be on: cut its power"
