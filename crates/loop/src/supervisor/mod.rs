@@ -265,7 +265,7 @@ impl Supervisor {
     #[inline]
     fn findings(&self, state: &RobotState, seen: &Observation, forgiving: bool) -> Findings {
         let mut findings = Findings::none();
-        self.watch.find(&mut findings, &self.joints, state, seen, &self.settings, forgiving);
+        self.watch.find_causes(&mut findings, &self.joints, state, seen, &self.settings, forgiving);
         findings
     }
 

@@ -324,7 +324,7 @@ impl Watch {
     }
 
     /// Adds everything that is wrong now to `findings`, which are many bytes to hand over. `forgiving`: the robot was armed only just now.
-    pub fn find(
+    pub fn find_causes(
         &self,
         findings: &mut Findings,
         joints: &[Joint],

@@ -355,9 +355,9 @@ impl Desk {
         })
     }
 
-    /// Collects frames until `take` returns true, or the time is over. Those that have come by then count, however late they are
+    /// Receives frames until `take` returns true, or the time is over. Those that have come by then count, however late they are
     /// read. True if `take` returned true.
-    pub fn collect(&mut self, timeout_ns: i64, mut take: impl FnMut(usize, Received) -> bool) -> bool {
+    pub fn receive_until(&mut self, timeout_ns: i64, mut take: impl FnMut(usize, Received) -> bool) -> bool {
         let until_ns = now_ns().saturating_add(timeout_ns);
         loop {
             // The last look begins when the time is over: a process that stood still for it has looked once more.
@@ -454,7 +454,7 @@ impl Desk {
         found: &mut BTreeMap<u8, Found>,
     ) -> Result<bool, DeskError> {
         let mut frames = Vec::new();
-        self.collect(LISTEN_NS, |from, received| {
+        self.receive_until(LISTEN_NS, |from, received| {
             frames.extend((from == bus).then_some(received.frame));
             frames.len() >= MOST_FRAMES
         });
@@ -574,7 +574,7 @@ impl Desk {
             self.request_by(bus, &ask.request(), sent_ns.saturating_add(timeout_ns))?;
             asked.requests.push((ask, sent_ns));
         }
-        self.collect(timeout_ns, |from, received| {
+        self.receive_until(timeout_ns, |from, received| {
             if from == bus
                 && let Some(id) = asked.enter(bus, &received, found)
             {
@@ -654,7 +654,7 @@ impl Desk {
         while self.receive().is_some() {}
         self.request_by(servo.bus, &ask.request(), now_ns().saturating_add(timeout_ns))?;
         if ask.answers == 0 {
-            self.collect(ask.quiet_ns, |_, _| false);
+            self.receive_until(ask.quiet_ns, |_, _| false);
             return Ok(Answer { id: servo.servo.id, ..Answer::default() });
         }
         let (mut answer, mut came_back) = (None, false);
@@ -664,11 +664,11 @@ impl Desk {
             answer.is_some() || came_back
         };
         let timeout_ns = timeout_ns.max(ask.quiet_ns);
-        self.collect(timeout_ns, &mut look);
+        self.receive_until(timeout_ns, &mut look);
         // A servo that sends back the command itself, which is no answer, has not carried it out.
         if answer.is_none() && came_back {
             self.request_by(servo.bus, &ask.request(), now_ns().saturating_add(timeout_ns))?;
-            self.collect(timeout_ns, |from, received| {
+            self.receive_until(timeout_ns, |from, received| {
                 answer = (ask.read)(&received.frame).filter(|_| from == servo.bus);
                 answer.is_some()
             });

@@ -159,7 +159,7 @@ impl Desk {
         };
         if setting == Setting::Zero {
             let takes_s = servo.servo.family.by_hand().zero_takes_s();
-            self.collect((takes_s * 1e9) as i64, |_, _| false);
+            self.receive_until((takes_s * 1e9) as i64, |_, _| false);
         }
         // A link that has no rates, as an emulated one, reaches it as before.
         let is_other = rate.is_some() && self.set_bit_rate(servo.bus, rate).is_ok();

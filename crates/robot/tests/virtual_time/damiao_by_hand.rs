@@ -107,7 +107,7 @@ fn an_order_by_hand_to_a_motor_with_another_range_is_refused_and_leaves_it_off()
 fn an_order_by_hand_that_fails_on_its_way_leaves_the_motor_off() {
     let (mut desk, seen) = desk([12.5, 30.0, 10.0], true);
     assert!(matches!(hold(&mut desk), Err(DeskError::NoReply { .. })));
-    desk.collect(PATIENCE_NS, |_, _| false);
+    desk.receive_until(PATIENCE_NS, |_, _| false);
     let seen = seen.lock().unwrap();
     assert_eq!(seen.codes[seen.codes.len() - 3..], [Special::Disable; 3]);
     assert_eq!(seen.doing, Some(Doing::Off));

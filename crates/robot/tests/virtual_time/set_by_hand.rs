@@ -137,7 +137,7 @@ fn nothing_is_written_to_a_servo_that_is_on() {
         let mut bench = Bench::damiao();
         let frame = Frame::classic(1, &Special::Enable.to_bytes()).unwrap();
         bench.desk.send_by(0, &frame, i64::MAX).unwrap();
-        bench.desk.collect(PATIENCE_NS, |_, _| true);
+        bench.desk.receive_until(PATIENCE_NS, |_, _| true);
         bench.sent.lock().unwrap().clear();
         let message = bench.refusal(setting, false);
         assert!(message.starts_with("hip: its output is on (enabled)"), "{message}");
@@ -148,7 +148,7 @@ fn nothing_is_written_to_a_servo_that_is_on() {
     let damp = khz_robot::desk::Order::Damp { kd_scale: 1.0, watchdog_s: f64::NAN };
     bench.desk.exchange(&hip, Some(&damp), &[], PATIENCE_NS).unwrap();
     // Its output takes some milliseconds to come on.
-    bench.desk.collect(PATIENCE_NS, |_, _| false);
+    bench.desk.receive_until(PATIENCE_NS, |_, _| false);
     let message = bench.refusal(Setting::Zero, false);
     assert!(message.starts_with("hip: its output is on ("), "{message}");
 }

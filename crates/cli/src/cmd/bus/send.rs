@@ -141,7 +141,7 @@ fn cycle(
         let mut awaited = orders.iter().filter(|order| order.reply).count();
         if awaited > 0 {
             let mut outcome = Ok(());
-            desk.collect(timeout_ns, |bus, received| {
+            desk.receive_until(timeout_ns, |bus, received| {
                 awaited = awaited.saturating_sub(1);
                 outcome = each(bus, &received);
                 awaited == 0 || outcome.is_err()

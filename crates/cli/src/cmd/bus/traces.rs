@@ -67,7 +67,7 @@ pub fn record(args: RecordArgs) -> Result<ExitCode> {
     let (started, mut count, mut outcome) = (Instant::now(), 0_u64, Ok(()));
     let over = || stop.load(Ordering::Relaxed) || args.duration.is_some_and(|most| started.elapsed() >= most);
     while !over() && outcome.is_ok() {
-        desk.collect(50_000_000, |bus, received| {
+        desk.receive_until(50_000_000, |bus, received| {
             count += 1;
             let item = Received { channel: bus as u8, ..received };
             outcome = sink.write(&Traced { way: Way::Received, item });
@@ -115,7 +115,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
     for Traced { item, .. } in &trace {
         let due_ns = begun_ns.saturating_add(item.at_ns.saturating_sub(first_ns));
         // What comes back is taken out of the way meanwhile.
-        desk.collect(due_ns.saturating_sub(now_ns()).max(0), |_, _| false);
+        desk.receive_until(due_ns.saturating_sub(now_ns()).max(0), |_, _| false);
         let bus = usize::from(item.channel);
         let went = bus < desk.buses() && desk.send(bus, &item.frame).and_then(|()| desk.flush()).is_ok();
         sent += u64::from(went);

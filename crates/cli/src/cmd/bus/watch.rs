@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut seen: Table = BTreeMap::new();
     let started = Instant::now();
     while !stop.load(Ordering::Relaxed) && args.duration.is_none_or(|most| started.elapsed() < most) {
-        desk.collect(1_000_000_000, |bus, received| {
+        desk.receive_until(1_000_000_000, |bus, received| {
             let entry = seen.entry((bus, received.frame.id, received.frame.remote)).or_default();
             entry.count += 1;
             entry.last = Some(received.frame);

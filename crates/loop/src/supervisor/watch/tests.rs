@@ -172,7 +172,7 @@ fn watched(period_ns: i64, ticks: &[Observation]) -> Watch {
 fn found(state: &RobotState, seen: &Observation, settings: &SupervisorSettings, forgiving: bool) -> Findings {
     let mut findings = Findings::none();
     let settings = Thresholds::of(settings.clone());
-    Watch::new(0).find(&mut findings, &[], state, seen, &settings, forgiving);
+    Watch::new(0).find_causes(&mut findings, &[], state, seen, &settings, forgiving);
     findings
 }
 
