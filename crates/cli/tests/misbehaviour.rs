@@ -24,8 +24,13 @@ const FDCANUSB: Stand = Stand {
     link: |path| format!("link = \"fdcanusb\"\npath = {path:?}"),
     watchdog_s: 30.0,
 };
-const UDP: Stand =
-    Stand { at: "udp:127.0.0.1:0", link: |at| format!("link = \"udp\"\naddress = {at:?}"), ..FDCANUSB };
+const UDP: Stand = Stand {
+    servo: String::new(),
+    at: "udp:127.0.0.1:0",
+    link: |at| format!("link = \"udp\"\naddress = {at:?}"),
+    watchdog_s: 30.0,
+};
+
 /// Every family whose gains travel with its commands, on the adapter that carries them.
 fn on_can() -> impl Iterator<Item = (FamilyName, Stand)> {
     let sends_gains = |name: &&FamilyName| in_file(**name).facts().sends_gains;
