@@ -171,3 +171,27 @@ fn an_emulated_arm_is_found_as_its_file_has_it_and_written_so_that_it_moves_alik
         assert!(rms < 0.0015, "{alike}");
     }
 }
+
+/// The gains of the robot file given were taken for those of the recording, without a word.
+#[test]
+fn a_log_that_was_recorded_with_another_servo_is_refused_with_both_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let joint = "inertia = 0.03, viscous = 0.06";
+    fs::write(folder.path().join("then.toml"), arm(joint, "position_p = 32")).unwrap();
+    khz(
+        folder.path(),
+        &["run", "then.toml", "--virtual", "--duration", "2s", "--log", "a.tlog", "--no-report"],
+    );
+    let now = arm(joint, "position_p = 16, goal_speed = 3").replace("id = 1", "id = 1\nsign = -1");
+    fs::write(folder.path().join("now.toml"), now).unwrap();
+    let refused = identify(folder.path(), &["a.tlog", "--robot", "now.toml"]);
+    let err = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let expected = "`feetech.position_p` was 32 and is 16, `sign` was 1 and is -1. What";
+    assert!(refused.status.code() == Some(2) && err.contains(expected), "{err}");
+    // What is damaged is said.
+    let log = fs::read(folder.path().join("a.tlog")).unwrap();
+    fs::write(folder.path().join("cut.tlog"), &log[..log.len() * 3 / 4]).unwrap();
+    let fit = identify(folder.path(), &["cut.tlog", "--robot", "then.toml", "--friction", "m1"]);
+    let err = String::from_utf8_lossy(&fit.stderr).into_owned();
+    assert!(err.contains("cut.tlog: ") && err.contains("it has no end: it is cut off"), "{err}");
+}

@@ -61,7 +61,7 @@ pub fn from_log<S: Source>(
         return Err(wrong(format!("it has no joint `{joint}`; it has `{}`", names.join("`, `"))));
     }
     reader.select(["tick", "servo", "command"]);
-    let ticks = ticks(reader, joint, servo).map_err(|error| wrong(error.to_string()))?;
+    let (ticks, damage) = ticks(reader, joint, servo).map_err(|error| wrong(error.to_string()))?;
     let mut stretches = Stretches::default();
     let mut commanded = None;
     let first_us = ticks.keys().next().copied().unwrap_or_default();
@@ -72,7 +72,12 @@ pub fn from_log<S: Source>(
         // It is sent by the next tick.
         commanded = tick.command;
     }
-    stretches.longest(name, servo).checked()
+    let mut longest = stretches.longest(name, servo);
+    let cut_off =
+        (!reader.is_finished()).then(|| "it has no end: it is cut off, or still being written".to_owned());
+    let left_out = [damage, cut_off, Some(longest.left_out).filter(|text| !text.is_empty())];
+    longest.left_out = left_out.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    longest.checked()
 }
 
 /// What a log has of a tick and of one joint.
@@ -83,18 +88,22 @@ struct Tick {
     command: Option<(f64, TorqueCommand)>,
 }
 
-/// The ticks by their times. The records of one tick may lie a second apart: samples of a record that are compressed together come together.
+/// The ticks by their times, and what of the log is damaged and was left out. The records of one tick may lie a second apart: samples of a record that are compressed together come together.
 fn ticks<S: Source>(
     reader: &mut Reader<S>,
     joint: &str,
     servo: &Servo,
-) -> Result<BTreeMap<i64, Tick>, khz_tlog::Error> {
+) -> Result<(BTreeMap<i64, Tick>, Option<String>), khz_tlog::Error> {
     let mut ticks: BTreeMap<i64, Tick> = BTreeMap::new();
+    let mut damage = None;
     while ticks.len() < MOST {
         let item = match reader.next() {
             Ok(None) => break,
             Ok(Some(item)) => item,
             Err(error) => {
+                damage.get_or_insert_with(|| {
+                    format!("it is damaged, and what could not be read is left out ({error})")
+                });
                 reader.step_over(error)?;
                 continue;
             }
@@ -108,7 +117,7 @@ fn ticks<S: Source>(
             _ => {}
         }
     }
-    Ok(ticks)
+    Ok((ticks, damage))
 }
 
 fn number(value: &Value<'_>, field: &str) -> Option<f64> {

@@ -11,7 +11,9 @@ use khz_file::edit::{rewritten, set};
 use khz_identify::recording::{Known, Rig};
 use khz_identify::results::Written;
 use khz_identify::{Columns, Found, Friction, Recording, Split, identify, log};
-use khz_tlog::Reader;
+use khz_tlog::{Reader, Value};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -76,7 +78,7 @@ pub struct Args {
     /// Write the joint and its actuator for a MuJoCo model here
     #[arg(long, value_name = "FILE")]
     mjcf: Option<PathBuf>,
-    /// Overwrite files that are there, and write what does not explain the recordings
+    /// Overwrite files that are there, write what does not explain the recordings, and fit logs that were recorded with other settings
     #[arg(long)]
     force: bool,
 }
@@ -103,6 +105,62 @@ fn known(servo: &ServoConfig) -> log::Servo {
         step: carries.reported_steps[0],
         stops: servo.joint.stops,
     }
+}
+
+/// The servo of this joint in the robot file that a log holds, if that can be read.
+fn recorded(log: &Path, joint: &str) -> Option<ServoConfig> {
+    let mut reader = Reader::open(File::open(log).ok()?).ok()?;
+    reader.survey().ok()?;
+    reader.select(["robot"]);
+    let item = reader.next().ok()??;
+    let text = match item.value().ok()?.at("file")? {
+        Value::String(text) => text.to_owned(),
+        _ => return None,
+    };
+    let robot = RobotConfig::parse(&text, "the log's robot file").ok()?;
+    robot.servos.into_iter().find(|servo| servo.name == joint)
+}
+
+/// Keys of a servo's own tables that say nothing of how it moves, or are looked for.
+const IMMATERIAL: [&str; 12] = [
+    "goal_speed",
+    "delay_ms",
+    "torque_constant",
+    "motor_resistance",
+    "sag",
+    "damping",
+    "return_delay_us",
+    "reply_delay_us",
+    "fast",
+    "unwatched",
+    "reply_id",
+    "master_id",
+];
+
+/// What of a servo that a recording depends on differs: each key with both values.
+fn other_servo(recorded: &ServoConfig, given: &ServoConfig) -> Option<String> {
+    let keys = |servo: &ServoConfig| {
+        let all = serde_json::to_value(&servo.settings).unwrap_or_default();
+        let mut keys = BTreeMap::new();
+        for key in ["family", "sign", "offset"].iter().chain(servo.in_file().facts().own_keys) {
+            match all.pointer(&format!("/{}", key.replace('.', "/"))) {
+                Some(Json::Object(table)) if !["query", "command"].contains(key) => {
+                    let material = table.iter().filter(|(name, _)| !IMMATERIAL.contains(&name.as_str()));
+                    keys.extend(material.map(|(name, value)| (format!("{key}.{name}"), value.clone())));
+                }
+                Some(Json::Object(_)) | None => {}
+                Some(value) => _ = keys.insert((*key).to_owned(), value.clone()),
+            }
+        }
+        keys
+    };
+    let (then, now) = (keys(recorded), keys(given));
+    let differ = then.iter().filter_map(|(key, was)| {
+        let is = now.get(key).filter(|is| *is != was)?;
+        Some(format!("`{key}` was {was} and is {is}"))
+    });
+    let differ = differ.collect::<Vec<_>>().join(", ");
+    (!differ.is_empty()).then_some(differ)
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -201,6 +259,16 @@ impl Args {
         let servo = servo.ok_or_else(|| anyhow!("the robot file has no servo `{}`", self.joint))?;
         let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
         let mut reader = Reader::open(file).with_context(|| format!("cannot read {name}"))?;
+        if !self.force
+            && let Some(recorded) = recorded(path, &self.joint)
+            && let Some(other) = other_servo(&recorded, servo)
+        {
+            bail!(
+                "{name}: it was recorded with another `{}` than the robot file has: {other}. What is fitted would be wrong by that: give the \
+                 robot file of the recording, or record anew (--force takes what the robot file has)",
+                self.joint
+            );
+        }
         Ok(log::from_log(&name, &mut reader, &self.joint, &known(servo))?)
     }
 
