@@ -27,6 +27,9 @@ const LARGEST: u64 = 16 << 20;
 /// What the draft of a servo without a watchdog has, and what it has once its owner accepts that; its comment names the key, too.
 const WATCHED: &str = ", unwatched = false";
 const UNWATCHED: &str = ", unwatched = true";
+/// Before what its owner writes the torque constant of a Dynamixel, and what stands in for it meanwhile: it takes no time of the cycle.
+const UNKNOWN: &str = "\", position_p = ";
+const STAND_IN: &str = "\", torque_constant = 1.0, position_p = ";
 
 /// Write a first robot file, a project around it, or a MuJoCo model of it
 ///
@@ -267,21 +270,28 @@ fn read_urdf(path: &Path) -> Result<String> {
 }
 
 /// The file at the rate it was made for if the cycle fits, or as near to it as it can. A file that is wrong stays as it is: its
-/// owner knows what to correct. One of servos without a watchdog is only wrong until that is accepted, which takes no time of the cycle.
+/// owner knows what to correct. One of servos without a watchdog is only wrong until that is accepted, which takes no time of the cycle; nor does a
+/// torque constant that is still to be written.
 fn fitting(text: String, name: &str) -> Result<Drafted> {
     let wrong = khz_budget::File::read(&text, name).err();
-    let accepted = if wrong.is_some() { text.replace(WATCHED, UNWATCHED) } else { text.clone() };
+    let accepted = match wrong {
+        Some(_) => text.replace(WATCHED, UNWATCHED).replace(UNKNOWN, STAND_IN),
+        None => text.clone(),
+    };
     let file = match khz_budget::File::read(&accepted, name) {
         Ok(file) if !file.predict().fits() => file,
         _ => return Ok(Drafted { text, wrong }),
     };
     let rate_hz = RobotConfig::parse(&accepted, name)?.timing.rate_hz;
-    let fit = file.fit(rate_hz)?;
+    let mut fit = file.fit(rate_hz)?;
     print_line(format_args!("with the defaults the cycle does not fit; {}", fit.text()));
+    if fit.rate_hz < rate_hz {
+        fit.text = fit.text.replace(draft::RATE, &format!("{}; {rate_hz} did not", draft::RATE_FITS));
+    }
     if wrong.is_none() {
         return Ok(Drafted { text: fit.text, wrong });
     }
-    let text = fit.text.replace(UNWATCHED, WATCHED);
+    let text = fit.text.replace(UNWATCHED, WATCHED).replace(STAND_IN, UNKNOWN);
     Ok(Drafted { wrong: khz_budget::File::read(&text, name).err(), text })
 }
 
@@ -318,6 +328,31 @@ mod tests {
         let Drafted { text: kept, wrong } = fitting(text.clone(), "leg.toml").unwrap();
         assert_eq!(kept, text);
         assert!(wrong.unwrap().to_string().contains("leg.toml:"));
+    }
+
+    /// It had 1 kHz, as nothing was predicted of a file without a torque constant.
+    #[test]
+    fn a_draft_of_servos_of_several_models_has_a_rate_that_fits_once_their_torque_constants_are_written() {
+        let servo = |(id, model): (usize, &str)| {
+            format!(
+                "[[servo]]\nname = \"servo_{id}\"\nbus = \"main\"\nid = {id}\nfamily = \"dynamixel\"\n# WRITE `torque_constant = …` into it.\n\
+                 dynamixel = {{ model = \"{model}\", position_p = 400 }}\n"
+            )
+        };
+        let models = ["XL330-M288", "XL430-W250", "XL330-M077", "XM430-W350"];
+        let servos: String = (1..).zip(models).map(servo).collect();
+        let text = format!(
+            "{}\n[loop]\nrate_hz = 1000\n[bus.main]\nlink = \"rs485\"\npath = \"/dev/none\"\nbaud = 1000000\nprotocol = \"dynamixel\"\n\
+             [supervisor]\nvoltage_low_v = 5\n[emulation]\nsupply_v = 7\n[servo_defaults]\n\
+             limits = {{ position = [-0.5, 0.5], velocity = 1.0 }}\n{servos}",
+            draft::RATE
+        );
+        let Drafted { text, wrong } = fitting(text, "arm.toml").unwrap();
+        assert!(wrong.unwrap().to_string().contains("torque_constant"));
+        assert!(text.contains(draft::RATE_FITS) && text.contains("; 1000 did not\n"), "{text}");
+        assert!(!text.contains("rate_hz = 1000") && !text.contains(STAND_IN), "{text}");
+        let known = text.replace(UNKNOWN, STAND_IN);
+        assert!(khz_budget::File::read(&known, "arm.toml").unwrap().predict().fits(), "{text}");
     }
 
     /// Its rate was not looked at, and once `unwatched` was written the cycle did not fit.

@@ -17,6 +17,11 @@ use khz_settings::suggestion;
 use std::collections::BTreeSet;
 use std::fmt;
 
+/// What is said of the rate in a draft; where fewer ticks than usual fit, the other.
+pub const RATE: &str = "# Ticks per second. `khz check` says whether the cycle fits.";
+/// See [`RATE`].
+pub const RATE_FITS: &str = "# Ticks per second, as many as fit by `khz budget`";
+
 /// A robot file that comes with the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
@@ -173,11 +178,7 @@ impl fmt::Display for Draft {
         };
         comment(f, &self.about)?;
         writeln!(f, "\n[robot]\nname = {:?}", self.name)?;
-        writeln!(
-            f,
-            "\n# Ticks per second. `khz check` says whether the cycle fits.\n[loop]\nrate_hz = {}",
-            self.rate_hz
-        )?;
+        writeln!(f, "\n{RATE}\n[loop]\nrate_hz = {}", self.rate_hz)?;
         for (name, keys) in &self.buses {
             writeln!(f, "\n[bus.{name}]")?;
             lines(f, keys)?;
