@@ -282,7 +282,7 @@ impl<L: Link> Faults<L> {
 }
 
 impl<L: Link> Link for Faults<L> {
-    crate::forward_link!(it => it.link; capabilities, half_duplex, fd, imu, about, misnamed, set_bit_rate);
+    crate::forward_link!(it => it.link; capabilities, half_duplex, fd, imu, about, misnamed, holds_back, set_bit_rate);
 
     fn begin_cycle(&mut self, now_ns: i64) {
         // What the script still delays is on its way; what is due and finds no room now waits in vain.

@@ -11,7 +11,7 @@
 ///
 /// impl<L: Link> Link for Counting<L> {
 ///     khz_link::forward_link!(it => it.0; capabilities, half_duplex, begin_cycle, flush, receive, next_event_ns, fd, imu,
-///         about, misnamed, set_bit_rate, close, counters);
+///         about, misnamed, holds_back, set_bit_rate, close, counters);
 ///
 ///     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
 ///         self.1 += 1;
@@ -93,6 +93,12 @@ macro_rules! forward_link {
         fn misnamed(&mut self) -> Option<String> {
             let $it = self;
             $crate::Link::misnamed(&mut $link)
+        }
+    };
+    (@holds_back $it:ident => $link:expr) => {
+        fn holds_back(&self) -> Option<String> {
+            let $it = self;
+            $crate::Link::holds_back(&$link)
         }
     };
     (@set_bit_rate $it:ident => $link:expr) => {

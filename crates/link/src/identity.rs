@@ -31,9 +31,7 @@ pub(crate) struct Identity {
 impl Identity {
     /// Of an open serial port. `sys` is [`SYS`] but in tests.
     pub(crate) fn of_tty(sys: &Path, port: BorrowedFd<'_>) -> Self {
-        let Ok(stat) = fstat(port) else { return Self::default() };
-        let number = format!("{}:{}", major(stat.st_rdev), minor(stat.st_rdev));
-        Self::at(sys, &sys.join("dev/char").join(number).join("device"), String::new())
+        device_of_tty(sys, port).map_or_else(Self::default, |device| Self::at(sys, &device, String::new()))
     }
 
     /// Of a network interface.
@@ -66,6 +64,27 @@ impl Identity {
         };
         same && (self.usb, &self.part) == (expected.usb, &expected.part)
     }
+}
+
+/// The timer of an adapter that holds received bytes back for longer than it must.
+pub(crate) struct LatencyTimer {
+    /// What the system calls the port.
+    pub port: String,
+    pub ms: u32,
+}
+
+/// Of an open serial port. Nothing, where a driver has none, or it is as short as can be.
+pub(crate) fn latency_timer(sys: &Path, port: BorrowedFd<'_>) -> Option<LatencyTimer> {
+    let device = device_of_tty(sys, port)?.canonicalize().ok()?;
+    let ms = text(&device.join("latency_timer"))?.parse().ok().filter(|ms| *ms > 1)?;
+    Some(LatencyTimer { port: name(&device), ms })
+}
+
+/// The link in sysfs that leads to the device of an open serial port.
+fn device_of_tty(sys: &Path, port: BorrowedFd<'_>) -> Option<PathBuf> {
+    let stat = fstat(port).ok()?;
+    let number = format!("{}:{}", major(stat.st_rdev), minor(stat.st_rdev));
+    Some(sys.join("dev/char").join(number).join("device"))
 }
 
 impl fmt::Display for Identity {

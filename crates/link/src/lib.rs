@@ -137,6 +137,12 @@ pub trait Link: Send {
         None
     }
 
+    /// That the adapter holds received frames back for long enough to be too late, and the cure, where the system knows. Not for the loop:
+    /// allocates.
+    fn holds_back(&self) -> Option<String> {
+        None
+    }
+
     /// Sets the bit rate of its bus (of CAN-FD, of arbitration), to look for devices at another one; `None`: as it was opened. Not for
     /// the loop: waits for the adapter.
     ///
@@ -160,7 +166,7 @@ pub trait Link: Send {
 
 impl<L: Link + ?Sized> Link for Box<L> {
     forward_link!(it => **it; capabilities, half_duplex, begin_cycle, send, flush, receive, next_event_ns, fd, imu, about,
-        misnamed, set_bit_rate, close, counters);
+        misnamed, holds_back, set_bit_rate, close, counters);
 }
 
 /// A frame and when it came.

@@ -249,6 +249,10 @@ impl<L: Line> Link for Rs485<L> {
         self.stream.fd()
     }
 
+    fn holds_back(&self) -> Option<String> {
+        self.stream.line.holds_back()
+    }
+
     /// Not of moteus servos, which have one rate.
     fn set_bit_rate(&mut self, bits_per_second: Option<u32>) -> Result<(), LinkError> {
         match self.stream.speech.end.packets() {

@@ -1,7 +1,7 @@
 //! A serial port as links need it: raw, non-blocking, at any baud rate, opened again after it was unplugged.
 
 use crate::claim::{claim_node, is_taken, taken_node};
-use crate::identity::{Guard, Identity, SYS};
+use crate::identity::{self, Guard, Identity, LatencyTimer, SYS};
 use crate::reopen::Reopener;
 use crate::sys::tty;
 use crate::{LinkError, OpenError};
@@ -50,6 +50,11 @@ pub trait Line: Send {
 
     /// Has the kernel drop what it has not handed over; returns what that was. Not for the loop: may wait some milliseconds.
     fn discard(&mut self) -> Option<String> {
+        None
+    }
+
+    /// That its adapter holds received bytes back, and the cure.
+    fn holds_back(&self) -> Option<String> {
         None
     }
 
@@ -118,6 +123,8 @@ pub struct Port {
     baud: Option<u32>,
     /// Vendor and product, if it is a USB device.
     usb: Option<(u16, u16)>,
+    /// That its adapter holds received bytes back, and the cure.
+    held: Option<String>,
     /// Why another device under the same name was not taken.
     refusal: Arc<OnceLock<String>>,
     reopener: Option<Reopener>,
@@ -151,6 +158,7 @@ impl Port {
             .map_err(|error| OpenError::new(&target, &error, "is it the adapter that the file names?"))?;
         let identity = Identity::of_tty(sys, fd.as_fd());
         let (usb, refusal) = (identity.usb, Arc::new(OnceLock::new()));
+        let held = identity::latency_timer(sys, fd.as_fd()).map(|timer| held_back(&target, &timer));
         let guard = Guard::new(&target, identity, BY_ID, Arc::clone(&refusal));
         let (path, sys) = (path.to_owned(), sys.to_owned());
         let again = move || {
@@ -160,14 +168,14 @@ impl Port {
         };
         let reopener = Reopener::new(again).map_err(|error| OpenError::new(&target, &error, "try again"))?;
         let baud = Some(settings.baud);
-        Ok(Self { name: target, fd: Some(fd), granted, baud, usb, refusal, reopener: Some(reopener) })
+        Ok(Self { name: target, fd: Some(fd), granted, baud, usb, held, refusal, reopener: Some(reopener) })
     }
 
     /// Takes a descriptor that is already set up and non-blocking; it is not opened again when it dies.
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
         let granted = Granted { low_latency: false, rs485: false };
         let (name, refusal) = ("the line".into(), Arc::default());
-        Self { name, fd: Some(fd), granted, baud: None, usb: None, refusal, reopener: None }
+        Self { name, fd: Some(fd), granted, baud: None, usb: None, held: None, refusal, reopener: None }
     }
 
     pub(crate) fn granted(&self) -> Granted {
@@ -216,6 +224,10 @@ impl Line for Port {
     /// One system call.
     fn unsent(&mut self) -> usize {
         self.fd.as_ref().map_or(0, |fd| tty::unsent(fd.as_fd()))
+    }
+
+    fn holds_back(&self) -> Option<String> {
+        self.held.clone()
     }
 
     fn set_baud(&mut self, baud: Option<u32>) -> Result<(), LinkError> {
@@ -287,6 +299,14 @@ fn set_raw(termios: &mut Termios, baud: u32) -> io::Result<()> {
     Ok(())
 }
 
+fn held_back(name: &str, timer: &LatencyTimer) -> String {
+    let LatencyTimer { port, ms } = timer;
+    format!(
+        "{name} holds received bytes back for up to {ms} ms (the latency timer of its adapter), so that replies come late: `echo 1 | sudo tee \
+         /sys/bus/usb-serial/devices/{port}/latency_timer` sets it to 1 ms"
+    )
+}
+
 fn explain(path: &Path, error: &io::Error) -> OpenError {
     let target = &path.display().to_string();
     if is_taken(error) {
@@ -310,7 +330,7 @@ fn explain(path: &Path, error: &io::Error) -> OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity;
+
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use std::os::unix::fs::symlink;
 
@@ -403,6 +423,28 @@ mod tests {
         }
         assert_eq!(port.write(b"hello", 0), Ok(5));
         assert_eq!(rustix::io::read(&again, &mut [0; 8]), Ok(5));
+    }
+
+    #[test]
+    fn an_adapter_that_holds_bytes_back_is_known_by_its_timer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (folder, name) = (folder.path().canonicalize().unwrap(), folder.path().join("tty"));
+        let sys = folder.join("sys");
+        let _master = plug_in(&name);
+        let (link, device) = (sys.join(number(&name)), sys.join("devices/ttyUSB3"));
+        std::fs::create_dir_all(&device).unwrap();
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&device, &link).unwrap();
+        let held = |ms: &str| {
+            std::fs::write(device.join("latency_timer"), ms).unwrap();
+            Port::open_in(&sys, &name, SETTINGS, |_| Ok(())).unwrap().holds_back()
+        };
+        let message = held("16\n").unwrap();
+        assert!(
+            message.contains("up to 16 ms") && message.contains("devices/ttyUSB3/latency_timer`"),
+            "{message}"
+        );
+        assert_eq!(held("1\n"), None);
     }
 
     #[test]

@@ -233,6 +233,10 @@ impl Link for Slcan {
         Capabilities { kind: "slcan", channels: 1, half_duplex: false, in_flight: IN_FLIGHT, emulated: false }
     }
 
+    fn holds_back(&self) -> Option<String> {
+        self.stream.line.holds_back()
+    }
+
     fn begin_cycle(&mut self, _: i64) {
         self.stream.begin_cycle();
     }

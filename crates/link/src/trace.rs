@@ -93,7 +93,7 @@ impl Tap {
 }
 
 impl<L: Link> Link for Trace<L> {
-    crate::forward_link!(it => it.link; capabilities, half_duplex, begin_cycle, flush, next_event_ns, fd, imu, about, misnamed,
+    crate::forward_link!(it => it.link; capabilities, half_duplex, begin_cycle, flush, next_event_ns, fd, imu, about, misnamed, holds_back,
         set_bit_rate, close, counters);
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {

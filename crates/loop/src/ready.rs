@@ -65,6 +65,8 @@ pub fn make_ready(
     time: &mut impl Time,
     tell: &mut dyn FnMut(String),
 ) -> Result<Vec<Option<i64>>, NotReady> {
+    // One lucky answer hides it from `answers_in_time`.
+    links.iter().filter_map(|link| link.holds_back()).for_each(&mut *tell);
     if !let_down(links, cycle.devices(), settings, time, tell) {
         cycle.unanswered();
     }
