@@ -95,7 +95,8 @@ impl Machine {
     /// # Errors
     /// A servo that does not get so far.
     pub fn start(&mut self, time: &mut RealTime, deadline_ns: i64) -> Result<()> {
-        ready::make_ready(&mut self.links, &mut self.cycle, &SupervisorSettings::default(), time)?;
+        let settings = SupervisorSettings::default();
+        ready::make_ready(&mut self.links, &mut self.cycle, &settings, time, &mut |_| {})?;
         for _ in 0..1000 {
             self.cycle(time, deadline_ns);
             self.commands.fill(ServoCommand::Position(PositionCommand::hold(0.0)));
