@@ -52,7 +52,9 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog: u8) -> Vec<Exchange> {
             "it does not keep what is written: another program writes it, too",
         ));
     };
-    // The mode first: it resets the others.
+    // A watchdog that has acted refuses goals until it is cleared by 0.
+    set(at::BUS_WATCHDOG, &[0]);
+    // The mode before what it resets.
     set(at::OPERATING_MODE, &[settings.mode.number()]);
     match settings.mode {
         DynamixelMode::Velocity => {
@@ -72,8 +74,6 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog: u8) -> Vec<Exchange> {
     for (place, part) in indirect.chunks(CHUNK).enumerate() {
         set(first + (place * CHUNK) as u16, part);
     }
-    // What its watchdog has left is cleared by 0.
-    set(at::BUS_WATCHDOG, &[0]);
     set(at::BUS_WATCHDOG, &[watchdog]);
     exchanges.push(servo.block(block));
     exchanges
