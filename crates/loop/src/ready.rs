@@ -1,7 +1,7 @@
 //! The dialogue that makes every servo ready, before the first tick: off the tick, so it may wait.
 
 use crate::cycle::{Cycle, DevicePlan};
-use crate::supervisor::{OFF_REPLIES, SINKING_NS, STILL_WAY, SupervisorSettings};
+use crate::supervisor::{OFF_REPLIES, STILL_WAY, SupervisorSettings};
 use crate::time::Time;
 use khz_link::{Link, LinkError};
 use khz_servo::by_hand::{Answer, Ask};
@@ -118,6 +118,9 @@ fn dialogues(devices: &[DevicePlan], mark: u32) -> Vec<Vec<Exchange>> {
     devices.iter().map(ready).collect()
 }
 
+/// So long a joint has to stand before it is let go, ns: gains that damp strongly let a load sink more slowly than `still_velocity`.
+const STANDS_NS: i64 = 600_000_000;
+
 /// A servo that an earlier host has left on.
 struct Held<'a> {
     device: &'a DevicePlan,
@@ -155,7 +158,7 @@ fn let_down(
         let now_ns = time.now_ns();
         let since_ns = still.then(|| still_since_ns.unwrap_or(now_ns));
         still_since_ns = since_ns;
-        if since_ns.is_some_and(|since_ns| now_ns - since_ns >= settings.still_ns().max(SINKING_NS)) {
+        if since_ns.is_some_and(|since_ns| now_ns - since_ns >= settings.still_ns().max(STANDS_NS)) {
             break;
         }
         pause(links, end_ns, time);
@@ -173,14 +176,14 @@ fn what_is_left_on(held: &[Held<'_>], damping_ns: i64) -> Vec<String> {
     let damping_s = damping_ns as f64 / 1e9;
     let damped = named(true).map(|names| {
         format!(
-            "left on by an earlier run or another program: {names}. Damped until they stand still, for {damping_s} s at most, before they are \
-             switched off"
+            "left on by an earlier run or another program: {names}. Damped until all stands still, for {damping_s} s at most, then switched \
+             off: what is still held up then FALLS"
         )
     });
     let falls = named(false).map(|names| {
         format!(
-            "left on by an earlier run or another program: {names}. Nothing damps them: they are switched off in {damping_s} s, and what \
-             they hold FALLS. Hold it, or cut their power while it lies"
+            "left on by an earlier run or another program: {names}. Nothing damps it: switched off in {damping_s} s, and what is held up \
+             then FALLS. Hold it, or cut the power once it lies"
         )
     });
     damped.into_iter().chain(falls).collect()

@@ -4,16 +4,17 @@
 use crate::line;
 use crate::machine::Shared;
 use crate::mit::{self, Outcome, run_on, run_robot, when_the_host_dies};
+use khz_controllers::Hold;
 use khz_emu::dynamixel::{Servo, Setup};
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_file::RobotConfig;
 use khz_link::faults::{Direction, Fault, FaultEffect, Faults};
 use khz_link::{Link, LinkError, Received};
-use khz_loop::Doing;
 use khz_loop::ready::NotReady;
 use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::tick::Machine;
 use khz_loop::time::{Time, VirtualTime};
+use khz_loop::{Controller, Doing};
 use khz_robot::assemble;
 use khz_wire::Request;
 use khz_wire::dynamixel::{SyncWrite, address};
@@ -22,6 +23,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 const MS: i64 = 1_000_000;
+
+fn hold() -> Box<dyn Controller> {
+    Box::new(Hold::default())
+}
 
 /// So many XL330 on a line at 4 Mbit/s, as fast as that allows.
 fn robot(servos: usize, rate_hz: u32, keys: &str) -> RobotConfig {
@@ -209,11 +214,17 @@ fn what_a_servo_does_by_itself_brings_the_robot_down() {
     line::brings_the_robot_down(&robot(3, 1000, ""));
 }
 
+/// Two servos in this mode, without limits of position.
+fn free(mode: &str) -> RobotConfig {
+    let motor = if mode == "pwm" { ", motor_resistance = 2.8" } else { "" };
+    let mut config = robot(2, 1000, &format!(", mode = \"{mode}\", velocity_limit = 440{motor}"));
+    config.servos.iter_mut().for_each(|servo| servo.settings.limits.position = None);
+    config
+}
+
 /// Two servos in this mode that follow no positions.
 fn run_free(mode: &str, limits: &str, velocity: f64, torque: f64) -> (Outcome, f64) {
-    let motor = if mode == "pwm" { ", motor_resistance = 2.8" } else { "" };
-    let keys = format!(", mode = \"{mode}\", velocity_limit = 440{motor}");
-    let mut config = robot(2, 1000, &keys);
+    let mut config = free(mode);
     if !limits.is_empty() {
         config.servos.iter_mut().for_each(|servo| servo.settings.limits.torque = limits.parse().ok());
     }
@@ -305,19 +316,39 @@ fn an_adapter_that_cannot_keep_up_is_reported_before_the_first_tick() {
 /// They were switched off at once, and what they held fell.
 #[test]
 fn a_run_that_begins_lets_down_what_another_has_left_on() {
-    let begins = |config: &RobotConfig, load| line::begins_after_a_killed_run(config, load);
+    let begins =
+        |config: &RobotConfig, load| line::begins_after_a_killed_run((config, hold()), config, load, 0);
     let config = robot(2, 500, ", mode = \"current_position\"");
     let (doing, way, took_ms, told) = begins(&config, 0.3);
     assert_eq!(doing, [Doing::Following, Doing::Damping]);
     assert!((0.2..0.6).contains(&way) && (3000..3300).contains(&took_ms), "{way} rad, {took_ms} ms");
     assert_eq!(told.len(), 1);
     assert!(
-        told[0].contains("`joint_1`, `joint_2`. Damped until they stand still, for 3 s at most"),
+        told[0].contains("`joint_1`, `joint_2`. Damped until all stands still, for 3 s at most"),
         "{told:?}"
     );
     // What stands by itself is not waited for.
     let (doing, _, took_ms, _) = begins(&config, 0.0);
-    assert!(doing == [Doing::Following, Doing::Damping] && took_ms < 600, "{doing:?} {took_ms} ms");
+    assert!(doing == [Doing::Following, Doing::Damping] && took_ms < 1000, "{doing:?} {took_ms} ms");
+}
+
+/// A goal is refused until a watchdog that has acted is cleared.
+#[test]
+fn a_run_begins_whatever_the_watchdog_of_a_killed_one_has_left() {
+    for mode in ["position", "extended_position", "current_position", "velocity", "current", "pwm"] {
+        let config = free(mode);
+        let controller = if mode.contains("position") { hold() } else { line::free(0.5, 0.0) };
+        line::begins_after_a_killed_run((&config, controller), &config, 0.0, 1000 * MS);
+    }
+}
+
+/// Gains do not damp a servo that was told to turn, and nothing is said of one that is switched off at once.
+#[test]
+fn one_left_on_in_another_mode_than_the_files_is_switched_off_at_once() {
+    let turning = free("velocity");
+    let killed = (&turning, line::free(2.0, 0.0));
+    let (_, _, took_ms, told) = line::begins_after_a_killed_run(killed, &robot(2, 500, ""), 0.0, 0);
+    assert!(told.is_empty() && took_ms < 500, "{told:?} {took_ms} ms");
 }
 
 /// What a servo was left with at its start weakened it in silence, or would have switched it on in the middle of a run.

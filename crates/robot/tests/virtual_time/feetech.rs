@@ -2,6 +2,7 @@
 
 use crate::line;
 use crate::mit::{self, Outcome, run_robot, when_the_host_dies};
+use khz_controllers::Hold;
 use khz_emu::feetech::{Servo, Setup};
 use khz_emu::{FamilyConfig, World};
 use khz_file::RobotConfig;
@@ -138,10 +139,12 @@ fn without_a_host_they_follow_their_last_target_for_ever() {
 
 #[test]
 fn one_that_a_killed_run_has_left_on_holds_until_people_can_hold_what_falls() {
-    let (doing, way, took_ms, told) = line::begins_after_a_killed_run(&robot(2, 500, ""), 0.1);
+    let config = robot(2, 500, "");
+    let (doing, way, took_ms, told) =
+        line::begins_after_a_killed_run((&config, Box::new(Hold::default())), &config, 0.1, 0);
     assert_eq!(doing, [Doing::Following]);
     assert!(way.abs() < 0.2 && (3000..3300).contains(&took_ms), "{way} rad, {took_ms} ms");
-    assert!(told.len() == 1 && told[0].contains("`joint_1`, `joint_2`. Nothing damps them"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("`joint_1`, `joint_2`. Nothing damps it"), "{told:?}");
 }
 
 /// The command that was printed waited for answers that such a servo does not give.

@@ -91,20 +91,19 @@ impl Link for Seen {
     }
 }
 
-/// A robot that a killed run has left on and under control, with this load on its first joint, N·m, when a run begins: what that joint's servo
-/// does until it is off, how far the joint has moved by then, rad, after how many ms it begins, and what is told.
-pub fn begins_after_a_killed_run(config: &RobotConfig, load: f64) -> (Vec<Doing>, f64, i64, Vec<String>) {
-    let robot = Shared(Arc::new(Mutex::new(config.emulate().unwrap())));
+/// A robot that a killed run has left on and under control, with this load on its first joint, N·m, when another run begins so much later:
+/// what that joint's servo does until it is off, how far the joint has moved by then, rad, after how many ms it begins, and what is told.
+pub fn begins_after_a_killed_run(
+    (killed, controller): (&RobotConfig, Box<dyn Controller>),
+    config: &RobotConfig,
+    load: f64,
+    later_ns: i64,
+) -> (Vec<Doing>, f64, i64, Vec<String>) {
+    let robot = Shared(Arc::new(Mutex::new(killed.emulate().unwrap())));
     let mut time = VirtualTime::new(0);
-    let mut killed = assemble::machine_on(config, Box::new(Hold::default()), Box::new(robot.clone()));
-    killed.make_ready(&mut time).unwrap();
-    let (begun_ns, period_ns) = (time.now_ns(), config.timing.period_ns());
-    for n in 1..=500_000_000 / period_ns {
-        time.wait_for_tick(begun_ns + n * period_ns);
-        killed.tick(&mut time, begun_ns + n * period_ns, None);
-    }
-    assert_eq!(killed.phase(), Phase::Active);
+    leave_on(killed, controller, &robot, &mut time);
     robot.0.lock().unwrap().push(0, load, time.now_ns());
+    time.elapse(later_ns);
 
     let (begun_ns, seen) = (time.now_ns(), Arc::<Mutex<Vec<_>>>::default());
     let link = Seen { robot, doing: Arc::clone(&seen) };
@@ -115,4 +114,16 @@ pub fn begins_after_a_killed_run(config: &RobotConfig, load: f64) -> (Vec<Doing>
     let on = seen.iter().take_while(|(doing, _)| *doing != Doing::Off);
     let way = on.clone().last().unwrap().1 - seen[0].1;
     (on.map(|(doing, _)| *doing).collect(), way, (time.now_ns() - begun_ns) / 1_000_000, told)
+}
+
+/// Half a second of a run that ends without coming down.
+fn leave_on(config: &RobotConfig, controller: Box<dyn Controller>, robot: &Shared, time: &mut VirtualTime) {
+    let mut killed = assemble::machine_on(config, controller, Box::new(robot.clone()));
+    killed.make_ready(time).unwrap();
+    let (begun_ns, period_ns) = (time.now_ns(), config.timing.period_ns());
+    for n in 1..=500_000_000 / period_ns {
+        time.wait_for_tick(begun_ns + n * period_ns);
+        killed.tick(time, begun_ns + n * period_ns, None);
+    }
+    assert_eq!(killed.phase(), Phase::Active);
 }

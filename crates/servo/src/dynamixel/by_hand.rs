@@ -54,12 +54,20 @@ impl ByHand for Settings {
         off.packet()
     }
 
+    /// In another mode than that of the file it may turn or push as it was told last, and in mode `current` it does: it is switched off at once.
     fn left_on(&self, id: u8) -> Option<Ask> {
-        Some(self.is_off(id))
+        if self.mode == DynamixelMode::Current {
+            return None;
+        }
+        let (own, first) = (self.mode.number(), at::OPERATING_MODE);
+        Some(self.ask(id, dynamixel::read(id, first, at::TORQUE_ENABLE + 1 - first), move |status| {
+            let &[mode, .., on] = status.data else { return None };
+            let wrong = (on != 0 && mode == own).then(torque_is_on);
+            Some(Answer { id, wrong, ..Answer::default() })
+        }))
     }
 
-    /// As in a run. What it refuses once its watchdog has acted is what it does already. In mode `current` it has nothing of its own that
-    /// damps, and is limp once that has acted.
+    /// As in a run. What it refuses once its watchdog has acted is what it does already.
     fn let_down(&self, id: u8, mounting: &Mounting) -> Vec<Ask> {
         let told = |address, data: &[u8]| {
             let frame = dynamixel::write(id, address, data)?;

@@ -1,7 +1,7 @@
 //! A Feetech servo by hand: items of its table by their names.
 
 use super::drive::Measured;
-use super::{ALL, FeetechModel, MIDDLE, MODES, REACH, STEP, Settings};
+use super::{ALL, FeetechMode, FeetechModel, MIDDLE, MODES, REACH, STEP, Settings};
 use crate::by_hand::{
     Answer, Ask, ByHand, Order, Wanted, ZERO, in_turn, judged, not_written, not_zero, torque_is_on,
     torque_on_by_hand,
@@ -46,9 +46,14 @@ impl ByHand for Settings {
         off.packet()
     }
 
-    /// It has nothing that damps: it holds until it is switched off.
+    /// It has nothing that damps. In mode position it holds until it is switched off; in others it may turn, and is switched off at once.
     fn left_on(&self, id: u8) -> Option<Ask> {
-        Some(self.is_off(id))
+        let first = at::MODE;
+        Some(self.ask(id, feetech::read(id, first, at::TORQUE_ENABLE + 1 - first), move |status| {
+            let &[mode, .., on] = status.data else { return None };
+            let wrong = (on != 0 && mode == FeetechMode::Position.number()).then(torque_is_on);
+            Some(Answer { id, wrong, ..Answer::default() })
+        }))
     }
 
     fn exchange(
