@@ -1,12 +1,12 @@
 //! CubeMars AK in a robot file.
 
-use super::{Facts, InFile, mit, written};
+use super::{Facts, InFile, mit};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::FamilyConfig;
 use khz_emu::cubemars::Setup;
 use khz_servo::cubemars::CubemarsSettings;
 use khz_servo::{Family, cubemars};
-use khz_settings::{Problem, Reader};
+use khz_settings::Reader;
 
 pub(super) struct Cubemars;
 
@@ -72,29 +72,13 @@ impl InFile for Cubemars {
 
 fn check_own(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     mit::check_model(i, servo, "AK80-9", reader);
-    let file = &servo.cubemars;
-    if !file.unwatched
-        && let Some(span) = written(i, "family", reader)
-    {
-        let title = "no host can read or set the watchdog of a CubeMars; from the factory it is off";
-        let problem = Problem::error(format!("servo[{i}].cubemars.unwatched"), title)
-            .at(span, "when this computer fails it may follow its last command for ever")
-            .help(
-                "set its \"CAN timeout\" with its maker's tool, have a switch at hand that cuts its power, and write \
-                 `cubemars.unwatched = true`",
-            );
-        reader.problems.push(problem);
-    }
-    mit::warn_of_unwatched(i, servo, file.unwatched, "cubemars.unwatched", reader);
-    // Where one replies another must not be commanded. Its own identifier is possible.
-    let beside = robot.servos.iter().filter(|other| other.bus == servo.bus && other.name != servo.name);
-    let taken = beside.filter(|other| u16::from(other.id) == file.reply_id);
-    let span = written(i, "cubemars.reply_id", reader).or_else(|| written(i, "id", reader));
-    if let (Some(other), Some(span)) = ({ taken }.next_back(), span) {
-        let title = format!("its replies would be commands to `{}`", other.name);
-        let problem = Problem::error(format!("servo[{i}].cubemars.reply_id"), title)
-            .at(span, format!("replies have the identifier {}", file.reply_id))
-            .help("give the motor another identifier for its replies with its maker's tool");
-        reader.problems.push(problem);
-    }
+    mit::check_unwatched(i, servo, servo.cubemars.unwatched, &UNWATCHED, reader);
+    let beside = robot.servos.iter().filter(|other| other.name != servo.name);
+    // Its own identifier is possible.
+    mit::check_replies(beside, i, servo, ("reply_id", servo.cubemars.reply_id), reader);
 }
+
+const UNWATCHED: [&str; 2] = [
+    "no host can read or set the watchdog of a CubeMars; from the factory it is off",
+    "set its \"CAN timeout\" with its maker's tool, have a switch at hand that cuts its power, and write `cubemars.unwatched = true`",
+];

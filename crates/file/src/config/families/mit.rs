@@ -204,3 +204,41 @@ pub(super) fn warn_of_unwatched(
         reader.problems.push(problem);
     }
 }
+
+/// A family whose watchdog no host sets: why, and what a person can do, who has to confirm that in the file.
+pub(super) fn check_unwatched(
+    i: usize,
+    servo: &ServoConfig,
+    unwatched: bool,
+    [title, help]: &[&'static str; 2],
+    reader: &mut Reader,
+) {
+    let key = format!("{}.unwatched", servo.family.word());
+    if !unwatched && let Some(span) = written(i, "family", reader) {
+        let problem = Problem::error(format!("servo[{i}].{key}"), *title)
+            .at(span, "when this computer fails it may follow its last command for ever")
+            .help(*help);
+        reader.problems.push(problem);
+    }
+    warn_of_unwatched(i, servo, unwatched, &key, reader);
+}
+
+/// Where one replies another must not be commanded: `replies` has the key and the identifier.
+pub(super) fn check_replies<'a>(
+    commanded: impl Iterator<Item = &'a ServoConfig>,
+    i: usize,
+    servo: &ServoConfig,
+    replies: (&str, u16),
+    reader: &mut Reader,
+) {
+    let (key, identifier) = (format!("{}.{}", servo.family.word(), replies.0), replies.1);
+    let taken = commanded.filter(|other| other.bus == servo.bus && u16::from(other.id) == identifier);
+    let span = written(i, &key, reader).or_else(|| written(i, "id", reader));
+    if let (Some(other), Some(span)) = (taken.last(), span) {
+        let title = format!("its replies would be commands to `{}`", other.name);
+        let problem = Problem::error(format!("servo[{i}].{key}"), title)
+            .at(span, format!("replies have the identifier {identifier}"))
+            .help("give the motor another identifier for its replies with its maker's tool");
+        reader.problems.push(problem);
+    }
+}
