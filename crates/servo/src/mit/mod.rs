@@ -1,7 +1,6 @@
 //! Servos in MIT mode, whichever family: position, velocity, two gains and a torque in each command, and one reply to it.
 //!
-//! What families have in common is here; what they send and what their frames mean is a [`Protocol`]: [`crate::damiao`],
-//! [`crate::robstride`], [`crate::cubemars`], [`crate::rmd`].
+//! What families have in common is here; what they send and what their frames mean is a [`Protocol`], in a module of each.
 //!
 //! # What is different from moteus
 //! - The position and velocity gains travel with every command, so the robot file has them.
