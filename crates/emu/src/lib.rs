@@ -45,6 +45,7 @@ pub mod position_servo;
 mod pusher;
 pub mod rmd;
 pub mod robstride;
+pub mod robstride_mit;
 pub mod serve;
 mod settings;
 mod tamper;

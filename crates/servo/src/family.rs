@@ -20,6 +20,8 @@ macro_rules! families {
             Damiao(damiao) = "damiao", "Damiao", DamiaoSettings: "Model, ranges and gains of a Damiao servo.";
             /// RobStride and the CyberGear, by their private protocol.
             Robstride(robstride) = "robstride", "RobStride", RobstrideSettings: "Model, ranges and gains of a RobStride servo or CyberGear.";
+            /// RobStride set to its MIT protocol.
+            RobstrideMit(robstride_mit) = "robstride_mit", "RobStride MIT", RobstrideMitSettings: "Model, ranges and gains of a RobStride servo set to its MIT protocol.";
             /// CubeMars (T-Motor) AK, in MIT mode.
             Cubemars(cubemars) = "cubemars", "CubeMars", CubemarsSettings: "Model, ranges and gains of a CubeMars servo.";
             /// MyActuator RMD, in motion mode.

@@ -40,6 +40,7 @@ mod mounting;
 pub mod odrive;
 pub mod rmd;
 pub mod robstride;
+pub mod robstride_mit;
 pub mod state;
 mod together;
 mod track;

@@ -48,6 +48,7 @@ pub mod reply;
 pub mod request;
 pub mod rmd;
 pub mod robstride;
+pub mod robstride_mit;
 pub mod rs485;
 pub mod serial;
 pub mod slcan;

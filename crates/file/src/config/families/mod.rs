@@ -14,6 +14,7 @@ mod moteus;
 mod odrive;
 mod rmd;
 mod robstride;
+mod robstride_mit;
 
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::{FamilyConfig, VoltageLaw};
