@@ -19,6 +19,7 @@ mod position_servo;
 mod registers;
 mod rmd;
 mod robstride;
+mod robstride_mit;
 mod serve;
 mod wire_time;
 

@@ -11,4 +11,5 @@ mod official;
 mod replay;
 mod rmd;
 mod robstride;
+mod robstride_mit;
 mod vectors;

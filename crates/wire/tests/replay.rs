@@ -18,6 +18,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "slcan",
         "damiao",
         "robstride",
+        "robstride_mit",
         "cubemars",
         "rmd",
         "odrive",

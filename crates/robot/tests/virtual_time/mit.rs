@@ -3,6 +3,7 @@
 
 use khz_emu::{FamilyConfig, Injection, World};
 use khz_file::RobotConfig;
+use khz_file::config::{FamilyName, in_file, usual_servo};
 use khz_link::{Link, LinkError, Received};
 use khz_loop::ready::NotReady;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
@@ -41,6 +42,14 @@ fn rmd() -> RobotConfig {
     robot(
         "family = \"rmd\"\nrmd = { model = \"X8\", protocol = \"V4.2\", reply_delay_us = 100, kp = 30, kd = 1 }",
     )
+}
+
+/// A robot of each family in MIT mode; ODrives, which take more than one frame, are in `odrive`.
+fn of_each_family() -> impl Iterator<Item = RobotConfig> {
+    let families = FamilyName::ALL
+        .iter()
+        .filter(|&&name| in_file(name).facts().sends_gains && name != FamilyName::Odrive);
+    families.map(|&name| robot(&usual_servo(name, ", kp = 30, kd = 1")))
 }
 
 pub type Script = Box<dyn FnMut(&mut World, i64) + Send>;
@@ -210,7 +219,7 @@ fn eight_robstride_servos_come_up_on_a_slow_bus_at_a_low_rate() {
 
 #[test]
 fn they_come_up_run_and_come_down_with_every_output_off() {
-    for config in [robstride("model = \"RS02\""), cubemars(), rmd()] {
+    for config in of_each_family() {
         let outcome = run_robot(&config, |_, _| {});
         assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
         assert_eq!(outcome.doing, [Doing::Off, Doing::Off]);
@@ -309,7 +318,7 @@ fn the_watchdog_of_the_file_is_in_every_motor_before_the_first_tick() {
 
 #[test]
 fn one_that_loses_its_power_brings_the_robot_down_and_stays_off() {
-    for config in [robstride("model = \"RS02\""), cubemars(), rmd()] {
+    for config in of_each_family() {
         let off = |world: &mut World, now_ns| world.inject(0, Injection::Power(false), now_ns);
         let on = |world: &mut World, now_ns| world.inject(0, Injection::Power(true), now_ns);
         let (mut off, mut on) = (once_at(1000, off), once_at(1100, on));
@@ -345,6 +354,24 @@ fn a_fault_brings_the_robot_down_with_its_name() {
 }
 
 #[test]
+fn a_fault_that_no_state_reports_is_found_before_the_first_tick_and_later_by_the_missing_torque() {
+    let config = robot(&usual_servo(FamilyName::RobstrideMit, ", kp = 30, kd = 1"));
+    let script = once_at(1000, |world, now_ns| world.inject(1, Injection::Overheated, now_ns));
+    let outcome = run_robot(&config, script);
+    assert_eq!(outcome.machine.phase(), Phase::Fault);
+    assert!(outcome.cause().contains("exerts no torque"), "{}", outcome.cause());
+    let mut world = config.emulate().unwrap();
+    world.set_supply(1, 10.0, 0);
+    let not_ready = run_on(&config, world, Box::new(|_, _| {})).err().unwrap();
+    assert_eq!(not_ready.servo, 1);
+    assert!(
+        not_ready.why.contains("\"under-voltage\" although it was commanded to clear"),
+        "{}",
+        not_ready.why
+    );
+}
+
+#[test]
 fn one_that_another_host_stops_is_not_switched_on_again() {
     let script = intrude(robstride::Request::Stop { clear: false });
     let outcome = run_robot(&robstride("model = \"RS02\""), script);
@@ -354,7 +381,7 @@ fn one_that_another_host_stops_is_not_switched_on_again() {
 
 #[test]
 fn no_tick_of_them_touches_the_heap() {
-    for config in [robstride("model = \"RS02\""), cubemars(), rmd()] {
+    for config in of_each_family() {
         let world = config.emulate().unwrap();
         let mut machine =
             assemble::machine_on(&config, assemble::controller(&config.controller), Box::new(world));

@@ -13,7 +13,7 @@ use khz_wire::{
 pub type EntryPoint = fn(&[u8]);
 
 /// Name and function of each.
-pub const ALL: [(&str, EntryPoint); 15] = [
+pub const ALL: [(&str, EntryPoint); 16] = [
     ("subframes", subframes),
     ("fdcanusb", fdcanusb),
     ("rs485", rs485),
@@ -24,6 +24,7 @@ pub const ALL: [(&str, EntryPoint); 15] = [
     ("udp", udp),
     ("damiao", damiao),
     ("robstride", robstride),
+    ("robstride_mit", robstride_mit),
     ("cubemars", cubemars),
     ("rmd", rmd),
     ("odrive", odrive),
@@ -344,5 +345,19 @@ pub fn feetech(bytes: &[u8]) {
             assert_eq!(wire_len(&frame), len);
             assert_eq!(decoder().next(&mut &out[..len]), Some(frame));
         }
+    }
+}
+
+/// Reads the bytes as a request to a RobStride in its MIT protocol, and as its reply: what is understood survives the way back.
+pub fn robstride_mit(bytes: &[u8]) {
+    use khz_wire::robstride_mit::{Reply, Request, fault_name};
+    if let Some(request) = bytes.first_chunk().and_then(|bytes| Request::from_bytes(*bytes)) {
+        let sent = request.to_bytes();
+        assert_eq!(Request::from_bytes(sent).map(Request::to_bytes), Some(sent));
+    }
+    let Some(reply) = Reply::parse(bytes) else { return };
+    assert_eq!(Reply::parse(&reply.to_bytes()), Some(reply));
+    if let Reply::Faults { faults, .. } = reply {
+        assert!(!fault_name(faults.trailing_zeros()).is_empty());
     }
 }
