@@ -1,4 +1,4 @@
-"""LeRobot's bus of Damiao motors, unmodified, drives emulated servos over python-can and an emulated slcan adapter.
+"""LeRobot's buses of Damiao and RobStride motors, unmodified, drive emulated servos over python-can and an emulated slcan adapter.
 
 With classic CAN: for CAN-FD it does not set an slcan adapter's data rate.
 """
@@ -19,6 +19,8 @@ for heavy in (*HEAVY, "draccus", "draccus.choice_types"):
 
 from lerobot.motors import Motor, MotorNormMode  # noqa: E402
 from lerobot.motors.damiao import DamiaoMotorsBus  # noqa: E402
+from lerobot.motors.robstride import robstride as robstride_module  # noqa: E402
+from lerobot.motors.robstride import RobstrideMotorsBus  # noqa: E402
 
 ARM = """
 [bus.main]
@@ -64,4 +66,55 @@ def test_it_moves_the_motors_it_has_enabled_by_connecting(
             assert time.monotonic() < end, positions
         states = bus.sync_read_all_states()
         assert all(20 < state["temp_mos"] < 60 for state in states.values()), states
+        bus.disconnect()
+
+
+ROBSTRIDES = """
+[bus.main]
+link = "slcan"
+path = "/dev/null"
+
+[servo_defaults]
+bus = "main"
+family = "robstride_mit"
+limits = { position = [-1.5, 1.5], velocity = 3 }
+
+[[servo]]
+name = "hip"
+id = 1
+robstride_mit = { model = "RS00", unwatched = true }
+
+[[servo]]
+name = "knee"
+id = 2
+robstride_mit = { model = "EL05", unwatched = true }
+"""
+
+
+def robstride(motor_id: int, model: str) -> Motor:
+    described = Motor(motor_id, model, MotorNormMode.DEGREES)
+    # It knows a reply by its first byte.
+    described.recv_id, described.motor_type_str = motor_id, model
+    return described
+
+
+def test_it_moves_robstrides_that_are_set_to_their_mit_protocol(
+    khz: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(can.interface, "Bus", lambda channel, bitrate, interface: PatientBus(channel))
+    # On a busy computer an answer takes longer than it waits.
+    monkeypatch.setattr(robstride_module, "PARAM_TIMEOUT", 10.0)
+    with served(khz, tmp_path, ROBSTRIDES) as path:
+        motors = {"hip": robstride(1, "O0"), "knee": robstride(2, "ELO5")}
+        bus = RobstrideMotorsBus(path, motors, can_interface="slcan", use_can_fd=False)
+        bus.connect()
+        bus.enable_torque()
+        goal, positions, end = {"hip": 20.0, "knee": -15.0}, {}, time.monotonic() + 60
+        while not all(abs(positions.get(name, 1000) - goal[name]) < 1 for name in goal):
+            bus.sync_write("Goal_Position", goal)
+            positions = bus.sync_read("Present_Position")
+            assert time.monotonic() < end, positions
+        states = bus.sync_read_all_states()
+        assert all(20 < state["temp_mos"] < 60 for state in states.values()), states
+        bus.set_zero_position()
         bus.disconnect()
