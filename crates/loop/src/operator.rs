@@ -108,9 +108,9 @@ impl Listener {
     ///
     /// # Errors
     /// If the socket or pipe cannot be opened, or if it is a file, a folder or a device that is no terminal.
-    pub fn start(config: &SupervisorSettings) -> Result<Option<Self>, OperatorError> {
-        let given = config.heartbeat_from.as_ref().filter(|from| *from != TELEOP);
-        let Some((from, heartbeat_ms)) = given.zip(config.heartbeat_ms) else {
+    pub fn start(settings: &SupervisorSettings) -> Result<Option<Self>, OperatorError> {
+        let given = settings.heartbeat_from.as_ref().filter(|from| *from != TELEOP);
+        let Some((from, heartbeat_ms)) = given.zip(settings.heartbeat_ms) else {
             return Ok(None);
         };
         let start = || {

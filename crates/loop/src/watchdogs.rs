@@ -78,11 +78,11 @@ impl Watchdogs {
     ///
     /// # Errors
     /// What cannot be opened.
-    pub fn start(config: &WatchdogSettings, period_ns: i64) -> Result<Option<Self>, WatchdogError> {
-        let systemd = env::var_os("NOTIFY_SOCKET").filter(|path| config.systemd && !path.is_empty());
+    pub fn start(settings: &WatchdogSettings, period_ns: i64) -> Result<Option<Self>, WatchdogError> {
+        let systemd = env::var_os("NOTIFY_SOCKET").filter(|path| settings.systemd && !path.is_empty());
         let systemd = systemd.map(|path| Systemd::at(&path)).transpose()?;
-        let device = config.device.as_ref().map(|path| {
-            let opened = Watchdog::open(Path::new(path), config.timeout_s);
+        let device = settings.device.as_ref().map(|path| {
+            let opened = Watchdog::open(Path::new(path), settings.timeout_s);
             opened.map_err(|error| WatchdogError::Device { path: path.clone(), error })
         });
         let device = device.transpose()?;

@@ -42,7 +42,7 @@ pub use settle::settle;
 
 use khz_run::channel;
 use serde_json::Value;
-use settings::ParameterKind;
+use settings::{ParameterKind, ParameterSettings, ParameterValue};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -217,6 +217,34 @@ impl Parameter {
         };
         // It has numbers, texts and nothing else.
         serde_json::to_value(described).unwrap_or_default()
+    }
+
+    /// Gives it the start value of the robot file, and the file's range within its own.
+    ///
+    /// # Errors
+    /// The file has what only the controller can declare, or values that do not fit.
+    fn narrow(&mut self, file: &ParameterSettings) -> Result<(), ParameterError> {
+        let ParameterSettings { value, kind, min, max, unit, text } = file;
+        let name = &self.name;
+        if kind.is_some_and(|kind| kind != self.kind) || unit.is_some() || text.is_some() {
+            let help = "the controller declares it; only `value`, `min` and `max` can be given here";
+            return Err(refused(name, help));
+        }
+        for end in [min, max].into_iter().flatten() {
+            self.check(*end)?;
+        }
+        if let Some(value) = value {
+            let is_boolean = matches!(value, ParameterValue::Boolean(_));
+            if is_boolean != (self.kind == ParameterKind::Boolean) {
+                let want = if is_boolean { "a number" } else { "true or false" };
+                return Err(refused(name, format_args!("it must be {want}")));
+            }
+            self.check(value.number())?;
+            self.put(value.number());
+        }
+        (self.min, self.max) = (min.unwrap_or(self.min), max.unwrap_or(self.max));
+        self.default = self.default.clamp(self.min, self.max.max(self.min));
+        Ok(())
     }
 
     /// Whether it can be declared.

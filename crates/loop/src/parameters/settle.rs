@@ -1,6 +1,6 @@
 //! Combines the parameters a controller declares with those in the robot file.
 
-use super::settings::{ParameterKind, ParameterSettings, ParametersConfig};
+use super::settings::ParametersConfig;
 use super::{Parameter, ParameterError, find, unknown};
 
 /// The parameters of a run: those the controller declares, with the start values and ranges of the robot file, and those
@@ -16,7 +16,7 @@ pub fn settle(
     let mut list = declared;
     for (name, settings) in file {
         if let Ok((at, _)) = find(&list, name) {
-            narrow(&mut list[at], settings)?;
+            list[at].narrow(settings)?;
         } else if let Some(parameter) = offered.iter().find(|offered| offered.name == *name) {
             if !parameter.is_kept() {
                 return Err(ParameterError(format!("{} (or no controller reads it)", unknown(&list, name))));
@@ -37,35 +37,10 @@ pub fn settle(
     Ok(list)
 }
 
-/// Gives a declared parameter its start value, and a range within its own.
-fn narrow(parameter: &mut Parameter, settings: &ParameterSettings) -> Result<(), ParameterError> {
-    let ParameterSettings { value, kind, min, max, unit, text } = settings;
-    let name = &parameter.name;
-    if kind.is_some_and(|kind| kind != parameter.kind) || unit.is_some() || text.is_some() {
-        let text =
-            format!("{name}: the controller declares it; only `value`, `min` and `max` can be given here");
-        return Err(ParameterError(text));
-    }
-    for end in [min, max].into_iter().flatten() {
-        parameter.check(*end)?;
-    }
-    if let Some(value) = value {
-        let is_boolean = matches!(value, super::settings::ParameterValue::Boolean(_));
-        if is_boolean != (parameter.kind == ParameterKind::Boolean) {
-            let want = if is_boolean { "a number" } else { "true or false" };
-            return Err(ParameterError(format!("{name}: it must be {want}")));
-        }
-        parameter.check(value.number())?;
-        parameter.put(value.number());
-    }
-    (parameter.min, parameter.max) = (min.unwrap_or(parameter.min), max.unwrap_or(parameter.max));
-    parameter.default = parameter.default.clamp(parameter.min, parameter.max.max(parameter.min));
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::ParameterKind;
     use crate::parameters::settings::read_parameters;
 
     /// What stands below `[parameters]`.
