@@ -28,9 +28,9 @@ const PAUSE_NS: i64 = 200_000;
 const HELD_BACK: &str = "If `khz doctor` finds an adapter whose latency timer holds bytes back (FTDI chips, 16 ms as delivered), set it to 1 ms: \
                          `setserial /dev/ttyUSB0 low_latency`, or `echo 1 | sudo tee /sys/bus/usb-serial/devices/ttyUSB0/latency_timer`";
 
-/// What to do about a servo that does not answer, while frames come that cannot be read.
-const DAMAGED: &str = "what came instead was damaged, as when two servos with one id answer at once (new ones have the same: connect one at a time, \
-                       and `khz bus set-id`), at another bit rate, or of noise; `khz bus scan` tries all ids";
+/// What damaged frames may come of, and what to do about it.
+pub const ONE_ID: &str =
+    "servos with one id answer at once (new ones have the same: connect one at a time, and `khz bus set-id`)";
 
 /// So often every servo is commanded to switch off, …
 const OFFS: usize = 3;
@@ -400,10 +400,21 @@ fn ask(
         None => {
             let misnamed = links[device.link].misnamed();
             let is_damaged = links[device.link].counters(device.channel).corrupt > corrupt;
-            let why = if is_damaged { DAMAGED } else { misnamed.as_deref().unwrap_or(exchange.if_silent) };
+            let why = match misnamed {
+                _ if is_damaged => damaged(),
+                Some(why) => why,
+                None => exchange.if_silent.to_owned(),
+            };
             format!("it did not answer when asked to {}; {why}", exchange.what)
         }
     })
+}
+
+/// What to do about a servo that does not answer, while frames come that cannot be read.
+fn damaged() -> String {
+    format!(
+        "what came instead was damaged, as when two {ONE_ID}, at another bit rate, or of noise; `khz bus scan` tries all ids"
+    )
 }
 
 /// Sends one request; what came before is no answer to it.

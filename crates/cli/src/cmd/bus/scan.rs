@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow};
 use khz_file::config::FamilyName;
 use khz_file::links::LinkConfig;
 use khz_link::rs485::SerialProtocol;
+use khz_loop::ready::ONE_ID;
 use khz_robot::desk::{Desk, DeskServo, Elsewhere, Fault, Found, Scan};
 use serde_json::json;
 use std::fmt::Write;
@@ -204,16 +205,13 @@ fn asked_for_moteus(link: &LinkConfig) -> Option<String> {
     })
 }
 
-/// Where frames came that could not be read.
-const DAMAGED: &str = "no device answered, but damaged frames came, as when servos with one id answer at once (new ones have the same: connect one \
-                       at a time, and `khz bus set-id`)";
-
 fn table(desk: &Desk, links: &[String], found: &[Found]) -> Result<String> {
     if found.is_empty() {
         let mut buses = (0..desk.buses()).map(|bus| desk.link(bus));
         let is_damaged = buses.any(|(link, channel)| link.counters(channel).corrupt > 0);
-        let what = if is_damaged { DAMAGED } else { "no device answered" };
-        return Ok(format!("{what}: {}\n", unanswered(links)));
+        let damaged =
+            if is_damaged { format!(", but damaged frames came, as when {ONE_ID}") } else { String::new() };
+        return Ok(format!("no device answered{damaged}: {}\n", unanswered(links)));
     }
     let mut text = String::from(
         "bus   id  family  mode            fault  firmware  serial                    round trip\n",
