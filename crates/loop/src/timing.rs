@@ -1,8 +1,11 @@
 //! `[loop]`: how the loop keeps time.
 
+use crate::run::RunOptions;
 use crate::time::Receive;
-use khz_rt::{Overrun, Policy, Wake};
+use khz_rt::{Overrun, Policy, Setup, Wake};
 use khz_settings::{nanoseconds, section, words};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 words! {
     /// Where the controller runs.
@@ -91,6 +94,11 @@ impl LoopConfig {
         self.pace_patience_us.map_or(self.period_ns() / 2, of_us)
     }
 
+    /// The same where a frame paces the loop; `None`: the timer does.
+    pub fn frame_patience_ns(&self) -> Option<i64> {
+        self.pace_bus.as_ref().map(|_| self.pace_patience_ns())
+    }
+
     /// From how much over the usual end on a tick is late.
     pub fn late_ns(&self) -> i64 {
         self.late_us.map_or(self.period_ns() / 10, of_us)
@@ -100,5 +108,36 @@ impl LoopConfig {
     pub fn bus_deadline_ns(&self) -> i64 {
         let given = self.bus_deadline_us.map(of_us);
         given.unwrap_or_else(|| usual_deadline_ns(self.period_ns()))
+    }
+
+    /// How the kernel is to treat the loop's thread.
+    pub fn thread(&self) -> Setup {
+        Setup {
+            policy: self.policy,
+            priority: self.priority,
+            cpu: self.cpu.map(|cpu| cpu as usize),
+            period_ns: self.period_ns(),
+            lock_memory: self.lock_memory,
+            strict: self.strict,
+            ..Setup::default()
+        }
+    }
+
+    /// The same for a thread below the loop's that is free to move: the loop's CPU is the loop's.
+    pub fn thread_below(&self) -> Setup {
+        let of_loop = self.thread();
+        let priority = of_loop.priority.saturating_sub(1).max(1);
+        Setup { priority, cpu: None, lock_memory: false, stay_awake: false, strict: false, ..of_loop }
+    }
+
+    /// A loop that keeps this time, until `stop` is set or the time is over.
+    pub fn run_options(&self, duration_ns: Option<i64>, stop: Arc<AtomicBool>) -> RunOptions {
+        RunOptions {
+            period_ns: self.period_ns(),
+            overrun: self.overrun,
+            frame_patience_ns: self.frame_patience_ns(),
+            duration_ns,
+            stop,
+        }
     }
 }

@@ -61,13 +61,7 @@ impl Stepped {
         machine.forgive_hold_ups();
         let mut time = VirtualTime::new(0);
         machine.make_ready(&mut time).map_err(SessionError::from)?;
-        let options = RunOptions {
-            period_ns: config.timing.period_ns(),
-            overrun: config.timing.overrun,
-            frame_patience_ns: config.timing.pace_bus.as_ref().map(|_| config.timing.pace_patience_ns()),
-            duration_ns: None,
-            stop: Arc::default(),
-        };
+        let options = config.timing.run_options(None, Arc::default());
         let ticks = Ticks::new(&options, &mut time);
         let mut stepped = Self { machine, time, ticks, options, begun: None };
         stepped.come_under_control();
