@@ -216,7 +216,7 @@ impl Emulated {
         let failed = self.world.ask(|world| world.body().failed().map(str::to_owned));
         let machine = self.stepped.machine();
         let blamed = || machine.supervisor().blame().or(machine.supervisor().lack());
-        let blame = || blamed().map(|cause| machine.explained(cause, None, &[]).to_string());
+        let blame = || blamed().map(|cause| machine.explained(cause, None).to_string());
         failed
             .map(|why| format!("the simulated body moves no more: {why}"))
             .or_else(|| self.blind.clone())

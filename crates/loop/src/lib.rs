@@ -3,6 +3,7 @@
 //! It knows servos and links by their traits, and no robot file: assembly hands it plain values.
 #![forbid(unsafe_code)]
 
+pub mod buses;
 pub mod console;
 pub mod controller;
 pub mod cycle;

@@ -1,5 +1,6 @@
 //! One tick of the whole machine: cycle, supervisor, controller.
 
+use crate::buses::Buses;
 use crate::console::Console;
 use crate::controller::{Beside, ControlError, Controller, Decision};
 use crate::cycle::{Cycle, CycleResult, Paced};
@@ -130,6 +131,8 @@ impl<C: fmt::Display> fmt::Display for Explained<'_, C> {
 /// A robot with everything a tick needs. See [`crate::run`] for the loop around it.
 pub struct Machine {
     links: Vec<Box<dyn Link>>,
+    /// What people call them.
+    buses: Buses,
     cycle: Cycle,
     supervisor: Supervisor,
     controller: Box<dyn Controller>,
@@ -182,6 +185,7 @@ impl Machine {
         panics::install();
         Self {
             links,
+            buses: Buses::default(),
             cycle,
             supervisor,
             controller,
@@ -566,14 +570,24 @@ impl Machine {
         self.failures.last().map(|(_, failure)| failure)
     }
 
-    /// A cause for people, who know buses by what `links` calls them; for a controller that gave up, with its error text, in this tick or the
-    /// last time. Allocates nothing.
-    pub fn explained(&self, cause: Cause, tick: Option<u64>, links: &[String]) -> impl fmt::Display {
+    /// From now on causes name its buses.
+    pub fn name_buses(&mut self, buses: Buses) {
+        self.buses = buses;
+    }
+
+    /// Its buses, if they have names.
+    pub fn buses(&self) -> &Buses {
+        &self.buses
+    }
+
+    /// A cause for people, who know buses; for a controller that gave up, with its error text, in this tick or the last time. Allocates
+    /// nothing.
+    pub fn explained(&self, cause: Cause, tick: Option<u64>) -> impl fmt::Display {
         let is_its_own = matches!(cause, Cause::ControllerFailed | Cause::ControllerPanicked);
         let mut failures =
             self.failures.iter().rev().filter(|(in_tick, _)| tick.is_none_or(|tick| tick == *in_tick));
         Explained {
-            cause: cause.named(links),
+            cause: self.buses.narrowed(cause, &self.links).named(&self.buses.names),
             error: failures.next().filter(|_| is_its_own).map(|(_, failure)| failure),
         }
     }

@@ -476,7 +476,7 @@ fn buses(config: &RobotConfig, outcome: &Outcome) -> Vec<BusSummary> {
             downs: counters.downs,
         })
     };
-    config.buses.iter().zip(khz_robot::assemble::places(config)).filter_map(of).collect()
+    config.buses.iter().zip(outcome.machine.buses().places.iter().copied()).filter_map(of).collect()
 }
 
 /// How a run ended, with what was missing, and whether that is as planned.
@@ -503,22 +503,10 @@ fn ended(
     (end, ended_well)
 }
 
-/// Causes in words; with a tick, what the controller reported in that.
-fn cause_text<'a>(
-    config: &RobotConfig,
-    outcome: &'a Outcome,
-) -> impl Fn(Cause, Option<u64>) -> String + use<'a> {
-    let (links, places) = (khz_robot::assemble::link_names(config), khz_robot::assemble::places(config));
-    move |cause, tick| {
-        let cause = khz_robot::assemble::narrowed(cause, outcome.machine.links(), &places);
-        outcome.machine.explained(cause, tick, &links).to_string()
-    }
-}
-
 /// What a robot that was never armed lacked.
 fn lack(config: &RobotConfig, outcome: &Outcome) -> Option<String> {
     let cause = outcome.machine.supervisor().lack()?;
-    Some(on_servo(cause_text(config, outcome)(cause, None), servo_and_bus(config, cause)))
+    Some(on_servo(outcome.machine.explained(cause, None).to_string(), servo_and_bus(config, cause)))
 }
 
 /// The names of the servo that a cause is about, and of its bus.
@@ -618,7 +606,7 @@ impl EventSummary {
 }
 
 fn events(config: &RobotConfig, outcome: &Outcome) -> Vec<EventSummary> {
-    let (text_of, first_ns) = (cause_text(config, outcome), outcome.stats.tally.counter.first_ns());
+    let first_ns = outcome.stats.tally.counter.first_ns();
     let event = |transition: &khz_loop::supervisor::Transition| {
         let place = servo_and_bus(config, transition.cause);
         EventSummary {
@@ -626,7 +614,7 @@ fn events(config: &RobotConfig, outcome: &Outcome) -> Vec<EventSummary> {
             tick: transition.tick,
             from: transition.from.name(),
             to: transition.to.name(),
-            cause: text_of(transition.cause, Some(transition.tick)),
+            cause: outcome.machine.explained(transition.cause, Some(transition.tick)).to_string(),
             servo: place.map(|(servo, _)| servo.to_owned()),
             bus: place.map(|(_, bus)| bus.to_owned()),
             trouble: transition.cause.is_trouble(),

@@ -1,22 +1,18 @@
 //! What runs beside a loop, from before its first tick until after its last: heartbeats, steering, live view, recorder, watchdogs.
 
+use crate::assemble::control::Followed;
 use crate::live::Channel;
-use crate::recorder::Recorder;
-use crate::records::RunLog;
 use crate::session::{Outcome, SessionError};
-use khz_file::RobotConfig;
-use khz_file::config::ControllerKind;
 use khz_loop::console::Console;
-use khz_loop::feed::Feed;
-use khz_loop::operator::{Heartbeat, Listener};
+use khz_loop::operator::{self, Heartbeat, Listener, OperatorError};
 use khz_loop::run::Observer;
-use khz_loop::steer::{Receiver, Steering, SteeringReceiver};
-use khz_loop::supervisor::{Cause, Phase, Transition};
+use khz_loop::steer::{Receiver, Steering, SteeringReceiver, TeleopConfig};
+use khz_loop::supervisor::{Cause, Phase, SupervisorSettings, Transition};
 use khz_loop::tick::Machine;
 use khz_loop::timing::Clock;
 use khz_loop::watchdogs::Watchdogs;
-use khz_targets::Desk;
 use khz_targets::socket::SocketError;
+use khz_targets::{Desk, TargetsConfig};
 use std::sync::Arc;
 
 /// They are notified of every tick.
@@ -84,15 +80,32 @@ impl Companion for Listener {
     }
 }
 
-/// What a person who steers needs.
+/// What a person steers by: the live view, programs, and senders that the file allows.
 pub(crate) struct Steered {
     /// The loop's end, until it is attached.
-    pub loop_end: Option<SteeringReceiver>,
+    loop_end: Option<SteeringReceiver>,
     pub steering: Steering,
     /// Inputs are the heartbeats that the robot expects.
-    pub expected: Option<Heartbeat>,
+    expected: Option<Heartbeat>,
     /// Of programs elsewhere; held for its thread.
-    pub receiver: Option<Receiver>,
+    receiver: Option<Receiver>,
+}
+
+impl Steered {
+    /// Senders that the file allows are received by the computer's clock only.
+    pub fn start(
+        teleop: &TeleopConfig,
+        supervisor: &SupervisorSettings,
+        clock: Clock,
+    ) -> Result<Self, OperatorError> {
+        let heartbeat = Heartbeat::new();
+        let is_expected = supervisor.heartbeat_from.as_deref() == Some(operator::TELEOP);
+        let expected = is_expected.then(|| heartbeat.clone());
+        let (loop_end, steering) = Steering::new(teleop, heartbeat);
+        let from = teleop.from.as_ref().filter(|_| clock == Clock::Real);
+        let receiver = from.map(|from| Receiver::start(from, steering.clone())).transpose()?;
+        Ok(Self { loop_end: Some(loop_end), steering, expected, receiver })
+    }
 }
 
 impl Companion for Steered {
@@ -109,30 +122,40 @@ impl Companion for Steered {
     }
 }
 
-/// What programs that send targets need.
+/// What those who send targets need.
 pub(crate) struct Aimed {
-    pub desk: Desk,
-    pub feed: Feed,
-    /// Of other programs; held for its thread.
-    pub receiver: Option<khz_targets::socket::Receiver>,
-    /// The names of the links and the servos, for the reason why the robot came down.
-    pub links: Vec<String>,
-    pub servos: Vec<String>,
+    followed: Followed,
+    /// Of programs; held for its thread.
+    receiver: Option<khz_targets::socket::Receiver>,
 }
 
 impl Aimed {
-    /// Takes targets while the robot of `console` is active, also over the socket that its file names.
-    pub fn listen(mut self, config: &RobotConfig, console: &Arc<Console>) -> Result<Self, SocketError> {
-        self.desk.attend(Arc::clone(console), config.timing.clock);
-        let takes = config.timing.clock == Clock::Real && config.controller.kind() == ControllerKind::Targets;
-        let from = config.targets.from.as_ref().filter(|_| takes);
-        let start = |from: &String| khz_targets::socket::Receiver::start(from, self.desk.clone());
-        self.receiver = from.map(start).transpose()?;
-        Ok(self)
+    /// Takes targets while the robot of `console` is active, those of programs also from the socket that its file names.
+    pub fn listen(
+        followed: Followed,
+        targets: &TargetsConfig,
+        console: &Arc<Console>,
+        clock: Clock,
+    ) -> Result<Self, SocketError> {
+        followed.desk.attend(Arc::clone(console), clock);
+        let from = targets.from.as_ref().filter(|_| clock == Clock::Real && followed.by_programs);
+        let start = |from: &String| khz_targets::socket::Receiver::start(from, followed.desk.clone());
+        let receiver = from.map(start).transpose()?;
+        Ok(Self { followed, receiver })
+    }
+
+    /// Where targets are sent.
+    pub fn desk(&self) -> &Desk {
+        &self.followed.desk
+    }
+
+    /// The same for programs: a leader's robot takes none of theirs.
+    pub fn desk_for_programs(&self) -> Option<&Desk> {
+        Some(&self.followed.desk).filter(|_| self.followed.by_programs)
     }
 
     /// What brought the robot down, or why it never began.
-    fn reason(&self, end: &End) -> String {
+    fn reason(end: &End) -> String {
         let outcome = match end {
             Ok(outcome) => outcome,
             Err(error) => return error.to_string(),
@@ -140,9 +163,10 @@ impl Aimed {
         let Some(cause) = end_of(&outcome.stats.transitions) else {
             return "it ended before it was under control".to_owned();
         };
-        let servo = cause.servo().and_then(|servo| self.servos.get(usize::from(servo)));
-        let text = outcome.machine.explained(cause, None, &self.links);
-        servo.map_or_else(|| text.to_string(), |servo| format!("{servo}: {text}"))
+        let text = outcome.machine.explained(cause, None);
+        let devices = outcome.machine.cycle().devices();
+        let servo = cause.servo().and_then(|servo| devices.get(usize::from(servo)));
+        servo.map_or_else(|| text.to_string(), |servo| format!("{}: {text}", servo.name))
     }
 }
 
@@ -159,15 +183,15 @@ fn end_of(transitions: &[Transition]) -> Option<Cause> {
 
 impl Companion for Aimed {
     fn attach(&mut self, machine: &mut Machine, _: &mut Observers) {
-        machine.watch_feed(self.feed.clone());
+        machine.watch_feed(self.followed.feed.clone());
     }
 
     fn finish(mut self: Box<Self>, end: &mut End) {
         if let Some(receiver) = self.receiver.take() {
-            receiver.finish(&self.reason(end));
+            receiver.finish(&Self::reason(end));
         }
         if let Ok(outcome) = end {
-            outcome.live.targets = Some(self.desk.standing());
+            outcome.live.targets = Some(self.followed.desk.standing());
         }
     }
 }
@@ -178,46 +202,6 @@ impl Companion for Channel {
         if let Ok(outcome) = end {
             outcome.live.view = counts;
         }
-    }
-}
-
-/// A recording of a run that may not come about. Dropped, it ends and takes its files with it: a run that was refused leaves none.
-pub(crate) struct Recording {
-    recorder: Option<Recorder>,
-    /// The loop's end, until it is attached.
-    log: Option<RunLog>,
-}
-
-impl Recording {
-    pub fn new(recorder: Recorder, log: RunLog) -> Self {
-        Self { recorder: Some(recorder), log: Some(log) }
-    }
-}
-
-impl Companion for Recording {
-    fn attach(&mut self, _: &mut Machine, observers: &mut Observers) {
-        self.log.take().into_iter().for_each(|log| observers.push(Box::new(log)));
-    }
-
-    fn finish(mut self: Box<Self>, end: &mut End) {
-        match end {
-            Ok(outcome) => outcome.recording = self.recorder.take().map(Recorder::finish),
-            // It ran, and the log so far may show the reason.
-            Err(SessionError::Panicked(_)) => drop(self.recorder.take()),
-            Err(_) => {}
-        }
-    }
-
-    fn trouble(&self) -> Option<String> {
-        self.recorder.as_ref()?.trouble()
-    }
-}
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        let files = self.recorder.take().map(|recorder| recorder.finish().paths);
-        // What cannot be removed stays, as an empty log.
-        files.into_iter().flatten().for_each(|file| _ = std::fs::remove_file(file));
     }
 }
 

@@ -1,34 +1,29 @@
 //! Runs a robot file: machine, recorder and loop together.
 
-use crate::assemble::{self, AssembleError, Links};
-use crate::companions::{Aimed, Companion, Companions, Recording, Steered};
+use crate::assemble::control::{PrepareError, Prepared, aimed};
+use crate::assemble::links::{AssembleError, Links, open_links};
+use crate::assemble::put_together;
+use crate::companions::{Aimed, Companion, Companions, Steered};
 use crate::live::{Channel, Wiring};
 use crate::recorder::{RecorderBuilder, RecorderError};
-use crate::records::{RunLog, parameters_record, parameters_schema, robot_record, robot_schema};
+use crate::recording::{Besides, Recording};
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
-use khz_file::config::{self, ControllerConfig, ControllerKind, RobotConfig};
-use khz_file::draft;
+use khz_file::config::RobotConfig;
 use khz_loop::console::Console;
-use khz_loop::controller::{ControlError, Controller, Pipelined};
-use khz_loop::operator::{self, Heartbeat, Listener, OperatorError};
-use khz_loop::parameters::{self, Intake, LiveParameters, Parameter, ParameterError};
+use khz_loop::controller::Controller;
+use khz_loop::operator::{Listener, OperatorError};
+use khz_loop::parameters::{Intake, LiveParameters};
 use khz_loop::run::Observer;
-use khz_loop::steer::{Receiver, Steering};
+use khz_loop::steer::Steering;
 use khz_loop::tick::Machine;
-use khz_loop::timing::{Clock, LoopConfig};
+use khz_loop::timing::Clock;
 use khz_loop::watchdogs::{WatchdogError, Watchdogs};
-use khz_rt::{Passport, Setup};
-use khz_run::record::Policy;
+use khz_targets::Desk;
 use khz_targets::socket::SocketError;
-use khz_targets::{Desk, Follow};
-use khz_tlog::Record;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// Memory for what is recorded outside the loop.
-const SIDE_RING_BYTES: usize = 1 << 20;
 
 /// Why a robot could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -51,15 +46,12 @@ pub enum LaunchError {
     /// The loop could not be started, or was not granted what it insists on.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// A parameter cannot be declared, or the file has a wrong value for it.
-    #[error("[parameters] {0}")]
-    Parameter(ParameterError),
     /// The live channel has no thread.
     #[error("cannot serve the live view: {0}")]
     Live(std::io::Error),
-    /// The controller is not for this robot.
-    #[error("the controller: {0}")]
-    Prepare(ControlError),
+    /// The controller is not for this robot, or the file's parameters are not for the controller.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
     /// Its log would have the name of a robot file.
     #[error("log.path is {0}, the name of a robot file: give the log another ending, such as .tlog")]
     LogName(String),
@@ -72,15 +64,6 @@ pub enum LaunchError {
     /// Its body cannot be simulated in real time.
     #[error("[body] {0}")]
     Body(String),
-    /// The controller's thread could not be made.
-    #[error("cannot start the controller's thread: {0}")]
-    Controller(std::io::Error),
-}
-
-impl From<ParameterError> for LaunchError {
-    fn from(error: ParameterError) -> Self {
-        Self::Parameter(error)
-    }
 }
 
 /// Opens a robot's links.
@@ -112,6 +95,11 @@ pub struct Launch {
     /// The loop.
     pub session: Session,
     companions: Companions,
+    ends: Ends,
+}
+
+/// What programs hold of a robot that runs.
+struct Ends {
     parameters: LiveParameters,
     console: Arc<Console>,
     steering: Steering,
@@ -128,85 +116,32 @@ impl Launch {
     pub fn start(config: &RobotConfig, text: &str, options: LaunchOptions) -> Result<Self, LaunchError> {
         // Before a device is touched.
         check(config)?;
-        let LaunchOptions {
-            controller,
-            links,
-            recorder: builder,
-            observers: others,
-            duration_ns,
-            stop,
-            live,
-        } = options;
-        let links = open(config, links)?;
-        let (controller, aimed) = aimed(config, controller);
-        let (mut machine, list, policy) = machine(config, controller, links)?;
-        let operator = Listener::start(&config.supervisor)?;
-        let steered = steered(config)?;
-        let steering = steered.steering.clone();
-        let console = Arc::new(Console::new(config.timing.clock));
-        machine.attend(Arc::clone(&console));
-        let aimed = aimed.map(|aimed| aimed.listen(config, &console)).transpose()?;
-        let desk = aimed.as_ref().map(|aimed| aimed.desk.clone());
-        let (intake, parameters) = Intake::new(list, config.timing.clock);
-        machine.tune(intake);
-        let view = live.as_ref().map(OwnedFd::try_clone).transpose().map_err(LaunchError::Live)?;
-        let wiring = Wiring {
-            parameters: parameters.clone(),
-            steering: (config.timing.clock == Clock::Real).then(|| steering.clone()),
-            console: Arc::clone(&console),
-            stop: Arc::clone(&stop),
-        };
-        let channel = live.map(|socket| Channel::start(socket, wiring)).transpose();
-        let channel = channel.map_err(LaunchError::Live)?;
-        let (recording, not_drawn) = record(
-            builder,
-            config,
-            text,
-            parameters.list(),
-            view,
-            Besides { console: &console, targets: desk.as_ref(), policy },
-        )?;
-        // The last to begin and the first to end: it is fed only while the loop ticks.
-        let watchdogs = watchdogs(config)?;
-        let beside: [Box<dyn Companion>; 6] = [
-            Box::new(operator),
-            Box::new(steered),
-            Box::new(aimed),
-            Box::new(channel),
-            Box::new(recording),
-            Box::new(watchdogs),
-        ];
-        let (companions, mut observers) = Companions::attach(beside.into(), &mut machine);
-        observers.extend(others);
-        // A leader's robot takes no program's targets.
-        let desk = desk.filter(|_| config.controller.kind() == ControllerKind::Targets);
-        let session = Session::start(machine, observers, settings(config, duration_ns), stop)?;
-        Ok(Self { session, companions, parameters, console, steering, desk, not_drawn })
+        Assembled::of_file(config, text, options)?.start()
     }
 
     /// For programs that send targets; `None`: the controller follows none.
     pub fn targets(&self) -> Option<&Desk> {
-        self.desk.as_ref()
+        self.ends.desk.as_ref()
     }
 
     /// The controller's parameters, to be looked at and changed while it runs.
     pub fn parameters(&self) -> &LiveParameters {
-        &self.parameters
+        &self.ends.parameters
     }
 
     /// For programs that steer.
     pub fn steering(&self) -> &Steering {
-        &self.steering
+        &self.ends.steering
     }
 
     /// For programs that arm the robot, with `supervisor.arming = "operator"`.
     pub fn console(&self) -> &Arc<Console> {
-        &self.console
+        &self.ends.console
     }
 
     /// Why report and live view do not draw the robot, if its shape is known.
     pub fn not_drawn(&self) -> Option<&str> {
-        self.not_drawn.as_deref()
+        self.ends.not_drawn.as_deref()
     }
 
     /// What has gone wrong with the log since it was asked last.
@@ -224,7 +159,7 @@ impl Launch {
 
     fn end(&mut self) -> Result<Outcome, SessionError> {
         let mut outcome = self.companions.finish(self.session.end())?;
-        outcome.parameters = self.parameters.list().to_vec();
+        outcome.parameters = self.ends.parameters.list().to_vec();
         Ok(outcome)
     }
 }
@@ -235,6 +170,83 @@ impl Drop for Launch {
             self.session.stop();
             let _ = self.end();
         }
+    }
+}
+
+/// A machine at rest and all that is to run beside its loop. Of the robot file nothing else is needed.
+struct Assembled {
+    machine: Machine,
+    beside: [Box<dyn Companion>; 6],
+    observers: Vec<Box<dyn Observer + Send>>,
+    settings: SessionSettings,
+    stop: Arc<AtomicBool>,
+    ends: Ends,
+}
+
+impl Assembled {
+    fn of_file(config: &RobotConfig, text: &str, options: LaunchOptions) -> Result<Self, LaunchError> {
+        let LaunchOptions { controller, links, recorder, observers, duration_ns, stop, live } = options;
+        let (timing, clock) = (&config.timing, config.timing.clock);
+        let file_links = || open_links(config, |world| Box::new(world));
+        let links = links.map_or_else(file_links, |open| open(config))?;
+        let (controller, followed) = controller.map_or_else(|| aimed(config), |own| (own, None));
+        let prepared = Prepared::for_robot(config, controller)?;
+        let policy = prepared.controller.policy();
+        let prepared = prepared.on_its_thread(timing, &config.supervisor_settings())?;
+        let mut machine = put_together(config, prepared.controller, links);
+        // Servos emulated in this process stand still while it is kept from its CPU, and are not to be blamed for that.
+        if machine.links().iter().all(|link| link.capabilities().emulated) {
+            machine.forgive_hold_ups();
+        }
+        let operator = Listener::start(&config.supervisor)?;
+        let steered = Steered::start(&config.teleop, &config.supervisor, clock)?;
+        let steering = steered.steering.clone();
+        let console = Arc::new(Console::new(clock));
+        machine.attend(Arc::clone(&console));
+        let listen = |followed| Aimed::listen(followed, &config.targets, &console, clock);
+        let aimed = followed.map(listen).transpose()?;
+        let desk = aimed.as_ref().and_then(Aimed::desk_for_programs).cloned();
+        let (intake, parameters) = Intake::new(prepared.parameters, clock);
+        machine.tune(intake);
+        let view = live.as_ref().map(OwnedFd::try_clone).transpose().map_err(LaunchError::Live)?;
+        let wiring = Wiring {
+            parameters: parameters.clone(),
+            steering: (clock == Clock::Real).then(|| steering.clone()),
+            console: Arc::clone(&console),
+            stop: Arc::clone(&stop),
+        };
+        let channel =
+            live.map(|socket| Channel::start(socket, wiring).map_err(LaunchError::Live)).transpose()?;
+        let targets = aimed.as_ref().map(Aimed::desk);
+        let besides = Besides { console: &console, parameters: parameters.list(), targets, policy, view };
+        let (recording, not_drawn) = Recording::start(recorder, config, text, besides)?;
+        // The last to begin and the first to end: it is fed only while the loop ticks.
+        let watchdogs = match clock {
+            Clock::Real => Watchdogs::start(&config.watchdog, timing.period_ns())?,
+            Clock::Virtual => None,
+        };
+        Ok(Self {
+            machine,
+            beside: [
+                Box::new(operator),
+                Box::new(steered),
+                Box::new(aimed),
+                Box::new(channel),
+                Box::new(recording),
+                Box::new(watchdogs),
+            ],
+            observers,
+            settings: SessionSettings::of(timing, config.receive(), duration_ns),
+            stop,
+            ends: Ends { parameters, console, steering, desk, not_drawn },
+        })
+    }
+
+    fn start(mut self) -> Result<Launch, LaunchError> {
+        let (companions, mut observers) = Companions::attach(self.beside.into(), &mut self.machine);
+        observers.extend(self.observers);
+        let session = Session::start(self.machine, observers, self.settings, self.stop)?;
+        Ok(Launch { session, companions, ends: self.ends })
     }
 }
 
@@ -251,211 +263,7 @@ fn check(config: &RobotConfig) -> Result<(), LaunchError> {
         (Clock::Virtual, None) => Ok(()),
         (Clock::Real, _) => {
             config.check_real_time().map_err(LaunchError::Body)?;
-            setup(&config.timing).check().map_err(|error| SessionError::from(error).into())
+            config.timing.thread().check().map_err(|error| SessionError::from(error).into())
         }
-    }
-}
-
-/// The links of the file, unless the program opens others.
-fn open(config: &RobotConfig, links: Option<OpenLinks>) -> Result<Links, AssembleError> {
-    match links {
-        Some(open) => open(config),
-        None => assemble::open_links(config, |world| Box::new(world)),
-    }
-}
-
-/// The machine at rest, the controller's parameters, and what it is if it is a policy.
-fn machine(
-    config: &RobotConfig,
-    controller: Option<Box<dyn Controller>>,
-    links: Links,
-) -> Result<(Machine, Vec<Parameter>, Option<Policy>), LaunchError> {
-    let mut controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
-    let info = assemble::info(config);
-    controller.prepare(&info).map_err(LaunchError::Prepare)?;
-    let list = parameters::settle(controller.parameters(), info.parameters, &config.parameters)?;
-    let is_paced = controller.pace().map_err(LaunchError::Prepare)?.is_some();
-    let (controller, list) = assemble::paced(config, controller, list).map_err(LaunchError::Prepare)?;
-    let policy = controller.policy();
-    let (controller, list) = threaded(config, controller, list, is_paced)?;
-    let mut machine = assemble::put_together(config, controller, links);
-    // Servos emulated in this process stand still while it is kept from its CPU, and are not to be blamed for that.
-    if machine.links().iter().all(|link| link.capabilities().emulated) {
-        machine.forgive_hold_ups();
-    }
-    Ok((machine, list, policy))
-}
-
-/// What a person steers by: the live view, programs, and senders that the file allows.
-fn steered(config: &RobotConfig) -> Result<Steered, LaunchError> {
-    let heartbeat = Heartbeat::new();
-    let is_expected = config.supervisor.heartbeat_from.as_deref() == Some(operator::TELEOP);
-    let expected = is_expected.then(|| heartbeat.clone());
-    let (loop_end, steering) = Steering::new(&config.teleop, heartbeat);
-    let from = config.teleop.from.as_ref().filter(|_| config.timing.clock == Clock::Real);
-    let receiver = from.map(|from| Receiver::start(from, steering.clone())).transpose()?;
-    Ok(Steered { loop_end: Some(loop_end), steering, expected, receiver })
-}
-
-/// The controller, and what its targets need if it follows those of `[targets]`, or of a leader.
-fn aimed(
-    config: &RobotConfig,
-    controller: Option<Box<dyn Controller>>,
-) -> (Option<Box<dyn Controller>>, Option<Aimed>) {
-    let links = assemble::link_names(config);
-    let servos = config.servos.iter().map(|servo| servo.name.clone()).collect();
-    let aimed = |desk, feed| Some(Aimed { desk, feed, receiver: None, links, servos });
-    match &config.controller {
-        _ if controller.is_some() => (controller, None),
-        ControllerConfig::Targets => {
-            let (targets, desk) = assemble::targets(config);
-            let feed = targets.feed();
-            (Some(Box::new(targets)), aimed(desk, feed))
-        }
-        ControllerConfig::Follow(follow) => {
-            let (follow, desk) = Follow::new(follow);
-            let feed = follow.feed();
-            (Some(Box::new(follow)), aimed(desk, feed))
-        }
-        _ => (None, None),
-    }
-}
-
-fn watchdogs(config: &RobotConfig) -> Result<Option<Watchdogs>, WatchdogError> {
-    match config.timing.clock {
-        Clock::Real => Watchdogs::start(&config.watchdog, config.timing.period_ns()),
-        Clock::Virtual => Ok(None),
-    }
-}
-
-/// The controller as the file wants it, and its parameters as the loop sees them: in the tick, but for what takes longer, or on its own
-/// thread. One that decides less often has a thread for that, whatever the mode is.
-fn threaded(
-    config: &RobotConfig,
-    mut controller: Box<dyn Controller>,
-    list: Vec<Parameter>,
-    is_paced: bool,
-) -> Result<assemble::Ready, LaunchError> {
-    if is_paced || config.timing.mode == config::Mode::Inline {
-        if config.timing.clock == Clock::Real {
-            controller.to_thread(Box::new(below(config))).map_err(LaunchError::Controller)?;
-        }
-        return Ok((controller, list));
-    }
-    let state = assemble::state(config);
-    let pipelined = Pipelined::with_parameters(controller, list, &state, below(config));
-    let pipelined = pipelined.map_err(LaunchError::Controller)?.patient(patience(config));
-    let list = pipelined.parameters();
-    Ok((Box::new(pipelined), list))
-}
-
-/// Sets a thread up below the loop, and free to move: the loop's CPU is the loop's.
-fn below(config: &RobotConfig) -> impl FnOnce() + Send + 'static {
-    let loop_setup = setup(&config.timing);
-    let priority = loop_setup.priority.saturating_sub(1).max(1);
-    let setup =
-        Setup { priority, cpu: None, lock_memory: false, stay_awake: false, strict: false, ..loop_setup };
-    move || {
-        // Whatever is not granted shows in the time the controller takes; the loop's own grants are reported.
-        let _ = setup.apply();
-    }
-}
-
-/// A controller that is late for more ticks in a row than the supervisor would ever bear has failed, whatever the reaction to a
-/// slow one is.
-fn patience(config: &RobotConfig) -> u32 {
-    let (settings, period_ns) = (config.supervisor_settings(), config.timing.period_ns());
-    let grace = u32::try_from(settings.grace_ns() / period_ns).unwrap_or(u32::MAX);
-    settings.controller_late(period_ns).saturating_add(grace)
-}
-
-/// Who has something to record besides the loop.
-struct Besides<'a> {
-    console: &'a Arc<Console>,
-    targets: Option<&'a Desk>,
-    policy: Option<Policy>,
-}
-
-/// What records, and why pages do not draw the robot. `view` is the viewer's socket.
-fn record(
-    builder: RecorderBuilder,
-    config: &RobotConfig,
-    text: &str,
-    list: &[Parameter],
-    view: Option<OwnedFd>,
-    besides: Besides<'_>,
-) -> Result<(Option<Recording>, Option<String>), LaunchError> {
-    if !config.log.enabled && view.is_none() {
-        return Ok((None, None));
-    }
-    let mut builder = builder.log(config.log.clone());
-    if let Some(view) = view {
-        builder = builder.view(view);
-    }
-    if !config.log.enabled {
-        builder = builder.no_log();
-    }
-    let now_ns = match config.timing.clock {
-        Clock::Real => khz_rt::now_ns(),
-        Clock::Virtual => {
-            // Its zero is now.
-            builder = builder.virtual_time(khz_rt::clock::realtime_ns());
-            0
-        }
-    };
-    let mut log = RunLog::declare(&mut builder, config)?.with_parameters(list);
-    if let Some(desk) = besides.targets {
-        log = log.with_targets(&mut builder, desk)?;
-    }
-    let mut policy_record = None;
-    if let Some(policy) = besides.policy {
-        log = log.with_decisions(&mut builder, &policy)?;
-        let record = builder.record("policy", &Policy::schema())?;
-        builder.in_every_file(record);
-        policy_record = Some((record, policy.to_bytes()));
-    }
-    log.report_errors(&mut builder, besides.console);
-    let robot = builder.record("robot", &robot_schema())?;
-    builder.in_every_file(robot);
-    let parameters = builder.record("parameters", &parameters_schema())?;
-    let mut side = builder.tap(SIDE_RING_BYTES);
-    let recorder = builder.start()?;
-    let passport = serde_json::to_string(&Passport::read()).unwrap_or_default();
-    let (shape, not_drawn) = match draft::shape(config) {
-        Ok(shape) => (shape, None),
-        Err(why) => (String::new(), Some(why)),
-    };
-    side.push(robot, now_ns, &robot_record(config, text, &passport, &shape));
-    side.push(parameters, now_ns, &parameters_record(list));
-    if let Some((record, bytes)) = policy_record {
-        side.push(record, now_ns, &bytes);
-    }
-    Ok((Some(Recording::new(recorder, log)), not_drawn))
-}
-
-fn settings(config: &RobotConfig, duration_ns: Option<i64>) -> SessionSettings {
-    let timing = &config.timing;
-    SessionSettings {
-        clock: timing.clock,
-        setup: setup(timing),
-        wake: timing.wake,
-        receive: config.receive(),
-        period_ns: timing.period_ns(),
-        overrun: timing.overrun,
-        frame_patience_ns: timing.pace_bus.as_ref().map(|_| timing.pace_patience_ns()),
-        late_ns: timing.late_ns(),
-        duration_ns,
-    }
-}
-
-fn setup(timing: &LoopConfig) -> Setup {
-    Setup {
-        policy: timing.policy,
-        priority: timing.priority,
-        cpu: timing.cpu.map(|cpu| cpu as usize),
-        period_ns: timing.period_ns(),
-        lock_memory: timing.lock_memory,
-        strict: timing.strict,
-        ..Setup::default()
     }
 }

@@ -7,6 +7,7 @@ pub mod desk;
 pub mod launch;
 pub mod live;
 pub mod plain;
+mod recording;
 pub mod records;
 pub mod replay;
 pub mod session;

@@ -1,6 +1,5 @@
 //! What a run records of each tick, as the records of [`khz_run::record`].
 
-use crate::assemble::{BusPlace, link_names, narrowed, places};
 use crate::recorder::{RecordId, RecorderBuilder, RecorderError, Tap};
 use arrayvec::ArrayString;
 use khz_file::config::{RobotConfig, RobotFile, ServoConfig};
@@ -35,8 +34,6 @@ pub struct RunLog {
     decision: Option<RecordId>,
     parameters: Vec<String>,
     names: Vec<String>,
-    links: Vec<String>,
-    places: Vec<BusPlace>,
 }
 
 impl RunLog {
@@ -65,8 +62,6 @@ impl RunLog {
             parameters: Vec::new(),
             tap: builder.tap(config.log.ring_mib as usize * 1024 * 1024),
             names,
-            links: link_names(config),
-            places: places(config),
         })
     }
 
@@ -156,9 +151,7 @@ impl Observer for RunLog {
         for transition in machine.transitions() {
             let mut event = [0; 1024];
             let mut out = khz_tlog::Slice::new(&mut event);
-            let cause = narrowed(transition.cause, machine.links(), &self.places);
-            let transition = &Transition { cause, ..*transition };
-            let why = machine.explained(cause, Some(transition.tick), &self.links);
+            let why = machine.explained(transition.cause, Some(transition.tick));
             write_event(transition, &why, self.name(transition.cause.servo()), &mut out);
             if let Some(bytes) = out.written() {
                 self.tap.push(self.event, transition.at_ns, bytes);

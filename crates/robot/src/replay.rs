@@ -1,10 +1,11 @@
 //! A recorded run once more: its states for a controller, or its commands for simulated servos.
 
-use crate::assemble;
+use crate::assemble::control::{PrepareError, Prepared};
+use crate::assemble::{machine_on, supervisor};
 use khz_controllers::{Hold, HoldParameters};
 use khz_file::config::RobotConfig;
 use khz_loop::controller::{ControlError, Controller, hold_still};
-use khz_loop::parameters::{self, Parameter, ParameterError};
+use khz_loop::parameters::{self, Parameter};
 use khz_loop::ready::NotReady;
 use khz_loop::state::{MOST_SIGNALS, RobotState, Signal};
 use khz_loop::supervisor::{Phase, Supervisor};
@@ -18,12 +19,9 @@ use std::collections::VecDeque;
 /// Why a recorded run cannot be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The controller is not for this robot.
-    #[error("the controller: {0}")]
-    Prepare(ControlError),
-    /// The robot file's parameters do not fit the controller.
-    #[error("[parameters] {0}")]
-    Parameter(ParameterError),
+    /// The controller is not for this robot, or the file's parameters are not for the controller.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
     /// The robot cannot be simulated here.
     #[error("the robot cannot be simulated: {0}")]
     Emulate(khz_emu::ConfigError),
@@ -51,21 +49,15 @@ impl Rerun {
     ///
     /// # Errors
     /// It is not for this robot.
-    pub fn new(config: &RobotConfig, mut controller: Box<dyn Controller>) -> Result<Self, ReplayError> {
-        let info = assemble::info(config);
-        controller.prepare(&info).map_err(ReplayError::Prepare)?;
-        let parameters = parameters::settle(controller.parameters(), info.parameters, &config.parameters)
-            .map_err(ReplayError::Parameter)?;
-        let is_paced = controller.pace().map_err(ReplayError::Prepare)?.is_some();
-        let (controller, parameters) =
-            assemble::paced(config, controller, parameters).map_err(ReplayError::Prepare)?;
+    pub fn new(config: &RobotConfig, controller: Box<dyn Controller>) -> Result<Self, ReplayError> {
+        let Prepared { controller, parameters, is_paced, .. } = Prepared::for_robot(config, controller)?;
         let is_beside = config.timing.mode == Mode::Pipelined && !is_paced;
         let stop = vec![ServoCommand::Stop; config.servos.len()];
         Ok(Self {
             controller,
             parameters,
             signals: [Signal::NONE; MOST_SIGNALS],
-            supervisor: assemble::supervisor(config),
+            supervisor: supervisor(config),
             beside: is_beside.then(|| stop.clone()),
             commands: stop,
             is_first: true,
@@ -168,7 +160,7 @@ impl Playback {
         let world = Box::new(config.emulate().map_err(ReplayError::Emulate)?);
         // The machine needs one; it is never asked.
         let controller = Box::new(Hold::new(HoldParameters::default()));
-        let mut machine = assemble::machine_on(&config, controller, world);
+        let mut machine = machine_on(&config, controller, world);
         let mut time = VirtualTime::new(0);
         machine.make_ready(&mut time).map_err(ReplayError::NotReady)?;
         let commands = vec![ServoCommand::Stop; config.servos.len()];
@@ -196,8 +188,9 @@ impl Playback {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assemble;
     use khz_loop::controller::Pace;
-    use khz_loop::run::{Observer, RunOptions, Tick, run};
+    use khz_loop::run::{Observer, Tick, run};
     use khz_servo::PositionCommand;
 
     const PENDULUM: &str = r#"
@@ -234,13 +227,7 @@ mod tests {
         let mut machine = assemble::machine(config, controller).unwrap();
         let (mut time, mut log) = (VirtualTime::new(0), Log::default());
         machine.make_ready(&mut time).unwrap();
-        let options = RunOptions {
-            period_ns: config.timing.period_ns(),
-            overrun: config.timing.overrun,
-            frame_patience_ns: None,
-            duration_ns: Some(1_000_000_000),
-            stop: std::sync::Arc::default(),
-        };
+        let options = config.timing.run_options(Some(1_000_000_000), std::sync::Arc::default());
         run(&mut machine, &mut time, &options, &mut [&mut log]);
         log
     }
@@ -290,8 +277,8 @@ mod tests {
         for mode in ["inline", "pipelined"] {
             let config = PENDULUM.replace("[loop]", &format!("[loop]\nmode = \"{mode}\""));
             let config = RobotConfig::parse(&config, "pendulum.toml").unwrap();
-            let (controller, _) = assemble::paced(&config, Box::new(Slow(0.0)), Vec::new()).unwrap();
-            let log = recorded_of(&config, controller);
+            let paced = Prepared::for_robot(&config, Box::new(Slow(0.0))).unwrap();
+            let log = recorded_of(&config, paced.controller);
             let mut rerun = Rerun::new(&config, Box::new(Slow(0.0))).unwrap();
             let mut changes = 0;
             let mut before = None;

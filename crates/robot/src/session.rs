@@ -7,7 +7,7 @@ use khz_loop::ready::NotReady;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::tick::Machine;
 use khz_loop::time::{RealTime, Receive, VirtualTime};
-use khz_loop::timing::Clock;
+use khz_loop::timing::{Clock, LoopConfig};
 use khz_rt::late::{self, Window};
 use khz_rt::panics::{self, Panic};
 use khz_rt::{
@@ -45,6 +45,23 @@ pub struct SessionSettings {
     pub late_ns: i64,
     /// After this long the robot is brought down; `None`: only by [`Session::stop`].
     pub duration_ns: Option<i64>,
+}
+
+impl SessionSettings {
+    /// As `[loop]` has them.
+    pub fn of(timing: &LoopConfig, receive: Receive, duration_ns: Option<i64>) -> Self {
+        Self {
+            clock: timing.clock,
+            setup: timing.thread(),
+            wake: timing.wake,
+            receive,
+            period_ns: timing.period_ns(),
+            overrun: timing.overrun,
+            frame_patience_ns: timing.frame_patience_ns(),
+            late_ns: timing.late_ns(),
+            duration_ns,
+        }
+    }
 }
 
 /// Why a run could not begin.

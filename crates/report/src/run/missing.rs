@@ -8,7 +8,6 @@ use khz_file::config::{BusConfig, LinkKind};
 use khz_loop::supervisor::Cause;
 use khz_loop::tick::Machine;
 use khz_page::grouped;
-use khz_robot::assemble::places;
 use khz_run::tally::Tally;
 use khz_run::verdict::{BUDGET, SCAN};
 
@@ -32,7 +31,7 @@ pub(super) fn lost(config: &RobotConfig, machine: &Machine) -> Vec<bool> {
         let link = machine.links().get(link).filter(|_| !bus.link.is_emulated());
         link.is_some_and(|link| link.counters(channel).downs > 0)
     };
-    config.buses.iter().zip(places(config)).map(is_lost).collect()
+    config.buses.iter().zip(machine.buses().places.iter().copied()).map(is_lost).collect()
 }
 
 /// How the run ended, with what was missing: the adapter before everything, and all servos that never replied in place of one.

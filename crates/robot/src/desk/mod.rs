@@ -11,10 +11,11 @@ pub use khz_servo::by_hand::{Answer, Found, Identity, Order, Wanted};
 pub use open::{hat_spi, is_robot_file};
 pub use set::Setting;
 
-use crate::assemble::{AssembleError, BusPlace, Links, open_links};
+use crate::assemble::{AssembleError, Links, open_links};
 use khz_file::RobotConfig;
 use khz_file::links::LinkConfig;
 use khz_link::{Counters, Imu, Link, LinkError, Received};
+use khz_loop::buses::BusPlace;
 use khz_rt::{now_ns, wait_readable};
 use khz_servo::by_hand::Ask;
 use khz_servo::{Family, FamilyName, Identifiers, Occasion, ServoPlan};

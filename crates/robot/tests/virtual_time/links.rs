@@ -136,12 +136,10 @@ fn a_link_that_is_down_is_named_by_its_buses() {
     ]
     .concat();
     let robot = RobotConfig::parse(&file, "robot.toml").unwrap();
-    let assemble::Links { links, places, .. } =
-        assemble::open_links(&robot, |world| Box::new(world)).unwrap();
-    assert_eq!(places, [(1, 0), (0, 1), (2, 0), (0, 3)]);
-    let names = assemble::link_names(&robot);
-    let text = |link| Cause::BusDown { link }.named(&names).to_string();
-    assert_eq!(links.len(), 3);
+    let machine = assemble::machine(&robot, assemble::controller(&robot.controller)).unwrap();
+    assert_eq!(machine.buses().places, [(1, 0), (0, 1), (2, 0), (0, 3)]);
+    let text = |link| machine.explained(Cause::BusDown { link }, None).to_string();
+    assert_eq!(machine.links().len(), 3);
     assert_eq!(text(0), "the link of buses left, right is down");
     assert_eq!([text(1), text(2)], ["bus head is down", "bus tail is down"]);
 }

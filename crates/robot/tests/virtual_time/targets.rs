@@ -6,7 +6,7 @@ use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::tick::Machine;
 use khz_robot::assemble;
 use khz_servo::ServoCommand;
-use khz_targets::{Desk, Points, Sender};
+use khz_targets::{Desk, Points, Sender, Targets};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 struct Arm {
@@ -24,7 +24,7 @@ fn arm(reaction: &str) -> Arm {
 
 fn arm_of(text: &str) -> Arm {
     let config = RobotConfig::parse(text, "arm").unwrap();
-    let (mut targets, desk) = assemble::targets(&config);
+    let (mut targets, desk) = Targets::new(&config.targets, &config.teleop);
     khz_loop::Controller::prepare(&mut targets, &assemble::info(&config)).unwrap();
     let feed = targets.feed();
     let mut machine = assemble::machine(&config, Box::new(targets)).unwrap();
