@@ -3,7 +3,7 @@
 //! The loop's own state is one structure per servo, whose layout C does not know; a copy of some hundred numbers costs less than
 //! C code that calls for each of them.
 
-use crate::door::{is_in_controller, put_text, realtime_door};
+use crate::calls::{call_in_tick, is_in_controller, put_text};
 use khz_robot::plain::{self, POSITION};
 use khz_tlog::{Sink, Slice};
 use kilohertz::record::{RecordId, Tap};
@@ -302,7 +302,7 @@ pub extern "C" fn khz_state_fault_text(
     text: *mut c_char,
     size: usize,
 ) -> usize {
-    realtime_door(|| {
+    call_in_tick(|| {
         let fault = ask(state, |library| library.faults.get(servo).copied()).flatten();
         fault.iter().for_each(|fault| put_text(fault, text, size));
         Ok(fault.map_or(0, str::len))
@@ -316,7 +316,7 @@ pub extern "C" fn khz_state_record(
     values: *const f64,
     count: usize,
 ) -> bool {
-    realtime_door(|| {
+    call_in_tick(|| {
         let push = |library: &mut Library| library.record(record, values, count);
         Ok(ask(state, push).flatten().unwrap_or(false))
     })

@@ -1,7 +1,7 @@
 //! A C function in the tick.
 
 use crate::arrays::{Arrays, Command, Recording, State};
-use crate::door::in_controller;
+use crate::calls::in_controller;
 use kilohertz::{ControlError, Controller, Pace, Parameter, RobotInfo, RobotState, ServoCommand};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
@@ -140,13 +140,13 @@ mod tests {
     /// Writes every target, asks for a fault and records.
     extern "C" fn busy(state: *const State, command: *mut Command, user: *mut c_void) -> *const c_char {
         let mut text = [0 as c_char; 16];
-        // SAFETY: the door gives a state that lives during the call.
+        // SAFETY: the caller gives a state that lives during the call.
         let seen = unsafe { state.as_ref() };
         let length = crate::arrays::khz_state_fault_text(seen, 0, text.as_mut_ptr(), text.len());
         let is_recorded = crate::arrays::khz_state_record(seen, 0, [1.0, 2.0].as_ptr(), 2);
         // SAFETY: the test gives a place for two numbers.
         unsafe { user.cast::<[usize; 2]>().write([length, usize::from(is_recorded)]) };
-        // SAFETY: the door gives a command that lives during the call.
+        // SAFETY: the caller gives a command that lives during the call.
         let command = unsafe { &mut *command };
         // SAFETY: it has a position for each of twelve servos.
         unsafe { command.position.wrapping_add(11).write(0.25) };
@@ -192,7 +192,7 @@ mod tests {
     }
 
     extern "C" fn finishes(_: *const State, command: *mut Command, _: *mut c_void) -> *const c_char {
-        // SAFETY: the door gives a command that lives during the call.
+        // SAFETY: the caller gives a command that lives during the call.
         unsafe { &mut *command }.finish = true;
         std::ptr::null()
     }

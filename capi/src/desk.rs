@@ -1,6 +1,6 @@
 //! `khz_desk`: servos by hand, without a loop.
 
-use crate::door::{Problem, Status, door, put_text, there};
+use crate::calls::{Problem, Status, call, put_text, there};
 use crate::robot::Robot;
 use khz_robot::assemble::AssembleError;
 use kilohertz::PositionCommand;
@@ -85,7 +85,7 @@ fn nanoseconds(timeout: f64) -> Result<i64, Problem> {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_desk_open(robot: Option<&Robot>) -> Option<Box<Desk>> {
-    door(|| {
+    call(|| {
         let opened = kilohertz::desk::Desk::connect(there(robot, "robot")?.config());
         let opened = opened.map_err(|error: AssembleError| Problem(Status::Start, error.to_string()))?;
         Ok(Some(Box::new(Desk(opened))))
@@ -95,7 +95,7 @@ extern "C" fn khz_desk_open(robot: Option<&Robot>) -> Option<Box<Desk>> {
 #[unsafe(no_mangle)]
 extern "C" fn khz_desk_free(desk: Option<Box<Desk>>) {
     let mut desk = ManuallyDrop::new(desk);
-    door(|| {
+    call(|| {
         drop(desk.take());
         Ok(())
     });
@@ -110,7 +110,7 @@ extern "C" fn khz_desk_scan(
     ids: *mut u8,
     room: usize,
 ) -> isize {
-    door(|| {
+    call(|| {
         let Desk(desk) = there(desk, "desk")?;
         if bus >= desk.buses() {
             let count = desk.buses();
@@ -138,7 +138,7 @@ extern "C" fn khz_desk_query(
     timeout: f64,
     reply: Option<&mut Reply>,
 ) -> Status {
-    door(|| exchange(desk, servo, None, timeout, reply))
+    call(|| exchange(desk, servo, None, timeout, reply))
 }
 
 #[unsafe(no_mangle)]
@@ -148,7 +148,7 @@ extern "C" fn khz_desk_stop(
     timeout: f64,
     reply: Option<&mut Reply>,
 ) -> Status {
-    door(|| exchange(desk, servo, Some(&Order::Stop), timeout, reply))
+    call(|| exchange(desk, servo, Some(&Order::Stop), timeout, reply))
 }
 
 #[unsafe(no_mangle)]
@@ -160,7 +160,7 @@ extern "C" fn khz_desk_position(
     timeout: f64,
     reply: Option<&mut Reply>,
 ) -> Status {
-    door(|| {
+    call(|| {
         let &Target { position, velocity, torque, kp_scale, kd_scale, max_torque } = there(target, "target")?;
         let command = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
         // What no servo can follow is refused here, by name; some families would send it.

@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `door` | the way in and out: panics caught, errors kept for `khz_last_error`, texts |
+//! | `calls` | the way in and out: panics caught, errors kept for `khz_last_error`, texts |
 //! | `arrays` | state and command as plain arrays |
 //! | `controller` | a C function in the tick |
 //! | `robot`, `run`, `targets`, `desk` | the objects of the header |
@@ -11,9 +11,9 @@
 //! beyond that (the object lives, no other thread uses it meanwhile) is in the header.
 
 mod arrays;
+mod calls;
 mod controller;
 mod desk;
-mod door;
 mod robot;
 mod run;
 mod targets;

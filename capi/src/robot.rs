@@ -1,8 +1,8 @@
 //! `khz_robot`: a robot file, and what a program adds to it.
 
 use crate::arrays::Recording;
+use crate::calls::{Problem, Status, Text, c_string, call, there};
 use crate::controller::{CController, Functions, Release, Start, Update, User};
-use crate::door::{Problem, Status, Text, c_string, door, there};
 use crate::run::Run;
 use khz_file::config::QUADRUPED;
 use khz_loop::parameters::settings::ParametersConfig;
@@ -92,7 +92,7 @@ impl Robot {
         Status::Ok
     }
 
-    /// The robot as the front door has it: ready to start.
+    /// The robot as `kilohertz` has it: ready to start.
     fn ready(&self) -> Result<kilohertz::Robot, Problem> {
         let mut robot = kilohertz::Robot::read(self.config.clone(), self.text.clone());
         if let Some(duration) = self.duration {
@@ -136,7 +136,7 @@ impl Declared {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_load(path: Text<'_>) -> Option<Box<Robot>> {
-    door(|| {
+    call(|| {
         let path = path.get("path")?;
         let text = std::fs::read_to_string(path)
             .map_err(|source| kilohertz::Error::File { path: path.into(), source })?;
@@ -147,19 +147,19 @@ extern "C" fn khz_robot_load(path: Text<'_>) -> Option<Box<Robot>> {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_parse(text: Text<'_>, name: Text<'_>) -> Option<Box<Robot>> {
-    door(|| Robot::parse(text.get("text")?, name.get("name")?).map(Some))
+    call(|| Robot::parse(text.get("text")?, name.get("name")?).map(Some))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_quadruped() -> Option<Box<Robot>> {
-    door(|| Ok(Some(Robot::new(RobotConfig::quadruped(), QUADRUPED))))
+    call(|| Ok(Some(Robot::new(RobotConfig::quadruped(), QUADRUPED))))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_free(robot: Option<Box<Robot>>) {
     // Refused within a controller, it must not be freed on the way out either.
     let mut robot = std::mem::ManuallyDrop::new(robot);
-    door(|| {
+    call(|| {
         drop(robot.take());
         Ok(())
     });
@@ -167,32 +167,32 @@ extern "C" fn khz_robot_free(robot: Option<Box<Robot>>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_name(robot: Option<&Robot>) -> *const c_char {
-    door(|| Ok(there(robot, "robot")?.called.0.as_ptr()))
+    call(|| Ok(there(robot, "robot")?.called.0.as_ptr()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_rate_hz(robot: Option<&Robot>) -> f64 {
-    door(|| Ok(there(robot, "robot")?.config.timing.rate_hz))
+    call(|| Ok(there(robot, "robot")?.config.timing.rate_hz))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_has_imu(robot: Option<&Robot>) -> bool {
-    door(|| Ok(there(robot, "robot")?.config.imu.is_some()))
+    call(|| Ok(there(robot, "robot")?.config.imu.is_some()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_warnings(robot: Option<&Robot>) -> *const c_char {
-    door(|| Ok(there(robot, "robot")?.called.1.as_ptr()))
+    call(|| Ok(there(robot, "robot")?.called.1.as_ptr()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_servo_count(robot: Option<&Robot>) -> usize {
-    door(|| Ok(there(robot, "robot")?.config.servos.len()))
+    call(|| Ok(there(robot, "robot")?.config.servos.len()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_servo_name(robot: Option<&Robot>, servo: usize) -> *const c_char {
-    door(|| {
+    call(|| {
         let robot = there(robot, "robot")?;
         Ok(robot.called.2[robot.servo(servo)?].as_ptr())
     })
@@ -200,7 +200,7 @@ extern "C" fn khz_robot_servo_name(robot: Option<&Robot>, servo: usize) -> *cons
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_servo(robot: Option<&Robot>, name: Text<'_>) -> isize {
-    door(|| {
+    call(|| {
         let (robot, name) = (there(robot, "robot")?, name.get("name")?);
         let found = assemble::info(&robot.config).joint(name);
         found.map(|at| at as isize).map_err(|error| Problem::invalid(error.to_string()))
@@ -214,7 +214,7 @@ extern "C" fn khz_robot_limits(
     min: Option<&mut f64>,
     max: Option<&mut f64>,
 ) -> Status {
-    door(|| {
+    call(|| {
         let robot = there(robot, "robot")?;
         let limits = robot.config.servos[robot.servo(servo)?].limits.position;
         [*there(min, "min")?, *there(max, "max")?] = limits.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
@@ -240,7 +240,7 @@ extern "C" fn khz_robot_set_controller_owned(
     user: *mut c_void,
     release: Option<Release>,
 ) -> Status {
-    door(|| {
+    call(|| {
         let (robot, update) = (there(robot, "robot")?, there(update, "update")?);
         robot.functions = Some(Functions { start, update, user: User::new(user, release) });
         Ok(Status::Ok)
@@ -249,7 +249,7 @@ extern "C" fn khz_robot_set_controller_owned(
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_set_duration(robot: Option<&mut Robot>, seconds: f64) -> Status {
-    door(|| {
+    call(|| {
         let robot = there(robot, "robot")?;
         let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
         let text = || Problem::invalid(format!("seconds is {seconds}; it must be a number above 0"));
@@ -260,7 +260,7 @@ extern "C" fn khz_robot_set_duration(robot: Option<&mut Robot>, seconds: f64) ->
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_set_virtual_time(robot: Option<&mut Robot>, on: bool) -> Status {
-    door(|| {
+    call(|| {
         use kilohertz::config::Clock;
         let clock = Some(if on { Clock::Virtual } else { Clock::Real });
         Ok(there(robot, "robot")?.override_with(Overrides { clock, ..Overrides::default() }))
@@ -269,7 +269,7 @@ extern "C" fn khz_robot_set_virtual_time(robot: Option<&mut Robot>, on: bool) ->
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_set_log(robot: Option<&mut Robot>, path: Text<'_>) -> Status {
-    door(|| {
+    call(|| {
         let (robot, path) = (there(robot, "robot")?, path.maybe("path")?);
         let (no_log, log) = (path.is_none(), path.map(PathBuf::from));
         Ok(robot.override_with(Overrides { no_log, log, ..Overrides::default() }))
@@ -278,7 +278,7 @@ extern "C" fn khz_robot_set_log(robot: Option<&mut Robot>, path: Text<'_>) -> St
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_set_seed(robot: Option<&mut Robot>, seed: u64) -> Status {
-    door(|| {
+    call(|| {
         let seed = Some(seed);
         Ok(there(robot, "robot")?.override_with(Overrides { seed, ..Overrides::default() }))
     })
@@ -291,7 +291,7 @@ extern "C" fn khz_robot_set_decisions(
     delay_ticks: u32,
     max_late: u32,
 ) -> Status {
-    door(|| {
+    call(|| {
         let robot = there(robot, "robot")?;
         let (delay, period_ns) = ((delay_ticks > 0).then_some(delay_ticks), robot.config.timing.period_ns());
         let pace = Pace::of(rate_hz, delay, max_late, period_ns);
@@ -311,7 +311,7 @@ extern "C" fn khz_robot_add_parameter(
     unit: Text<'_>,
     about: Text<'_>,
 ) -> isize {
-    door(|| {
+    call(|| {
         let (robot, name) = (there(robot, "robot")?, name.get("name")?.to_owned());
         if !(FLOAT..=BOOLEAN).contains(&kind) {
             return Err(Problem::invalid(format!(
@@ -339,7 +339,7 @@ extern "C" fn khz_robot_add_parameter(
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_parameter(robot: Option<&Robot>, name: Text<'_>) -> isize {
-    door(|| {
+    call(|| {
         let (robot, name) = (there(robot, "robot")?, name.get("name")?);
         let of_file = assemble::info(&robot.config);
         let mut of_program = robot.declared.iter().map(|declared| &declared.name);
@@ -359,7 +359,7 @@ extern "C" fn khz_robot_add_record(
     fields: *const Field,
     count: usize,
 ) -> isize {
-    door(|| {
+    call(|| {
         let (robot, name) = (there(robot, "robot")?, name.get("name")?.to_owned());
         if fields.is_null() || count == 0 {
             return Err(Problem::invalid(format!("record {name}: it has no fields")));
@@ -409,7 +409,7 @@ fn refused_record(error: RecorderError) -> Problem {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_start(robot: Option<&Robot>) -> Option<Box<Run>> {
-    door(|| {
+    call(|| {
         let robot = there(robot, "robot")?.ready()?;
         Ok(Some(Box::new(Run::running(robot.start()?))))
     })
@@ -417,7 +417,7 @@ extern "C" fn khz_robot_start(robot: Option<&Robot>) -> Option<Box<Run>> {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_robot_run(robot: Option<&Robot>) -> Option<Box<Run>> {
-    door(|| {
+    call(|| {
         let robot = there(robot, "robot")?.ready()?;
         Ok(Some(Box::new(Run::finished(robot.run()?))))
     })

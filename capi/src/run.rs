@@ -1,6 +1,6 @@
 //! `khz_run`: a robot that runs, or has run.
 
-use crate::door::{Problem, Status, Text, c_string, door, is_in_controller, realtime_door, there};
+use crate::calls::{Problem, Status, Text, c_string, call, call_in_tick, is_in_controller, there};
 use kilohertz::targets::Desk;
 use kilohertz::{Finished, LiveParameters, Parameter};
 use std::ffi::{CString, c_char};
@@ -123,7 +123,7 @@ impl Stage {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_stop(run: Option<&Run>) -> Status {
-    realtime_door(|| {
+    call_in_tick(|| {
         there(run, "run")?.stop.store(true, Ordering::Relaxed);
         Ok(Status::Ok)
     })
@@ -131,7 +131,7 @@ extern "C" fn khz_run_stop(run: Option<&Run>) -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_is_over(run: Option<&Run>) -> bool {
-    realtime_door(|| {
+    call_in_tick(|| {
         let run = there(run, "run")?;
         // Within the controller the run is not over; that is answered without waiting for the lock.
         let over = |stage: &Stage| match stage {
@@ -145,7 +145,7 @@ extern "C" fn khz_run_is_over(run: Option<&Run>) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_arm(run: Option<&Run>) -> Status {
-    door(|| match &*there(run, "run")?.stage() {
+    call(|| match &*there(run, "run")?.stage() {
         Stage::Running(run) => {
             run.arm().map(|()| Status::Ok).map_err(|error| Problem::not_now(error.to_string()))
         }
@@ -155,28 +155,28 @@ extern "C" fn khz_run_arm(run: Option<&Run>) -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_wait(run: Option<&Run>) -> Status {
-    door(|| there(run, "run")?.wait().map(|()| Status::Ok))
+    call(|| there(run, "run")?.wait().map(|()| Status::Ok))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_summary(run: Option<&Run>) -> *const c_char {
     // The text stays where it is: what is over stays so.
-    door(|| Ok(there(run, "run")?.over()?.summary.as_ptr()))
+    call(|| Ok(there(run, "run")?.over()?.summary.as_ptr()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_table(run: Option<&Run>) -> *const c_char {
-    door(|| Ok(there(run, "run")?.over()?.table.as_ptr()))
+    call(|| Ok(there(run, "run")?.over()?.table.as_ptr()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_end(run: Option<&Run>) -> *const c_char {
-    door(|| Ok(there(run, "run")?.over()?.end.as_ptr()))
+    call(|| Ok(there(run, "run")?.over()?.end.as_ptr()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_report(run: Option<&Run>, path: Text<'_>) -> Status {
-    door(|| {
+    call(|| {
         let (over, path) = (there(run, "run")?.over()?, path.get("path")?);
         over.finished.lock().unwrap_or_else(PoisonError::into_inner).report(path)?;
         Ok(Status::Ok)
@@ -185,7 +185,7 @@ extern "C" fn khz_run_report(run: Option<&Run>, path: Text<'_>) -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_parameters(run: Option<&Run>) -> *mut c_char {
-    door(|| {
+    call(|| {
         let list = there(run, "run")?.parameters()?;
         let all: serde_json::Value = list.iter().map(Parameter::described).collect();
         Ok(c_string(all.to_string()).into_raw())
@@ -194,7 +194,7 @@ extern "C" fn khz_run_parameters(run: Option<&Run>) -> *mut c_char {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_get_parameter(run: Option<&Run>, name: Text<'_>, value: Option<&mut f64>) -> Status {
-    door(|| {
+    call(|| {
         let (run, name, value) = (there(run, "run")?, name.get("name")?, there(value, "value")?);
         let list = run.parameters()?;
         let known = || list.iter().map(|parameter| parameter.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -207,7 +207,7 @@ extern "C" fn khz_run_get_parameter(run: Option<&Run>, name: Text<'_>, value: Op
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_set_parameter(run: Option<&Run>, name: Text<'_>, value: f64) -> Status {
-    door(|| {
+    call(|| {
         let (run, name) = (there(run, "run")?, name.get("name")?);
         let live = run.live.as_ref().ok_or_else(|| Problem::not_now("the robot is down"))?;
         let refused = |error: kilohertz::ParameterError| Problem::invalid(error.to_string());
@@ -221,7 +221,7 @@ extern "C" fn khz_run_set_parameter(run: Option<&Run>, name: Text<'_>, value: f6
 extern "C" fn khz_run_free(run: Option<Box<Run>>) {
     // Within a controller it would wait for itself: refused there, it must not be freed on the way out either.
     let mut run = ManuallyDrop::new(run);
-    door(|| {
+    call(|| {
         if let Some(run) = run.take() {
             run.stop.store(true, Ordering::Relaxed);
         }

@@ -1,6 +1,6 @@
 //! `khz_targets`: a program that sends targets to a robot that runs.
 
-use crate::door::{Problem, Status, Text, c_string, door, there};
+use crate::calls::{Problem, Status, Text, c_string, call, there};
 use crate::run::Run;
 use kilohertz::targets::message::MOST_POINTS;
 use kilohertz::targets::{Points, Program, Refused, Sender};
@@ -56,7 +56,7 @@ impl Targets {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_run_targets(run: Option<&Run>, name: Text<'_>, priority: c_int) -> Option<Box<Targets>> {
-    door(|| {
+    call(|| {
         let (run, name) = (there(run, "run")?, name.get("name")?);
         let text = "this robot does not follow targets: write `name = \"targets\"` below `[controller]`";
         let desk = run.targets().ok_or_else(|| Problem::not_now(text))?;
@@ -74,7 +74,7 @@ extern "C" fn khz_run_targets(run: Option<&Run>, name: Text<'_>, priority: c_int
 #[unsafe(no_mangle)]
 extern "C" fn khz_targets_now_ns(targets: Option<&Targets>) -> i64 {
     let mut now_ns = 0;
-    door(|| {
+    call(|| {
         now_ns = there(targets, "targets")?.program.now_ns();
         Ok(())
     });
@@ -83,12 +83,12 @@ extern "C" fn khz_targets_now_ns(targets: Option<&Targets>) -> i64 {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_targets_servo_count(targets: Option<&Targets>) -> usize {
-    door(|| Ok(there(targets, "targets")?.count))
+    call(|| Ok(there(targets, "targets")?.count))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_targets_send(targets: Option<&Targets>, points: *const Point, count: usize) -> Status {
-    door(|| {
+    call(|| {
         let targets = there(targets, "targets")?;
         let points = there((!points.is_null()).then_some(points), "points")?;
         // More are no message, and are not looked at.
@@ -103,7 +103,7 @@ extern "C" fn khz_targets_send(targets: Option<&Targets>, points: *const Point, 
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_targets_hold(targets: Option<&Targets>, seconds: f64) -> Status {
-    door(|| {
+    call(|| {
         let wrong = || Problem::invalid(format!("{seconds} is no time to hold, s"));
         let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
         there(targets, "targets")?.program.hold(time);
@@ -113,7 +113,7 @@ extern "C" fn khz_targets_hold(targets: Option<&Targets>, seconds: f64) -> Statu
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_targets_release(targets: Option<&Targets>) -> Status {
-    door(|| {
+    call(|| {
         there(targets, "targets")?.program.release();
         Ok(Status::Ok)
     })
@@ -121,7 +121,7 @@ extern "C" fn khz_targets_release(targets: Option<&Targets>) -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_targets_status(targets: Option<&Targets>) -> *mut c_char {
-    door(|| {
+    call(|| {
         let standing = there(targets, "targets")?.program.standing();
         Ok(c_string(serde_json::to_string(&standing).unwrap_or_default()).into_raw())
     })
@@ -129,7 +129,7 @@ extern "C" fn khz_targets_status(targets: Option<&Targets>) -> *mut c_char {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_targets_free(targets: Option<Box<Targets>>) {
-    door(|| {
+    call(|| {
         drop(targets);
         Ok(())
     });

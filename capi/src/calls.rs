@@ -116,16 +116,16 @@ impl<T> Returned for Option<Box<T>> {
 }
 
 /// Does what a function of the header does, unless this is within a controller.
-pub fn door<T: Returned>(work: impl FnOnce() -> Result<T, Problem>) -> T {
+pub fn call<T: Returned>(work: impl FnOnce() -> Result<T, Problem>) -> T {
     if IN_CONTROLLER.get() {
         let text = "this function allocates or blocks and may not be called from within a controller";
         return failed_with(Problem(Status::InController, text.to_owned()));
     }
-    realtime_door(work)
+    call_in_tick(work)
 }
 
-/// As [`door`], for functions that a controller may call.
-pub fn realtime_door<T: Returned>(work: impl FnOnce() -> Result<T, Problem>) -> T {
+/// As [`call`], for functions that a controller may call.
+pub fn call_in_tick<T: Returned>(work: impl FnOnce() -> Result<T, Problem>) -> T {
     panics::install();
     let mut panic = Panic::new();
     let done = panics::catch(&mut panic, work);
@@ -140,9 +140,9 @@ fn failed_with<T: Returned>(Problem(status, text): Problem) -> T {
 }
 
 /// Calls a controller's function.
-pub fn in_controller<T>(call: impl FnOnce() -> T) -> T {
+pub fn in_controller<T>(work: impl FnOnce() -> T) -> T {
     let before = IN_CONTROLLER.replace(true);
-    let value = call();
+    let value = work();
     IN_CONTROLLER.set(before);
     value
 }
@@ -230,7 +230,7 @@ extern "C" fn khz_last_status() -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn khz_string_free(text: *mut c_char) {
-    door(|| {
+    call(|| {
         if !text.is_null() {
             // SAFETY: the header has the caller give only what was returned as `char *`, which `CString::into_raw` made, once.
             drop(unsafe { CString::from_raw(text) });
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_a_status_and_a_text() {
-        let status = door(|| -> Result<Status, Problem> { panic!("a wheel came off") });
+        let status = call(|| -> Result<Status, Problem> { panic!("a wheel came off") });
         let text = LAST.with(|last| last.borrow().1.to_string_lossy().into_owned());
         assert!(text.starts_with("a bug in Kilohertz: a wheel came off, at "), "{text}");
         assert_eq!((status, khz_last_status()), (Status::Error, Status::Error));
@@ -253,9 +253,9 @@ mod tests {
 
     #[test]
     fn a_controller_may_not_call_what_blocks() {
-        let status = in_controller(|| door(|| Ok(Status::Ok)));
+        let status = in_controller(|| call(|| Ok(Status::Ok)));
         assert_eq!((status, is_in_controller()), (Status::InController, false));
-        assert_eq!(door(|| Ok(Status::Ok)), Status::Ok);
+        assert_eq!(call(|| Ok(Status::Ok)), Status::Ok);
     }
 
     #[test]
