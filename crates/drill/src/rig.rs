@@ -9,7 +9,7 @@ use khz_file::RobotConfig;
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, LinkError, Received};
 use khz_loop::console::Console;
-use khz_loop::door::Made;
+use khz_loop::requests::Made;
 use khz_loop::supervisor::Cause;
 use khz_loop::tick::{Machine, TickTiming};
 use khz_loop::time::{Time, VirtualTime};

@@ -1,7 +1,7 @@
 //! What people beside the loop see of it: its last tick and phase, and the way to ask it to arm.
 
-use crate::door::{self, Made};
 use crate::parameters::ParameterError;
+use crate::requests::{self, Made};
 use crate::supervisor::Phase;
 use crate::timing::Clock;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
@@ -45,7 +45,7 @@ impl Console {
     /// # Errors
     /// It is too old, or the robot does not wait for it.
     pub fn arm_as(&self, made: Made, now_ns: i64) -> Result<(), ParameterError> {
-        door::Request::Arm.admit(made, now_ns, self.seen().1)?;
+        requests::Request::Arm.admit(made, now_ns, self.seen().1)?;
         self.arm_ns.store(made.decided_ns, Ordering::Relaxed);
         Ok(())
     }

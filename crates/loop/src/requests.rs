@@ -1,4 +1,4 @@
-//! One door: what may be asked of a running robot from outside, how old a request may be, and in which phases it counts.
+//! What may be asked of a running robot from outside, how old a request may be, and in which phases it counts.
 //!
 //! Every way in asks here: the live view (the page, Foxglove, `khz param`, `khz-fleet`), UDP, pipes, and programs in Rust, Python
 //! and C. A request that starts motion is checked twice: when it arrives, and in the tick that is to act. In between the process
@@ -271,7 +271,7 @@ mod tests {
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(path, format!("{before}{FROM}{rows}\n{after}")).unwrap();
         } else {
-            assert_eq!(format!("{table}\n"), rows, "UPDATE=1 cargo test -p khz-loop door writes it");
+            assert_eq!(format!("{table}\n"), rows, "UPDATE=1 cargo test -p khz-loop requests writes it");
         }
     }
 

@@ -11,9 +11,9 @@ mod udp;
 
 pub use udp::Receiver;
 
-use crate::door::Request;
 use crate::operator::Heartbeat;
 use crate::parameters::Source;
+use crate::requests::Request;
 use crate::state::Teleop;
 use khz_rt::{Reader, Writer, newest};
 use khz_run::channel;

@@ -4,11 +4,11 @@ use crate::buses::Buses;
 use crate::console::Console;
 use crate::controller::{Beside, ControlError, Controller, Decision};
 use crate::cycle::{Cycle, CycleResult, Paced};
-use crate::door;
 use crate::feed::Feed;
 use crate::operator::Heartbeat;
 use crate::parameters::{Intake, Taken};
 use crate::ready::{self, NotReady};
+use crate::requests;
 use crate::state::{RobotState, Signal};
 use crate::steer::{Input, SteeringReceiver};
 use crate::supervisor::{self, Cause, ControllerTurn, Observation, Phase, Supervisor, Transitions};
@@ -419,7 +419,7 @@ impl Machine {
             intake.signals().for_each(|(place, value)| set_signal(signals, place, value, tick));
         }
         if let Some(decided_ns) = self.console.as_ref().and_then(|console| console.asked_to_arm()) {
-            door::arm(&mut self.supervisor, decided_ns, now_ns);
+            requests::arm(&mut self.supervisor, decided_ns, now_ns);
         }
     }
 

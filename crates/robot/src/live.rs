@@ -4,8 +4,8 @@
 //! delays nothing, and the robot goes on.
 
 use khz_loop::console::Console;
-use khz_loop::door::{self, Made};
 use khz_loop::parameters::{LiveParameters, ParameterError, Receipt, source};
+use khz_loop::requests::{self, Made};
 use khz_loop::steer::{InputCounts, Steering};
 use khz_loop::supervisor::Phase;
 use khz_loop::waited::{PATIENCE_NS, Waited, wait};
@@ -241,7 +241,7 @@ impl Desk {
         made: Made,
         now_ns: i64,
     ) -> Result<Receipt, ParameterError> {
-        door::Request::Change.admit(made, now_ns, self.wiring.console.seen().1)?;
+        requests::Request::Change.admit(made, now_ns, self.wiring.console.seen().1)?;
         let parameters = &self.wiring.parameters;
         let number = |(name, value): (&'_ String, &Value)| parameters.read(name, value);
         let values = changes.iter().map(number).collect::<Result<Vec<_>, _>>()?;

@@ -1,4 +1,4 @@
-//! What the C door costs: time around the callback of a C++ controller, against the same controller in Rust.
+//! What the C interface costs: time around the callback of a C++ controller, against the same controller in Rust.
 //!
 //! Both run the emulated quadruped in real time, without log, one after the other in turns; each side is a process of its own,
 //! with real-time setup and a cache of its own. The figure is the median over the rounds of the difference of their p99.

@@ -2,7 +2,7 @@
 
 use super::ticket::{Answers, Asking, Fate, Taking, tickets};
 use super::{Parameter, ParameterError, find, signal_of};
-use crate::door::{Made, Request as Asked};
+use crate::requests::{Made, Request as Asked};
 use crate::supervisor::Phase;
 use crate::timing::Clock;
 use arrayvec::{ArrayString, ArrayVec};

@@ -43,7 +43,7 @@ pub use watch::{LONGEST_STALL_NS, RESTART_UNSEEN};
 pub(crate) use watch::{OFF_REPLIES, STILL_WAY};
 
 use crate::cycle::CycleResult;
-use crate::door::Request;
+use crate::requests::Request;
 use crate::state::RobotState;
 use bring_up::BringUp;
 use guard::Guard;

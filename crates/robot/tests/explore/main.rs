@@ -6,10 +6,10 @@
 //! here holds for them all. After each tick every law ([`laws`]) is checked. [`search`] finds the states.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
-mod door;
 mod events;
 mod key;
 mod laws;
+mod requests;
 mod search;
 
 use events::{CommandEvent, Event, ServoEvent};

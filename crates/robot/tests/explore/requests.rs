@@ -1,4 +1,4 @@
-//! The door together with the supervisor: requests late, twice, in another order and from two senders, in every state.
+//! Requests together with the supervisor: requests late, twice, in another order and from two senders, in every state.
 //!
 //! No network is modelled: in any tick a request of any age may arrive, which includes every delay, repetition and order. The
 //! process may be frozen for any number of periods, also between the arrival of a request and the tick that acts.
@@ -6,14 +6,14 @@
 use crate::events::{Event, ServoEvent, Tick};
 use crate::key::{Caps, EPOCH_NS, Key, key};
 use khz_file::config::RobotConfig;
-use khz_loop::door::{self, Made, RULES, Request};
 use khz_loop::parameters::Source;
+use khz_loop::requests::{self, Made, RULES, Request};
 use khz_loop::steer::Stick;
 use khz_loop::supervisor::{Cause, Phase, Supervisor};
 use khz_robot::assemble;
 use std::collections::HashMap;
 
-/// Long, so that an age is a few periods: nothing in door and supervisor knows how long a tick is.
+/// Long, so that an age is a few periods: nothing in requests and supervisor knows how long a tick is.
 const PERIOD_NS: i64 = 100_000_000;
 /// Ages in periods: beyond the oldest, all are the same.
 const AGES: i64 = 6;
@@ -114,7 +114,7 @@ impl World {
         let now_ns = self.now_ns;
         tick.set(self.supervisor.phase(), now_ns, events, &robot.supervisor_settings());
         if let Some(decided_ns) = self.held.take() {
-            door::arm(&mut self.supervisor, decided_ns, now_ns);
+            requests::arm(&mut self.supervisor, decided_ns, now_ns);
         }
         self.supervisor.observe(&tick.state, &tick.seen);
         if self.supervisor.phase() == Phase::Armed {
@@ -187,7 +187,7 @@ fn way(worlds: &[(World, usize, Happens)], mut at: usize, last: &Happens) -> Str
 #[test]
 fn no_request_arms_a_robot_late_and_a_stop_is_obeyed_in_every_state() {
     let (states, phases) = explore(100_000).unwrap_or_else(|broken| panic!("{broken}"));
-    println!("the door and the supervisor: {states} states (by phase {phases:?})");
+    println!("requests and the supervisor: {states} states (by phase {phases:?})");
     assert!(phases[Phase::Active as usize] > 0 && phases[Phase::Idle as usize] > 0, "{phases:?}");
 }
 
