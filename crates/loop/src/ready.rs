@@ -55,7 +55,7 @@ pub struct NotReady {
 /// # Errors
 /// The first servo that does not answer, or not as it has to. Every servo was commanded to switch off.
 ///
-/// `tell` is told which servos were found on, and what is done with them, before it is done.
+/// `note` gets which servos were found on, and what is done with them, before it is done.
 ///
 /// Returns how soon after a query each servo has answered at the soonest, ns, if it was asked anything.
 pub fn make_ready(
@@ -63,11 +63,11 @@ pub fn make_ready(
     cycle: &mut Cycle,
     settings: &SupervisorSettings,
     time: &mut impl Time,
-    tell: &mut dyn FnMut(String),
+    note: &mut dyn FnMut(String),
 ) -> Result<Vec<Option<i64>>, NotReady> {
     // One lucky answer hides it from `answers_in_time`.
-    links.iter().filter_map(|link| link.holds_back()).for_each(&mut *tell);
-    if !let_down(links, cycle.devices(), settings, time, tell) {
+    links.iter().filter_map(|link| link.holds_back()).for_each(&mut *note);
+    if !let_down(links, cycle.devices(), settings, time, note) {
         cycle.unanswered();
     }
     let devices = cycle.devices();
@@ -135,7 +135,7 @@ fn let_down(
     devices: &[DevicePlan],
     settings: &SupervisorSettings,
     time: &mut impl Time,
-    tell: &mut dyn FnMut(String),
+    note: &mut dyn FnMut(String),
 ) -> bool {
     let mut answered = true;
     let mut held = Vec::new();
@@ -145,7 +145,7 @@ fn let_down(
             held.push(Held { device, stands_at: f64::NAN });
         }
     }
-    what_is_left_on(&held, settings.damping_ns()).into_iter().for_each(tell);
+    what_is_left_on(&held, settings.damping_ns()).into_iter().for_each(note);
     let end_ns = time.now_ns() + settings.damping_ns();
     let mut still_since_ns = None;
     while !held.is_empty() && time.now_ns() < end_ns {

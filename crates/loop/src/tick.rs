@@ -218,17 +218,17 @@ impl Machine {
         self.make_ready_telling(time, &mut |_| {})
     }
 
-    /// The same; `tell` is told what people at the robot must know meanwhile.
+    /// The same; `note` gets what people at the robot must know meanwhile.
     ///
     /// # Errors
     /// As [`Machine::make_ready`].
     pub fn make_ready_telling(
         &mut self,
         time: &mut impl Time,
-        tell: &mut dyn FnMut(String),
+        note: &mut dyn FnMut(String),
     ) -> Result<(), NotReady> {
         let settings = self.supervisor.settings();
-        let soonest_ns = ready::make_ready(&mut self.links, &mut self.cycle, settings, time, tell)?;
+        let soonest_ns = ready::make_ready(&mut self.links, &mut self.cycle, settings, time, note)?;
         ready::answers_in_time(&self.cycle, &soonest_ns, self.bus_deadline_ns)
     }
 

@@ -167,7 +167,7 @@ impl Session {
             Clock::Virtual => None,
         };
         let (producer, live) = RingBuffer::new(LIVE_TICKS);
-        let (told, notes) = mpsc::channel();
+        let (sender, notes) = mpsc::channel();
         let late_ns = settings.late_ns;
         let pace = Pace { period_ns: settings.period_ns, by_sensor: settings.frame_patience_ns.is_some() };
         let options = RunOptions {
@@ -179,7 +179,7 @@ impl Session {
         };
         let work = move || -> Result<AtRest, SessionError> {
             // Nobody may be left to read it.
-            let mut tell = |note| _ = told.send(note);
+            let mut note = |text| _ = sender.send(text);
             let mut stats = RunStats::new(settings.late_ns);
             let mut live = Live(producer);
             let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut live];
@@ -188,13 +188,13 @@ impl Session {
                 Clock::Real => {
                     let granted: Granted = settings.setup.apply()?;
                     let mut time = RealTime::new(Waiter::new(settings.wake)?, settings.receive);
-                    machine.make_ready_telling(&mut time, &mut tell)?;
+                    machine.make_ready_telling(&mut time, &mut note)?;
                     run(&mut machine, &mut time, &options, &mut observers);
                     granted.report.clone()
                 }
                 Clock::Virtual => {
                     let mut time = VirtualTime::new(0);
-                    machine.make_ready_telling(&mut time, &mut tell)?;
+                    machine.make_ready_telling(&mut time, &mut note)?;
                     run(&mut machine, &mut time, &options, &mut observers);
                     Report { thread: "virtual time".to_owned(), grade: Grade::Ordinary, settings: Vec::new() }
                 }
