@@ -15,7 +15,6 @@ use khz_loop::Doing;
 use khz_loop::supervisor::Phase;
 use khz_loop::time::{Time, VirtualTime};
 use khz_robot::assemble::{self, Links};
-use khz_servo::FamilyName;
 use khz_suite::rig::replier;
 use khz_suite::stands;
 use khz_wire::fdcanusb::Dialect;
@@ -245,9 +244,10 @@ fn every_family_on_every_wire_that_carries_it() {
         ("rmd", "rmd = { model = \"X8\", protocol = \"V4.4\", reply_delay_us = 800 }", &[fd, slow]),
     ];
     let others = others.map(|(family, keys, wires)| (format!("family = \"{family}\"\n{keys}"), wires));
+    let (classic, both) = ([can], [fd, slow]);
     let usual = FamilyName::ALL.iter().filter(|&&name| in_file(name).facts().sends_gains).map(|&name| {
         // Remote frames are of classic CAN.
-        let wires = if name == FamilyName::Odrive { &[can][..] } else { &[fd, slow] };
+        let wires = if name == FamilyName::Odrive { &classic[..] } else { &both };
         (usual_servo(name, ""), wires)
     });
     for (keys, wires) in others.into_iter().chain(usual) {
