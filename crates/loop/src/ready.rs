@@ -365,13 +365,10 @@ fn ask(
 ) -> Result<bool, String> {
     let mut down = None;
     let corrupt = links[device.link].counters(device.channel).corrupt;
-    if exchange.quiet_ns > 0 {
-        let until_ns = time.now_ns() + exchange.quiet_ns;
-        match listen(links, device, exchange, until_ns, time) {
-            Some(ReplyCheck::Good) => return Ok(true),
-            Some(ReplyCheck::Wrong(why)) => return Err(why),
-            Some(ReplyCheck::Used | ReplyCheck::Unrelated) | None => {}
-        }
+    match listen_quietly(links, device, exchange, time) {
+        Some(ReplyCheck::Good) => return Ok(true),
+        Some(ReplyCheck::Wrong(why)) => return Err(why),
+        Some(ReplyCheck::Used | ReplyCheck::Unrelated) | None => {}
     }
     for n in 0..TRIES {
         let asked_ns = time.now_ns();
@@ -415,6 +412,25 @@ fn damaged() -> String {
     format!(
         "what came instead was damaged, as when two {ONE_ID}, at another bit rate, or of noise; `khz bus scan` tries all ids"
     )
+}
+
+/// What comes in the silence before a request, if there is one. A silence that was over late is kept anew: what had come while this process
+/// stood still was not read, and how old it is, nobody knows.
+fn listen_quietly(
+    links: &mut [Box<dyn Link>],
+    device: &DevicePlan,
+    exchange: &Exchange,
+    time: &mut impl Time,
+) -> Option<ReplyCheck> {
+    let tries = if exchange.quiet_ns > 0 { TRIES } else { 0 };
+    for _ in 0..tries {
+        let until_ns = time.now_ns() + exchange.quiet_ns;
+        let heard = listen(links, device, exchange, until_ns, time);
+        if heard.is_some() || time.now_ns() - until_ns < PATIENCE_NS {
+            return heard;
+        }
+    }
+    None
 }
 
 /// Sends one request; what came before is no answer to it.

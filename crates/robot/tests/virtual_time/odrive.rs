@@ -7,7 +7,7 @@ use khz_file::RobotConfig;
 use khz_loop::Doing;
 use khz_loop::ready::NotReady;
 use khz_loop::supervisor::Phase;
-use khz_loop::time::VirtualTime;
+use khz_loop::time::{Freeze, VirtualTime};
 use khz_robot::assemble;
 use khz_wire::Frame;
 use khz_wire::odrive::{self, InputPos, command, floats, state, two_floats, words};
@@ -123,6 +123,19 @@ fn one_that_sends_estimates_by_itself_is_refused() {
     for firmware in ["0.5", "0.6"] {
         let why = refusal(&robot(1, firmware, ""), |drive| drive.estimates_ms = 100);
         assert!(why.contains("it sends estimates by itself") && why.contains("= 0"), "{why}");
+    }
+}
+
+/// Its heartbeats had come while the host stood still, and were not read: it was refused as one that sends none.
+#[test]
+fn one_whose_host_stands_still_while_it_is_made_ready_is_not_refused() {
+    let config = robot(1, "0.6", "");
+    for at_ms in (0..300).step_by(10) {
+        let freeze = Freeze { at_ns: at_ms * MS, for_ns: 100 * MS };
+        let world = Box::new(config.emulate().unwrap());
+        let mut machine = assemble::machine_on(&config, assemble::controller(&config.controller), world);
+        let made = machine.make_ready(&mut VirtualTime::new(0).frozen([freeze]));
+        assert!(made.is_ok(), "{at_ms} ms: {made:?}");
     }
 }
 
