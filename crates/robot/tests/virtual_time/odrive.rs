@@ -139,6 +139,21 @@ fn one_whose_host_stands_still_while_it_is_made_ready_is_not_refused() {
     }
 }
 
+/// What sets it up took the commands that switch it on, of which there are five: with a few replies lost just then it was off for ever.
+#[test]
+fn one_that_misses_a_little_while_it_is_switched_on_is_switched_on_all_the_same() {
+    let mut config = robot(1, "0.6", "");
+    config.timing.rate_hz = 200.0;
+    for at_ms in (480..580).step_by(3) {
+        let silent = move |world: &mut World, now_ns: i64| {
+            let is_silent = (at_ms..at_ms + 20).contains(&(now_ns / MS));
+            world.inject(0, Injection::Silent(is_silent), now_ns);
+        };
+        let outcome = run_robot(&config, silent);
+        assert_eq!(outcome.machine.phase(), Phase::Stopped, "{at_ms} ms: {}", outcome.cause());
+    }
+}
+
 #[test]
 fn one_without_heartbeats_or_with_rare_ones_is_refused() {
     for heartbeat_ms in [0, 100] {

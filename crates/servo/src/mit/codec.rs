@@ -62,10 +62,12 @@ pub struct Codec {
     output: Option<Output>,
     /// Its last command.
     sent: Message,
-    /// It has not been on, nor commanded to damp, since it was last commanded to stop.
+    /// It has not been on, nor commanded to damp while it may have been, since it was last commanded to stop.
     may_enable: bool,
     /// How often it was commanded to switch on since then. Its answer may have been lost, so from the first on it may be on.
     enables: u8,
+    /// Since then it has been set up, to be switched on after that.
+    is_set_up: bool,
     /// The last frame switched it on, or nothing has been sent since the stop.
     damp_next: bool,
     /// The next stop may clear what its watchdog has left.
@@ -101,6 +103,7 @@ impl Codec {
             sent: Message::Ask,
             may_enable: true,
             enables: 0,
+            is_set_up: false,
             damp_next: true,
             may_clear: false,
             damps: false,
@@ -140,7 +143,9 @@ impl Codec {
             ServoCommand::Stop => self.switch_off(),
             _ if self.is_deaf => self.switch_off(),
             ServoCommand::Damp => {
-                (self.may_enable, self.may_clear) = (false, false);
+                // One that is only being set up has nothing to damp, and is switched on after a moment without its replies, too.
+                (self.may_enable, self.may_clear) =
+                    (self.may_enable && self.is_set_up && self.enables == 0, false);
                 self.damp_or_ask()
             }
             ServoCommand::Position(_) if self.is_broken() => self.damp_or_ask(),
@@ -174,7 +179,7 @@ impl Codec {
     }
 
     fn switch_off(&mut self) -> Message {
-        (self.may_enable, self.enables, self.damp_next) = (true, 0, true);
+        (self.may_enable, self.enables, self.is_set_up, self.damp_next) = (true, 0, false, true);
         let clears =
             std::mem::take(&mut self.may_clear) && self.output == Some(Output::TimedOut) && self.is_sound();
         if clears { Message::Clear } else { Message::Disable }
@@ -191,6 +196,11 @@ impl Codec {
         }
         self.enables += 1;
         Message::Enable
+    }
+
+    /// What was made of [`Message::Enable`] only sets it up, and is not counted.
+    pub fn was_not_switched_on(&mut self) {
+        (self.enables, self.is_set_up) = (self.enables.saturating_sub(1), true);
     }
 
     /// The codes that damp with this share of the gain for it. No code is 0: those in the middle are half a step below and above

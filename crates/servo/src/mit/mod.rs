@@ -89,6 +89,11 @@ pub trait Protocol: Debug + Send {
     /// The frame with this message, which is answered.
     fn frame(&mut self, message: Message) -> Frame;
 
+    /// What the frame made last carries switches it on, where it was made of [`Message::Enable`]: something may have to be sent first.
+    fn switches_on(&self) -> bool {
+        true
+    }
+
     /// What goes before the frame made last, in this order: that frame is a query then, and these carry the rest. They are not answered
     /// with a state.
     fn before(&self) -> &[Frame] {
@@ -315,8 +320,12 @@ impl<P: Protocol> Servo<P> {
             let may_enable = verified && !self.queries.is_doubtful();
             let message = self.codec.encode(command, may_enable);
             self.command = self.protocol.frame(message);
-            if message == Message::Enable {
-                self.switching = self.queries.cycles(P::SWITCHING_NS);
+            match message == Message::Enable {
+                true if self.protocol.switches_on() => {
+                    self.switching = self.queries.cycles(P::SWITCHING_NS);
+                }
+                true => self.codec.was_not_switched_on(),
+                false => {}
             }
         }
         verify

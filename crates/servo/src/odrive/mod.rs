@@ -297,6 +297,8 @@ pub struct Driver {
     torque: f64,
     beat: Heartbeat,
     output: Output,
+    /// The frames made last command it on.
+    switches_on: bool,
     /// It was commanded on; and it has been on since it was made ready.
     is_driven: bool,
     was_driven: bool,
@@ -331,6 +333,7 @@ impl Driver {
             torque: 0.0,
             beat: Heartbeat::default(),
             output: Output::Off,
+            switches_on: false,
             is_driven: false,
             was_driven: false,
             stale: 0,
@@ -433,7 +436,7 @@ impl Driver {
             return self.change_gains(self.damping());
         }
         self.add_command(command::AXIS_STATE, words([state::CLOSED_LOOP.into(), 0]));
-        (self.is_driven, self.was_driven) = (true, true);
+        (self.switches_on, self.is_driven, self.was_driven) = (true, true, true);
     }
 
     /// Off; one that reports off is also set up and cleared, in turns with that, so that a bus carries no more than otherwise.
@@ -591,7 +594,7 @@ impl mit::Protocol for Driver {
             self.gains = [None; 2];
             return odrive::ask(self.id, self.settings.marks()[mark]);
         }
-        (self.parts, self.sets) = (0, [None; 3]);
+        (self.parts, self.sets, self.switches_on) = (0, [None; 3], false);
         // Whatever it is commanded: drives with other nodes are asked aside in other cycles, whenever they were switched on.
         self.commands = self.commands.wrapping_add(1);
         match message {
@@ -601,6 +604,10 @@ impl mit::Protocol for Driver {
             Message::Ask | Message::Mark(_) => {}
         }
         odrive::ask(self.id, command::ESTIMATES)
+    }
+
+    fn switches_on(&self) -> bool {
+        self.switches_on
     }
 
     fn before(&self) -> &[Frame] {
