@@ -102,7 +102,7 @@ fn robot(name: &str) -> (String, Vec<i64>) {
         "[loop]\nrate_hz = 100\nbus_deadline_us = 9000\nlock_memory = false\npolicy = \"other\"\nreceive = \"{receive}\"\n\
          [bus.main]\n{link}\n[log]\npath = \"LOG\"\n\
          [supervisor]\nanswer_s = 60.0\nanswer_ticks = 1\nmissed_replies = 100000\nstale_ms = 100000.0\n\
-         overruns = 100000\ncontroller_slow = 100000\n\
+         overruns = 100000\ncontroller_slow = 100000\nreactions = {{ overruns = \"warn\" }}\n\
          [[servo]]\nname = \"knee\"\nbus = \"main\"\nid = 1\nwatchdog_s = 10.0\n"
     );
     (file, [&ALWAYS[..], &calls.concat()].concat())
