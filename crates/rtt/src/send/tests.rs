@@ -78,7 +78,12 @@ fn the_kernels_times_split_a_round_trip() {
         let results = against_echoes(3, |plan| (plan.ask, plan.stamps) = (ask, true));
         let split = results.split.clone().unwrap_or_default();
         let answered = results.counts().answered;
-        assert!(answered > 0);
+        let (periods, missed) = planned(&results);
+        assert!(answered > 0 || missed == periods, "{missed} of {periods} missed");
+        if answered == 0 {
+            // The machine stood still for the whole of it: nothing was asked.
+            continue;
+        }
         // An answer that came after its tick has no question to be split by.
         assert!(split.missing < answered, "{} of {answered} not split", split.missing);
         for part in [&split.out, &split.between, &split.back] {
@@ -101,7 +106,8 @@ fn every_way_of_receiving_answers_the_same() {
             let (periods, missed) = planned(&results);
             assert_eq!((periods, counts.sent), (100, 100 - missed), "{receive:?}");
             assert_eq!(counts.answered + counts.lost() + counts.unsent, counts.sent, "{receive:?}");
-            assert!(counts.answered > 0, "{receive:?}");
+            // Of a machine that stood still for the whole of it nothing was asked.
+            assert!(counts.answered > 0 || missed == periods, "{receive:?}");
         }
     }
 }
