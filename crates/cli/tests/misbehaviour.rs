@@ -116,7 +116,9 @@ fn stood_still(json: &str, fault: &str) -> bool {
     let may_be_off = ends_with("it was silent") || ends_with("it sends no heartbeats any more");
     let is_back = fault.starts_with("jump") && ends_with("rad/s, limit");
     let was_off = ends_with("did not say often enough that it is off");
-    silent >= 4 && (may_be_off || is_back) || was_off && of(&run["outside"]["missed_replies"]) > 0
+    // When its time was over.
+    let held_up = ends_with("the loop was held up for");
+    silent >= 4 && (may_be_off || is_back || held_up) || was_off && of(&run["outside"]["missed_replies"]) > 0
 }
 
 #[test]
