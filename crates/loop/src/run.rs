@@ -4,6 +4,7 @@ use crate::pace::{Pace, Start};
 use crate::supervisor::Cause;
 use crate::tick::{Machine, TickTiming};
 use crate::time::Time;
+use crate::timing::LoopConfig;
 use khz_rt::{Disturbance, Overrun};
 use khz_run::record;
 use khz_run::tally::Pace as Paced;
@@ -44,6 +45,19 @@ pub struct RunOptions {
     pub duration_ns: Option<i64>,
     /// Set to bring the robot down: the operator, a signal handler.
     pub stop: Arc<AtomicBool>,
+}
+
+impl RunOptions {
+    /// A loop that keeps the time of a robot file, until `stop` is set or the time is over.
+    pub fn of(timing: &LoopConfig, duration_ns: Option<i64>, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            period_ns: timing.period_ns(),
+            overrun: timing.overrun,
+            frame_patience_ns: timing.frame_patience_ns(),
+            duration_ns,
+            stop,
+        }
+    }
 }
 
 /// Runs until the robot is down. Blocks; everything that has to be allocated must be before.

@@ -1,11 +1,8 @@
 //! `[loop]`: how the loop keeps time.
 
-use crate::run::RunOptions;
 use crate::time::Receive;
 use khz_rt::{Overrun, Policy, Setup, Wake};
 use khz_settings::{nanoseconds, section, words};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 words! {
     /// Where the controller runs.
@@ -128,16 +125,5 @@ impl LoopConfig {
         let of_loop = self.thread();
         let priority = of_loop.priority.saturating_sub(1).max(1);
         Setup { priority, cpu: None, lock_memory: false, stay_awake: false, strict: false, ..of_loop }
-    }
-
-    /// A loop that keeps this time, until `stop` is set or the time is over.
-    pub fn run_options(&self, duration_ns: Option<i64>, stop: Arc<AtomicBool>) -> RunOptions {
-        RunOptions {
-            period_ns: self.period_ns(),
-            overrun: self.overrun,
-            frame_patience_ns: self.frame_patience_ns(),
-            duration_ns,
-            stop,
-        }
     }
 }

@@ -11,7 +11,7 @@ use khz_link::replay::Replay;
 use khz_link::trace::{Traced, Way};
 use khz_link::{Link, Received};
 use khz_loop::controller::{Controller, Decision};
-use khz_loop::run::{RunStats, run};
+use khz_loop::run::{RunOptions, RunStats, run};
 use khz_loop::state::RobotState;
 use khz_loop::time::{Freeze, Time, VirtualTime};
 use khz_loop::{ControlError, ServoCommand};
@@ -132,7 +132,7 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Outcome, Box
         side.push(robot, 0, &robot_record(config, text, "{}", ""));
     }
     let timing = &config.timing;
-    let options = timing.run_options(Some(script.duration_ns), Arc::default());
+    let options = RunOptions::of(timing, Some(script.duration_ns), Arc::default());
     let mut stats = RunStats::new(timing.late_ns());
     run(&mut machine, &mut time, &options, &mut [&mut stats, &mut log]);
     let grants = Report { thread: "virtual".into(), grade: Grade::RealTime, settings: Vec::new() };

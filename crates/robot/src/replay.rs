@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::assemble;
     use khz_loop::controller::Pace;
-    use khz_loop::run::{Observer, Tick, run};
+    use khz_loop::run::{Observer, RunOptions, Tick, run};
     use khz_servo::PositionCommand;
 
     const PENDULUM: &str = r#"
@@ -227,7 +227,7 @@ mod tests {
         let mut machine = assemble::machine(config, controller).unwrap();
         let (mut time, mut log) = (VirtualTime::new(0), Log::default());
         machine.make_ready(&mut time).unwrap();
-        let options = config.timing.run_options(Some(1_000_000_000), std::sync::Arc::default());
+        let options = RunOptions::of(&config.timing, Some(1_000_000_000), std::sync::Arc::default());
         run(&mut machine, &mut time, &options, &mut [&mut log]);
         log
     }

@@ -61,7 +61,7 @@ impl Stepped {
         machine.forgive_hold_ups();
         let mut time = VirtualTime::new(0);
         machine.make_ready(&mut time).map_err(SessionError::from)?;
-        let options = config.timing.run_options(None, Arc::default());
+        let options = RunOptions::of(&config.timing, None, Arc::default());
         let ticks = Ticks::new(&options, &mut time);
         let mut stepped = Self { machine, time, ticks, options, begun: None };
         stepped.come_under_control();

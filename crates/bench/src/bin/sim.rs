@@ -9,7 +9,7 @@ use khz_emu::body::{Body, Drive, Forces, JointState, Trunk};
 use khz_emu::{World, twin::STEP_NS};
 use khz_file::RobotConfig;
 use khz_file::config::RobotBody;
-use khz_loop::run::run;
+use khz_loop::run::{RunOptions, run};
 use khz_loop::time::VirtualTime;
 use khz_mujoco::{Binding, Mujoco};
 use khz_robot::assemble;
@@ -74,7 +74,7 @@ fn torques(config: &RobotConfig, plan: &Binding) -> Result<Torques> {
     let mut machine = assemble::machine_on(config, controller, Box::new(world));
     let mut time = VirtualTime::new(0);
     machine.make_ready(&mut time)?;
-    let options = config.timing.run_options(Some(SECONDS as i64 * 1_000_000_000), Arc::default());
+    let options = RunOptions::of(&config.timing, Some(SECONDS as i64 * 1_000_000_000), Arc::default());
     run(&mut machine, &mut time, &options, &mut []);
     let applied = applied.lock().map(|mut applied| std::mem::take(&mut *applied));
     Ok(Torques { width, applied: applied.unwrap_or_default() })

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::require::Requirements;
     use khz_file::RobotConfig;
-    use khz_loop::run::{RunStats, run};
+    use khz_loop::run::{RunOptions, RunStats, run};
     use khz_loop::time::VirtualTime;
     use khz_robot::assemble;
     use khz_robot::session::Outcome;
@@ -169,7 +169,7 @@ mod tests {
         let config = RobotConfig::parse(text, "test").unwrap_or_else(|error| panic!("{error}"));
         let controller = assemble::controller(&config.controller);
         let mut machine = assemble::machine(&config, controller).unwrap_or_else(|error| panic!("{error}"));
-        let options = config.timing.run_options(Some(duration_ns), Arc::default());
+        let options = RunOptions::of(&config.timing, Some(duration_ns), Arc::default());
         let mut stats = RunStats::new(100_000);
         run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
         let grants = Report { thread: "virtual".into(), grade: Grade::Ordinary, settings: Vec::new() };

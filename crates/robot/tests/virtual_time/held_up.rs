@@ -88,7 +88,7 @@ fn run_frozen(config: &RobotConfig, at_ns: i64, for_ms: i64, run_ms: i64, observ
     let mut controller = assemble::controller(&config.controller);
     controller.prepare(&assemble::info(config)).unwrap();
     let mut machine = assemble::machine(config, controller).unwrap();
-    let options = config.timing.run_options(Some(run_ms * MS), Arc::default());
+    let options = RunOptions::of(&config.timing, Some(run_ms * MS), Arc::default());
     let mut time = Frozen { time: VirtualTime::new(0), at_ns: i64::MAX, for_ns: 0 };
     machine.make_ready(&mut time).unwrap();
     (time.at_ns, time.for_ns) = (time.time.now_ns() + at_ns, for_ms * MS);

@@ -4,7 +4,7 @@ use khz_emu::{Injection, World};
 use khz_file::RobotConfig;
 use khz_link::{Link, LinkError, Received};
 use khz_loop::ServoCommand;
-use khz_loop::run::{Observer, RunStats, Tick, run};
+use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::supervisor::{Cause, Phase, Recover, Transition};
 use khz_loop::time::{Time, VirtualTime};
 use khz_robot::assemble;
@@ -181,7 +181,7 @@ fn run_on(
     time.stalls =
         stalls.iter().map(|[at_ms, for_ms]| [ready_ns + at_ms * MS + offset_ns, for_ms * MS]).collect();
     *happens.lock().unwrap() = happening.map(|(at_ns, act)| (ready_ns + at_ns, act));
-    let options = config.timing.run_options(Some(1500 * MS), stop);
+    let options = RunOptions::of(&config.timing, Some(1500 * MS), stop);
     let (mut stats, mut path) = (RunStats::new(100_000), Path::default());
     run(&mut machine, &mut time, &options, &mut [&mut stats, &mut path]);
     assert!(time.stalls.is_empty() && happens.lock().unwrap().is_none(), "all of it took place");
