@@ -325,6 +325,11 @@ impl Formats {
     }
 }
 
+/// A servo may have a fault that it does not report.
+fn hides_faults(robot: &RobotConfig) -> bool {
+    robot.servos.iter().any(|servo| !servo.twin().misbehaviours().suits(Injection::Overheated))
+}
+
 /// A servo holds its last target for ever when no command comes.
 pub fn is_unwatched(robot: &RobotConfig) -> bool {
     robot.servos.iter().any(|servo| !servo.in_file().facts().has_watchdog)
@@ -382,7 +387,9 @@ impl Event {
         // What servos cannot be brought down from that have no watchdog, or do not even report whether they are on: docs/safety.md.
         let facts = || member.config.servos.iter().map(|servo| servo.in_file().facts());
         let is_blind = facts().any(|facts| !facts.has_watchdog && !facts.reports_on);
+        let is_fault = matches!(fault, Fault::ServoFault(_) | Fault::BrownOut(_));
         let leaves_out = is_blind && fault.needs_a_watchdog_or_a_report()
+            || is_fault && hides_faults(&member.config)
             || fault == Fault::HostKilled && is_unwatched(&member.config);
         let fault = if leaves_out { Fault::OperatorStop } else { fault };
         // One in four while the robot starts.

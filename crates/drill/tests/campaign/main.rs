@@ -320,6 +320,17 @@ fn nothing_is_violated_by_robots_that_recover_from_stalls() {
     assert!(campaign.recovered > 0);
 }
 
+/// Nothing shows that they have switched off by themselves but the torque that is missing, so that is not drilled.
+#[test]
+fn nothing_is_violated_by_servos_that_report_neither_mode_nor_fault() {
+    watch_prints();
+    let mut fleet = Fleet::built_in();
+    fleet.members.retain(|member| member.config.name == "robstride_mit");
+    assert_eq!(fleet.members.len(), 1);
+    let campaign = campaign(&fleet, 600, 1).unwrap();
+    assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
+}
+
 #[test]
 fn finds_duplicate_ids() {
     find(Plant::DuplicateIds);
