@@ -11,6 +11,10 @@ use khz_link::{Link, Role};
 use khz_servo::{Family, FamilyName, family};
 use khz_wire::Frame;
 use khz_wire::serial::Packets;
+use std::borrow::Cow;
+
+/// The baud rate that most arms of Dynamixel and Feetech servos are set to.
+const USUAL_BAUD: u32 = 1_000_000;
 
 /// A pi3hat that is emulated in this process.
 const EMULATED_HAT: &str = "emulated:pi3hat";
@@ -63,9 +67,10 @@ impl Desk {
         }
         let mut desk = Self { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
         for (number, word) in words.iter().enumerate() {
-            desk.open_one(Role::Host, word.as_ref())?;
+            let family = families.get(number).or(families.first()).copied();
+            desk.open_one(Role::Host, &on_line(word.as_ref(), family))?;
             // What was expected of the links before stays.
-            families.get(number).or(families.first()).into_iter().for_each(|&family| desk.expect(family));
+            family.into_iter().for_each(|family| desk.expect(family));
         }
         Ok(desk)
     }
@@ -81,6 +86,18 @@ impl Desk {
         }
         self.add_link(word, open_link(role, word)?, &carried(word));
         Ok(())
+    }
+}
+
+/// A serial line as its family needs it, where the word for it says neither protocol nor rate.
+fn on_line(word: &str, family: Option<FamilyName>) -> Cow<'_, str> {
+    match (LinkConfig::by_hand(word), family) {
+        (Some(LinkConfig::Rs485(_)), Some(family @ (FamilyName::Dynamixel | FamilyName::Feetech)))
+            if !word.contains(',') =>
+        {
+            format!("{word},baud={USUAL_BAUD},protocol={family}").into()
+        }
+        _ => word.into(),
     }
 }
 
@@ -368,6 +385,23 @@ mod tests {
         };
         assert_eq!(found[0].answer.id, 1);
         assert!(desk.rate_advice(0, Some(4_000_000)).contains("baud=4000000"));
+    }
+
+    /// `khz bus set rs485:/dev/ttyUSB0 1 … --family dynamixel`, which a run prints as a cure, asked by the protocol of moteus.
+    #[test]
+    fn a_serial_line_speaks_as_its_family_does() {
+        let line = |word, family| on_line(word, Some(family)).into_owned();
+        assert_eq!(
+            line("rs485:/dev/ttyUSB0", FamilyName::Dynamixel),
+            "rs485:/dev/ttyUSB0,baud=1000000,protocol=dynamixel"
+        );
+        for (word, family) in [
+            ("rs485:/dev/ttyUSB0", FamilyName::Moteus),
+            ("rs485:/dev/ttyUSB0,baud=57600,protocol=dynamixel", FamilyName::Dynamixel),
+            ("socketcan:can0", FamilyName::Feetech),
+        ] {
+            assert_eq!(line(word, family), word);
+        }
     }
 
     /// A bus without known servos behind an adapter for classic CAN, and the adapter's end of the line.
