@@ -26,7 +26,7 @@ pub enum PrepareError {
     Thread(#[from] io::Error),
 }
 
-/// The controller a robot file names. That of `targets` receives none; see [`aimed`].
+/// The controller a robot file names. That of `targets` receives none; `aimed` makes that which does.
 pub fn controller(named: &ControllerConfig) -> Box<dyn Controller> {
     match named {
         ControllerConfig::Hold(parameters) => Box::new(Hold::new(*parameters)),
