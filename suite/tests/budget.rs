@@ -84,7 +84,7 @@ fn run_ns(robot: &RobotConfig, links: Links, after_ns: i64) -> (Vec<i64>, i64) {
 
 /// Its servos take longer than a cycle to answer that they are on.
 fn is_slow_on(robot: &RobotConfig) -> bool {
-    robot.servos.iter().any(|servo| servo.family == FamilyName::Robstride)
+    robot.servos.iter().any(|servo| matches!(servo.family, FamilyName::Robstride | FamilyName::RobstrideMit))
 }
 
 fn median_and_longest(robot: &RobotConfig, runs: Vec<(Vec<i64>, i64)>) -> Cycles {
