@@ -9,7 +9,7 @@ use khz_servo::exchange::MARKS;
 use khz_servo::{Exchange, ReplyCheck};
 use khz_wire::{Frame, Request};
 
-/// How long to wait for a reply before repeating the query.
+/// How long to wait for a reply before repeating the query for the first time.
 const PATIENCE_NS: i64 = 20_000_000;
 
 /// So often something is asked.
@@ -372,7 +372,8 @@ fn ask(
     }
     for n in 0..TRIES {
         let asked_ns = time.now_ns();
-        let until_ns = asked_ns + PATIENCE_NS;
+        // Longer and longer: a servo behind a computer that is busy answers late, and none is given up for that.
+        let until_ns = asked_ns + (PATIENCE_NS << n.saturating_sub(1));
         let sent = send_request(&mut *links[device.link], device, &exchange.frame, time.now_ns());
         if let Err(error @ (LinkError::Down { .. } | LinkError::Unsupported)) = sent {
             down = Some(error);
