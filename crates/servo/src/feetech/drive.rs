@@ -260,15 +260,24 @@ impl Driver {
         }
     }
 
-    /// Reads its torque enable.
-    pub fn read_torque(&mut self, enable: u8, state: &mut ServoState) {
+    /// Reads its torque enable. Its conditions say why it has switched itself off.
+    pub fn read_torque(&mut self, enable: u8, conditions: u8, state: &mut ServoState) {
         self.is_on = Some(enable == ON);
         if enable == ON {
             self.may_enable = false;
         }
         if state.is_known() {
+            state.fault = self.fault(conditions);
             self.report(state);
         }
+    }
+
+    fn fault(&self, conditions: u8) -> Fault {
+        let own = match conditions {
+            0 => Fault::NONE,
+            bits => Fault { code: bits.into(), text: condition(bits) },
+        };
+        self.broken.unwrap_or(own)
     }
 
     /// Reads an answer.
@@ -286,11 +295,7 @@ impl Driver {
         (state.voltage, state.temperature) = (self.volts, self.celsius);
         let jumped = self.track.jumps(state.at_ns, [position, velocity], [f64::INFINITY; 2]);
         self.broken = self.broken.or(jumped.then_some(JUMPED));
-        let own = match reported.conditions {
-            0 => Fault::NONE,
-            bits => Fault { code: bits.into(), text: condition(bits) },
-        };
-        state.fault = self.broken.unwrap_or(own);
+        state.fault = self.fault(reported.conditions);
         state.refused = None;
         self.report(state);
     }

@@ -349,7 +349,7 @@ impl Together for Line {
     fn read(servo: &mut Driver, frame: &Frame, turn: usize, state: &mut ServoState) -> Option<bool> {
         let status = Status::parse(frame)?;
         if turn < TORQUE_MOST.into() {
-            servo.read_torque(*status.data.first()?, state);
+            servo.read_torque(*status.data.first()?, status.conditions, state);
             return Some(false);
         }
         servo.read(&Measured::parse(&status)?, state);

@@ -326,6 +326,22 @@ fn answers_that_come_ten_cycles_late_are_those_to_their_questions() {
     }
 }
 
+/// In the one cycle of 25 that asks for the torque it was said to have restarted.
+#[test]
+fn one_that_has_switched_itself_off_says_why_whatever_it_is_asked_next() {
+    for cycles in 1..=30 {
+        let mut bench = Bench::following();
+        bench.cycles(cycles, hold(0.0));
+        (bench.conditions[1], bench.on[1]) = (0x20, false);
+        bench.cycle(hold(0.0));
+        assert_eq!(
+            (bench.states[1].doing, bench.states[1].fault.text),
+            (Doing::Faulted, "overload"),
+            "{cycles}"
+        );
+    }
+}
+
 #[test]
 fn whatever_is_wrong_with_it_it_is_not_driven() {
     let mut bench = Bench::following();
