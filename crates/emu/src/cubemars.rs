@@ -12,7 +12,7 @@ use crate::mit::{self, Common, Motor as _, Scales};
 use crate::twin::Family;
 use khz_wire::Frame;
 use khz_wire::cubemars::{State, frame};
-use khz_wire::mit::{Codes, KD, KP, Scale, Special};
+use khz_wire::mit::{Codes, KD, KP, Special};
 
 /// Winding losses at the torque range, W.
 const HEAT_AT_MOST: f64 = 50.0;
@@ -128,14 +128,7 @@ impl mit::Motor for Motor {
     const OVERHEATED: u32 = OVER_TEMPERATURE as u32;
 
     fn scales(&self) -> Scales {
-        let [position, velocity, torque] = self.setup.ranges;
-        Scales {
-            position: Scale::symmetric(position, 16),
-            velocity: Scale::symmetric(velocity, 12),
-            torque: Scale::symmetric(torque, 12),
-            kp: KP,
-            kd: KD,
-        }
+        Scales::symmetric(self.setup.ranges, [KP, KD])
     }
 
     fn is_on(&self) -> bool {

@@ -109,6 +109,17 @@ pub struct Scales {
 }
 
 impl Scales {
+    /// Of ranges that are symmetric, half of each: position in 16 bits, velocity and torque in 12.
+    pub fn symmetric([position, velocity, torque]: [f64; 3], [kp, kd]: [Scale; 2]) -> Self {
+        Self {
+            position: Scale::symmetric(position, 16),
+            velocity: Scale::symmetric(velocity, 12),
+            torque: Scale::symmetric(torque, 12),
+            kp,
+            kd,
+        }
+    }
+
     /// No gains, no torque.
     fn at_rest(&self) -> Codes {
         let [position, velocity, torque] =

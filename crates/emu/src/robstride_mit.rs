@@ -14,7 +14,6 @@ use crate::misbehaviour::{FrozenReply, Misbehaviours};
 use crate::mit::{self, Common, Motor as _, Scales};
 use crate::twin::Family;
 use khz_wire::Frame;
-use khz_wire::mit::Scale;
 use khz_wire::robstride_mit::{KD, KP, MOST_ID, Reply, Request, State, frame};
 use std::f64::consts::{PI, TAU};
 
@@ -143,14 +142,7 @@ impl mit::Motor for Motor {
     const OVERHEATED: u32 = OVER_TEMPERATURE as u32;
 
     fn scales(&self) -> Scales {
-        let [position, velocity, torque] = self.setup.ranges;
-        Scales {
-            position: Scale::symmetric(position, 16),
-            velocity: Scale::symmetric(velocity, 12),
-            torque: Scale::symmetric(torque, 12),
-            kp: KP,
-            kd: KD,
-        }
+        Scales::symmetric(self.setup.ranges, [KP, KD])
     }
 
     fn is_on(&self) -> bool {
