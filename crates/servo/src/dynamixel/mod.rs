@@ -40,7 +40,7 @@ const STEP: f64 = TAU / STEPS;
 /// rad/s.
 const VELOCITY_STEP: f64 = 0.229 * TAU / 60.0;
 /// Steps of the full duty.
-const FULL_DUTY: f64 = 885.0;
+pub const FULL_DUTY: f64 = 885.0;
 /// The greatest voltage that can be reported, V.
 const MOST_V: f64 = 25.5;
 /// A unit of the watchdog, s, and how many there are at most.

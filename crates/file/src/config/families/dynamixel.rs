@@ -5,7 +5,7 @@ use super::{Facts, InFile, mit, written};
 use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::dynamixel::{BACK_EMF, D_GAIN, Setup, VELOCITY_GAIN};
 use khz_emu::{FamilyConfig, VoltageLaw};
-use khz_servo::dynamixel::{DynamixelMode, DynamixelSettings};
+use khz_servo::dynamixel::{DynamixelMode, DynamixelSettings, FULL_DUTY};
 use khz_servo::{Family, dynamixel};
 use khz_settings::{Problem, Reader};
 use khz_wire::dynamixel::BAUDS;
@@ -29,9 +29,6 @@ const OUTPUT: f64 = 0.002_877_4;
 
 const LINE: Line =
     Line { packets: Packets::Dynamixel, bauds: &BAUDS, usual: "57600, 1000000, 2000000, 3000000 or 4000000" };
-
-/// Steps of the full duty.
-const FULL_DUTY: f64 = 885.0;
 
 /// The baud rate in its table, 1 Mbit/s: that of its line is not compared.
 const BAUD: u8 = 3;
