@@ -44,9 +44,9 @@ damiao = { model = "4340" }
 """
 
 
-def motor(motor_id: int, model: str) -> Motor:
+def motor(motor_id: int, model: str, recv_id: int) -> Motor:
     described = Motor(motor_id, model, MotorNormMode.DEGREES)
-    described.recv_id, described.motor_type_str = 0x10 + motor_id, model
+    described.recv_id, described.motor_type_str = recv_id, model
     return described
 
 
@@ -55,7 +55,7 @@ def test_it_moves_the_motors_it_has_enabled_by_connecting(
 ) -> None:
     monkeypatch.setattr(can.interface, "Bus", lambda channel, bitrate, interface: PatientBus(channel))
     with served(khz, tmp_path, ARM) as path:
-        motors = {"hip": motor(1, "dm4310"), "knee": motor(2, "dm4340")}
+        motors = {"hip": motor(1, "dm4310", 0x11), "knee": motor(2, "dm4340", 0x12)}
         bus = DamiaoMotorsBus(path, motors, can_interface="slcan", use_can_fd=False)
         bus.connect()
         goal, positions, end = {"hip": 20.0, "knee": -15.0}, {}, time.monotonic() + 60
@@ -91,13 +91,6 @@ robstride_mit = { model = "EL05", unwatched = true }
 """
 
 
-def robstride(motor_id: int, model: str) -> Motor:
-    described = Motor(motor_id, model, MotorNormMode.DEGREES)
-    # It knows a reply by its first byte.
-    described.recv_id, described.motor_type_str = motor_id, model
-    return described
-
-
 def test_it_moves_robstrides_that_are_set_to_their_mit_protocol(
     khz: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +98,8 @@ def test_it_moves_robstrides_that_are_set_to_their_mit_protocol(
     # On a busy computer an answer takes longer than it waits.
     monkeypatch.setattr(robstride_module, "PARAM_TIMEOUT", 10.0)
     with served(khz, tmp_path, ROBSTRIDES) as path:
-        motors = {"hip": robstride(1, "O0"), "knee": robstride(2, "ELO5")}
+        # It knows a reply by its first byte.
+        motors = {"hip": motor(1, "O0", 1), "knee": motor(2, "ELO5", 2)}
         bus = RobstrideMotorsBus(path, motors, can_interface="slcan", use_can_fd=False)
         bus.connect()
         bus.enable_torque()
