@@ -416,15 +416,17 @@ fn damaged() -> String {
 }
 
 /// What comes in the silence before a request, if there is one. A silence that was over late is kept anew: what had come while this process
-/// stood still was not read, and how old it is, nobody knows.
+/// stood still was not read, and its age is unknown.
 fn listen_quietly(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,
     exchange: &Exchange,
     time: &mut impl Time,
 ) -> Option<ReplyCheck> {
-    let tries = if exchange.quiet_ns > 0 { TRIES } else { 0 };
-    for _ in 0..tries {
+    if exchange.quiet_ns == 0 {
+        return None;
+    }
+    for _ in 0..TRIES {
         let until_ns = time.now_ns() + exchange.quiet_ns;
         let heard = listen(links, device, exchange, until_ns, time);
         if heard.is_some() || time.now_ns() - until_ns < PATIENCE_NS {

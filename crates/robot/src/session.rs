@@ -178,7 +178,7 @@ impl Session {
             stop: Arc::clone(&stop),
         };
         let work = move || -> Result<AtRest, SessionError> {
-            // Nobody may be left to read it.
+            // The run may have been dropped meanwhile.
             let mut note = |text| _ = sender.send(text);
             let mut stats = RunStats::new(settings.late_ns);
             let mut live = Live(producer);

@@ -65,7 +65,7 @@ fn settle_ns(state: &RobotState) -> i64 {
 
 /// Joints that stood still before they are damped begin to sink within this time, and the first reply that can show it comes
 /// two periods after the command: sooner nothing shows that they stand by themselves.
-pub(crate) const SINKING_NS: i64 = 50_000_000;
+const SINKING_NS: i64 = 50_000_000;
 const SINKING_TICKS: i64 = 2;
 
 /// What happened in a tick, besides the state.

@@ -92,7 +92,7 @@ impl Link for Seen {
 }
 
 /// A robot that a killed run has left on and under control, with this load on its first joint, N·m, when another run begins so much later:
-/// what that joint's servo does until it is off, how far the joint has moved by then, rad, after how many ms it begins, and what is told.
+/// what that joint's servo does until it is off, how far the joint has moved by then, rad, after how many ms it begins, and its notes.
 pub fn begins_after_a_killed_run(
     (killed, controller): (&RobotConfig, Box<dyn Controller>),
     config: &RobotConfig,
