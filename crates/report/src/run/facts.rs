@@ -266,9 +266,18 @@ fn broken(known: &Known<'_>, corrupt: u64, facts: &Facts) -> Broken {
     Broken { after_s, what: end.to_owned(), remedy }
 }
 
-/// What brought the robot down.
+/// What brought the robot down, or went wrong while it came down as planned.
 pub(super) fn trouble(events: &[EventSummary]) -> Option<&EventSummary> {
     events.iter().find(|event| event.is_change() && event.trouble)
+}
+
+/// Why a robot came down in which something went wrong only then.
+pub(super) fn planned(events: &[EventSummary]) -> Option<&EventSummary> {
+    let is_down =
+        |phase: &str| [Phase::Damping, Phase::Stopped, Phase::Fault].iter().any(|is| is.name() == phase);
+    let at = events.iter().position(|event| event.is_change() && event.trouble)?;
+    let descent = events[..at].iter().rfind(|event| is_down(event.to) && !is_down(event.from));
+    descent.filter(|_| is_down(events[at].from))
 }
 
 /// How long the loop was held up in or just before a tick, if that was for some periods, and by what.
@@ -322,10 +331,11 @@ fn starved(config: Option<&RobotConfig>, remedy: Option<&'static str>) -> Option
 /// kept it from that, if it is known.
 pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<String>) -> (String, bool) {
     let mut changes = events.iter().filter(|event| event.is_change());
-    let trouble = changes.clone().find(|event| event.trouble);
+    let trouble = trouble(events);
     // What brought the robot down, not that it has arrived there.
     let down = trouble.or_else(|| changes.find(|event| event.from == "active" || event.to == "stopped"));
-    let end = down.map_or_else(|| "did not end".to_owned(), EventSummary::text) + &left_on(events);
+    let reason = planned(events).map_or_else(String::new, |planned| format!("{}, and then ", planned.cause));
+    let end = down.map_or_else(|| "did not end".to_owned(), |down| reason + &down.text()) + &left_on(events);
     if trouble.is_some() || controlled > 0 {
         return (end, trouble.is_none());
     }

@@ -1,7 +1,7 @@
 //! What of a robot was missing: adapters that were lost, and servos that never replied. That explains more than the silence of the one
 //! servo that was noticed first.
 
-use super::facts::trouble;
+use super::facts::{planned, trouble};
 use super::{EventSummary, ServoSummary};
 use khz_file::RobotConfig;
 use khz_file::config::{BusConfig, LinkKind};
@@ -58,7 +58,8 @@ pub(super) fn named(
         };
     }
     let its_bus = down.and_then(|down| down.bus.as_ref());
-    let mut lost = buses.iter().zip(lost).filter(|(_, is_lost)| **is_lost);
+    // It is not why a robot came down that was asked to.
+    let mut lost = buses.iter().zip(lost).filter(|(_, is_lost)| **is_lost && planned(events).is_none());
     match lost.find(|(bus, _)| its_bus.is_none_or(|its| *its == bus.name)) {
         Some((bus, _)) => format!("bus {}: {} {}; {end}", bus.name, bus.link.endpoint(), what(bus)),
         None => end,
@@ -231,6 +232,12 @@ mod tests {
         // Another bus was lost for a moment, and is not why it came down.
         assert_eq!(of([false, true]), end);
         assert_eq!(remedy(&end), None);
+        // Nor is one that was lost in a run that somebody stopped.
+        let stopped =
+            EventSummary { cause: "stopped by the operator".into(), trouble: false, ..event.clone() };
+        let off = EventSummary { from: "damping", to: "fault", ..event };
+        let events = [stopped, off];
+        assert_eq!(named(&end, None, (&events, &[]), (&config.buses, &[true, false]), false), end);
     }
 
     /// "No reply during start-up" was reported of a servo that replied in 12 of 14 ticks.

@@ -271,10 +271,31 @@ fn servos_that_may_still_be_on_are_named_at_the_end() {
         event("damping", "stopped", "every joint stands still", false),
         on("stopped", "knee"),
     ];
-    let only = ("the servo is still on: cut its power".to_owned(), false);
+    let only = ("finished, and then the servo is still on: cut its power".to_owned(), false);
     assert_eq!(ending(&events, 9, None), only, "and no end as planned");
     events.extend([on("fault", "hip"), on("fault", "ankle")]);
     assert_eq!(ending(&events, 9, None).0, only.0 + "; may still be on, cut the power: hip, ankle");
+}
+
+/// A run that the operator had stopped "came down" for a bus that had been back for seconds, and for a servo's silence afterwards.
+#[test]
+fn trouble_after_a_stop_does_not_take_its_place() {
+    let events = [
+        event("active", "active", "bus main is down", true),
+        event("active", "damping", "stopped by the operator", false),
+        event("damping", "stopped", "damping time over", false),
+        event("stopped", "fault", "the servo is still on: cut its power", true),
+    ];
+    let expected = "stopped by the operator, and then the servo is still on: cut its power";
+    assert_eq!(ending(&events, 9, None), (expected.to_owned(), false));
+    // One that was armed again had trouble of its own.
+    let again = [
+        event("active", "stopped", "stopped by the operator", false),
+        event("stopped", "init", "begun again", false),
+        event("armed", "active", "controller started", false),
+        event("active", "damping", "supply at 9.0 V", true),
+    ];
+    assert_eq!(ending(&again, 9, None).0, "supply at 9.0 V");
 }
 
 #[test]
