@@ -1,7 +1,7 @@
 //! `khz_run`: a robot that runs, or has run.
 
 use crate::calls::{Problem, Status, Text, c_string, call, call_in_tick, is_in_controller, there};
-use kilohertz::targets::Desk;
+use kilohertz::targets::Inbox;
 use kilohertz::{Finished, LiveParameters, Parameter};
 use std::ffi::{CString, c_char};
 use std::mem::{ManuallyDrop, replace};
@@ -14,7 +14,7 @@ pub struct Run {
     /// `None`: it has been waited for from the start.
     live: Option<LiveParameters>,
     /// Where targets arrive, of a robot that follows them.
-    targets: Option<Desk>,
+    targets: Option<Inbox>,
     stage: Mutex<Stage>,
 }
 
@@ -41,7 +41,7 @@ struct Over {
 impl Run {
     /// A run that has just begun.
     pub fn running(run: kilohertz::Run) -> Self {
-        let (live, targets) = (Some(run.parameters()), run.targets_desk());
+        let (live, targets) = (Some(run.parameters()), run.targets_inbox());
         Self { stop: run.stop_flag(), live, targets, stage: Mutex::new(Stage::Running(Box::new(run))) }
     }
 
@@ -51,7 +51,7 @@ impl Run {
     }
 
     /// Where its targets arrive; `None`: it follows none.
-    pub fn targets(&self) -> Option<&Desk> {
+    pub fn targets(&self) -> Option<&Inbox> {
         self.targets.as_ref()
     }
 

@@ -59,15 +59,15 @@ extern "C" fn khz_run_targets(run: Option<&Run>, name: Text<'_>, priority: c_int
     call(|| {
         let (run, name) = (there(run, "run")?, name.get("name")?);
         let text = "this robot does not follow targets: write `name = \"targets\"` below `[controller]`";
-        let desk = run.targets().ok_or_else(|| Problem::not_now(text))?;
+        let inbox = run.targets().ok_or_else(|| Problem::not_now(text))?;
         let wrong = || Problem::invalid(format!("the priority {priority} is not 0 to 9"));
         let priority = u8::try_from(priority).ok().filter(|priority| *priority <= 9).ok_or_else(wrong)?;
         if name.is_empty() || name.len() > 64 {
             return Err(Problem::invalid("a name has 1 to 64 bytes"));
         }
-        let count = desk.standing().joints.len();
+        let count = inbox.standing().joints.len();
         let sender = Sender { priority, ..Sender::new(name) };
-        Ok(Some(Box::new(Targets { program: Program::new(desk.clone(), sender), count })))
+        Ok(Some(Box::new(Targets { program: Program::new(inbox.clone(), sender), count })))
     })
 }
 

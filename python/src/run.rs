@@ -17,7 +17,7 @@ use kilohertz::ReportPage;
 use kilohertz::live::Watcher;
 use kilohertz::output::OutputError;
 use kilohertz::targets::wire::Peer;
-use kilohertz::targets::{Desk, Program, Refused, Sender};
+use kilohertz::targets::{Inbox, Program, Refused, Sender};
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -80,7 +80,7 @@ pub struct Run {
     parameters: LiveParameters,
     console: Arc<Console>,
     /// Where targets arrive, and who sends them from here.
-    targets: Option<Mutex<(Desk, Peer)>>,
+    targets: Option<Mutex<(Inbox, Peer)>>,
     stop: Arc<AtomicBool>,
     process: u32,
 }
@@ -214,8 +214,8 @@ impl Run {
         // Others who send may keep it waiting.
         Ok(py.detach(|| {
             let mut targets = targets.lock().unwrap_or_else(PoisonError::into_inner);
-            let (desk, peer) = &mut *targets;
-            peer.answer(desk, message.as_bytes(), now_ns()).to_string()
+            let (inbox, peer) = &mut *targets;
+            peer.answer(inbox, message.as_bytes(), now_ns()).to_string()
         }))
     }
 
@@ -236,7 +236,7 @@ impl Run {
             view: run.view().map(str::to_owned),
             parameters: run.parameters(),
             console: run.console(),
-            targets: run.targets_desk().map(|desk| Mutex::new((desk, Peer::in_process()))),
+            targets: run.targets_inbox().map(|inbox| Mutex::new((inbox, Peer::in_process()))),
             stop: run.stop_flag(),
             run: Mutex::new(Some(Box::new(run))),
             faults: Mutex::new(faults),

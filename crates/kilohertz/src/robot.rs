@@ -429,11 +429,11 @@ impl Run {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn targets(&self, sender: targets::Sender) -> Option<targets::Program> {
-        self.launch.targets().map(|desk| targets::Program::new(desk.clone(), sender))
+        self.launch.targets().map(|inbox| targets::Program::new(inbox.clone(), sender))
     }
 
     /// Where all targets arrive; `None` as of [`Run::targets`].
-    pub fn targets_desk(&self) -> Option<targets::Desk> {
+    pub fn targets_inbox(&self) -> Option<targets::Inbox> {
         self.launch.targets().cloned()
     }
 

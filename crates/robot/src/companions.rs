@@ -12,7 +12,7 @@ use khz_loop::tick::Machine;
 use khz_loop::timing::Clock;
 use khz_loop::watchdogs::Watchdogs;
 use khz_targets::socket::SocketError;
-use khz_targets::{Desk, TargetsConfig};
+use khz_targets::{Inbox, TargetsConfig};
 use std::sync::Arc;
 
 /// They are notified of every tick.
@@ -137,21 +137,21 @@ impl Aimed {
         console: &Arc<Console>,
         clock: Clock,
     ) -> Result<Self, SocketError> {
-        followed.desk.attend(Arc::clone(console), clock);
+        followed.inbox.attend(Arc::clone(console), clock);
         let from = targets.from.as_ref().filter(|_| clock == Clock::Real && followed.by_programs);
-        let start = |from: &String| khz_targets::socket::Receiver::start(from, followed.desk.clone());
+        let start = |from: &String| khz_targets::socket::Receiver::start(from, followed.inbox.clone());
         let receiver = from.map(start).transpose()?;
         Ok(Self { followed, receiver })
     }
 
     /// Where targets are sent.
-    pub fn desk(&self) -> &Desk {
-        &self.followed.desk
+    pub fn inbox(&self) -> &Inbox {
+        &self.followed.inbox
     }
 
     /// The same for programs: a leader's robot takes none of theirs.
-    pub fn desk_for_programs(&self) -> Option<&Desk> {
-        Some(&self.followed.desk).filter(|_| self.followed.by_programs)
+    pub fn inbox_for_programs(&self) -> Option<&Inbox> {
+        Some(&self.followed.inbox).filter(|_| self.followed.by_programs)
     }
 
     /// What brought the robot down, or why it never began.
@@ -191,7 +191,7 @@ impl Companion for Aimed {
             receiver.finish(&Self::reason(end));
         }
         if let Ok(outcome) = end {
-            outcome.live.targets = Some(self.followed.desk.standing());
+            outcome.live.targets = Some(self.followed.inbox.standing());
         }
     }
 }

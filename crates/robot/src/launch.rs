@@ -18,7 +18,7 @@ use khz_loop::steer::Steering;
 use khz_loop::tick::Machine;
 use khz_loop::timing::Clock;
 use khz_loop::watchdogs::{WatchdogError, Watchdogs};
-use khz_targets::Desk;
+use khz_targets::Inbox;
 use khz_targets::socket::SocketError;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -103,7 +103,7 @@ struct Ends {
     parameters: LiveParameters,
     console: Arc<Console>,
     steering: Steering,
-    desk: Option<Desk>,
+    inbox: Option<Inbox>,
     not_drawn: Option<String>,
 }
 
@@ -120,8 +120,8 @@ impl Launch {
     }
 
     /// For programs that send targets; `None`: the controller follows none.
-    pub fn targets(&self) -> Option<&Desk> {
-        self.ends.desk.as_ref()
+    pub fn targets(&self) -> Option<&Inbox> {
+        self.ends.inbox.as_ref()
     }
 
     /// The controller's parameters, to be looked at and changed while it runs.
@@ -205,7 +205,7 @@ impl Assembled {
         machine.attend(Arc::clone(&console));
         let listen = |followed| Aimed::listen(followed, &config.targets, &console, clock);
         let aimed = followed.map(listen).transpose()?;
-        let desk = aimed.as_ref().and_then(Aimed::desk_for_programs).cloned();
+        let inbox = aimed.as_ref().and_then(Aimed::inbox_for_programs).cloned();
         let (intake, parameters) = Intake::new(prepared.parameters, clock);
         machine.tune(intake);
         let view = live.as_ref().map(OwnedFd::try_clone).transpose().map_err(LaunchError::Live)?;
@@ -217,7 +217,7 @@ impl Assembled {
         };
         let channel =
             live.map(|socket| Channel::start(socket, wiring).map_err(LaunchError::Live)).transpose()?;
-        let targets = aimed.as_ref().map(Aimed::desk);
+        let targets = aimed.as_ref().map(Aimed::inbox);
         let besides = Besides { console: &console, parameters: parameters.list(), targets, policy, view };
         let (recording, not_drawn) = Recording::start(recorder, config, text, besides)?;
         // The last to begin and the first to end: it is fed only while the loop ticks.
@@ -238,7 +238,7 @@ impl Assembled {
             observers,
             settings: SessionSettings::of(timing, config.receive(), duration_ns),
             stop,
-            ends: Ends { parameters, console, steering, desk, not_drawn },
+            ends: Ends { parameters, console, steering, inbox, not_drawn },
         })
     }
 

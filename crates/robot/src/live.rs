@@ -72,7 +72,7 @@ impl Channel {
     pub fn start(socket: OwnedFd, wiring: Wiring) -> io::Result<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&over);
-        let work = move || Desk::new(socket, wiring).serve(&ended);
+        let work = move || Answers::new(socket, wiring).serve(&ended);
         let thread = Some(thread::Builder::new().name("khz-live".to_owned()).spawn(work)?);
         Ok(Self { over, thread })
     }
@@ -102,7 +102,7 @@ enum Due {
     Arming(i64),
 }
 
-struct Desk {
+struct Answers {
     socket: OwnedFd,
     wiring: Wiring,
     due: Vec<(Value, Due)>,
@@ -116,7 +116,7 @@ struct Desk {
     counts: LiveCounts,
 }
 
-impl Desk {
+impl Answers {
     fn new(socket: OwnedFd, wiring: Wiring) -> Self {
         let (due, stops, unsent, waited) = (Vec::new(), Vec::new(), VecDeque::new(), Waited::new());
         let (second, counts) = ((i64::MIN, 0), LiveCounts::default());
@@ -331,13 +331,13 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use serde_json::json;
 
-    /// A desk, the loop's end of it and the viewer's.
-    fn desk() -> (Desk, Intake, OwnedFd) {
+    /// What answers, the loop's end of it and the viewer's.
+    fn answers() -> (Answers, Intake, OwnedFd) {
         let (viewer, robot) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let (intake, parameters) = Intake::new(vec![Parameter::float("kp", 0.4, 0.0..=2.0)], Clock::Real);
         let (console, stop) = (Arc::new(Console::new(Clock::Real)), Arc::default());
-        (Desk::new(robot, Wiring { parameters, steering: None, console, stop }), intake, viewer)
+        (Answers::new(robot, Wiring { parameters, steering: None, console, stop }), intake, viewer)
     }
 
     fn replies(viewer: &OwnedFd) -> Vec<String> {
@@ -350,34 +350,34 @@ mod tests {
     /// It was dropped without a reply, and the viewer reported that the robot does not answer.
     #[test]
     fn a_request_beyond_the_rate_is_refused() {
-        let (mut desk, _intake, viewer) = desk();
+        let (mut answers, _intake, viewer) = answers();
         let stick = br#"{"teleop": {}, "age_ms": 1}"#;
-        (0..PER_SECOND).for_each(|_| desk.receive(stick, 0));
-        desk.receive(br#"{"id": 1, "set": {"kp": 1}, "age_ms": 1}"#, 0);
-        desk.receive(stick, 0);
+        (0..PER_SECOND).for_each(|_| answers.receive(stick, 0));
+        answers.receive(br#"{"id": 1, "set": {"kp": 1}, "age_ms": 1}"#, 0);
+        answers.receive(stick, 0);
         let replies = replies(&viewer);
         assert!(replies.len() == 1 && replies[0].contains("1000 requests a second"), "{replies:?}");
-        assert_eq!((desk.counts.requests, desk.counts.dropped), (u64::from(PER_SECOND), 2));
+        assert_eq!((answers.counts.requests, answers.counts.dropped), (u64::from(PER_SECOND), 2));
     }
 
     /// Its reply was the 257th, and lost.
     #[test]
     fn stops_are_answered_first_whatever_else_is_due() {
-        let (mut desk, _intake, viewer) = desk();
+        let (mut answers, _intake, viewer) = answers();
         // A busy viewer: nothing goes out.
-        while send(&desk.socket, b"KLOG", SendFlags::DONTWAIT).is_ok() {}
+        while send(&answers.socket, b"KLOG", SendFlags::DONTWAIT).is_ok() {}
         (0..2 * DUE)
-            .for_each(|id| desk.receive(json!({ "id": id, "do": "nothing" }).to_string().as_bytes(), 0));
+            .for_each(|id| answers.receive(json!({ "id": id, "do": "nothing" }).to_string().as_bytes(), 0));
         (0..2 * STOPS)
-            .for_each(|id| desk.receive(json!({ "id": id, "do": "stop" }).to_string().as_bytes(), 0));
-        assert!(desk.wiring.stop.load(Ordering::Relaxed));
-        desk.settle(0);
-        assert_eq!(desk.unsent.len(), DUE, "no tick has obeyed yet");
-        desk.wiring.console.show(7, Phase::Damping);
-        desk.settle(0);
-        assert_eq!(desk.unsent.len(), DUE + STOPS, "as many as there is room for");
+            .for_each(|id| answers.receive(json!({ "id": id, "do": "stop" }).to_string().as_bytes(), 0));
+        assert!(answers.wiring.stop.load(Ordering::Relaxed));
+        answers.settle(0);
+        assert_eq!(answers.unsent.len(), DUE, "no tick has obeyed yet");
+        answers.wiring.console.show(7, Phase::Damping);
+        answers.settle(0);
+        assert_eq!(answers.unsent.len(), DUE + STOPS, "as many as there is room for");
         while recv(&viewer, &mut [0; 16], RecvFlags::DONTWAIT).is_ok() {}
-        desk.settle(0);
+        answers.settle(0);
         assert_eq!(replies(&viewer)[..2], [done(&json!(0), 7), done(&json!(1), 7)]);
     }
 }

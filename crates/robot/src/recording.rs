@@ -12,7 +12,7 @@ use khz_loop::tick::Machine;
 use khz_loop::timing::Clock;
 use khz_rt::Passport;
 use khz_run::record::Policy;
-use khz_targets::Desk;
+use khz_targets::Inbox;
 use khz_tlog::Record;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const SIDE_RING_BYTES: usize = 1 << 20;
 pub(crate) struct Besides<'a> {
     pub console: &'a Arc<Console>,
     pub parameters: &'a [Parameter],
-    pub targets: Option<&'a Desk>,
+    pub targets: Option<&'a Inbox>,
     pub policy: Option<Policy>,
     /// The viewer's socket.
     pub view: Option<OwnedFd>,
@@ -67,8 +67,8 @@ impl Recording {
             }
         };
         let mut log = RunLog::declare(&mut builder, config)?.with_parameters(besides.parameters);
-        if let Some(desk) = besides.targets {
-            log = log.with_targets(&mut builder, desk)?;
+        if let Some(inbox) = besides.targets {
+            log = log.with_targets(&mut builder, inbox)?;
         }
         let mut policy_record = None;
         if let Some(policy) = besides.policy {

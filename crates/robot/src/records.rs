@@ -12,7 +12,7 @@ use khz_loop::supervisor::Transition;
 use khz_rt::Reader;
 use khz_run::record;
 use khz_servo::{Doing, Family, PositionCommand, ServoCommand, ServoState};
-use khz_targets::{Desk, Status};
+use khz_targets::{Inbox, Status};
 use khz_tlog::{Record, Sink, Type};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
@@ -78,15 +78,15 @@ impl RunLog {
     pub(crate) fn with_targets(
         mut self,
         builder: &mut RecorderBuilder,
-        desk: &Desk,
+        inbox: &Inbox,
     ) -> Result<Self, RecorderError> {
         let record = builder.record("targets", &record::Targets::schema())?;
         let stage = builder.record("stage", &record::Following::schema())?;
         let aims = self.names.iter().map(|name| (name.as_str(), record::Aim::schema()));
         let aim = builder.record("aim", &record::per_servo(aims))?;
         let mut tap = builder.tap(MESSAGES_RING_BYTES);
-        desk.listen(move |now_ns, message| _ = tap.push_value(record, now_ns, message));
-        self.follows = desk.watch().map(|status| Follows { status, tick: None, stage, aim });
+        inbox.listen(move |now_ns, message| _ = tap.push_value(record, now_ns, message));
+        self.follows = inbox.watch().map(|status| Follows { status, tick: None, stage, aim });
         Ok(self)
     }
 

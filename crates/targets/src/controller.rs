@@ -3,7 +3,7 @@
 use crate::Motion;
 use crate::axis::{ANYWHERE, Axis, Share};
 use crate::curve::{Curve, Sample, Shape};
-use crate::desk::{Desk, JointTargets};
+use crate::inbox::{Inbox, JointTargets};
 use crate::limiter::Range;
 use crate::mean::{self, MOST};
 use crate::message::Stage;
@@ -45,7 +45,7 @@ pub struct Targets {
     shape: Shape,
     resumed: Share,
     silent_ns: i64,
-    desk: Desk,
+    inbox: Inbox,
     feed: Feed,
     plans: Reader<Plan>,
     /// For those who send, and for the log.
@@ -88,13 +88,13 @@ pub(crate) struct Joint {
 
 impl Targets {
     /// The loop's end, and the one of those who send. `teleop` is what a full stick asks for. Allocates.
-    pub fn new(settings: &TargetsConfig, teleop: &TeleopConfig) -> (Self, Desk) {
-        let (plans, desk) = Desk::new(settings);
+    pub fn new(settings: &TargetsConfig, teleop: &TeleopConfig) -> (Self, Inbox) {
+        let (plans, inbox) = Inbox::new(settings);
         let targets = Self {
             shape: settings.shape(),
             resumed: settings.resumed(),
             silent_ns: nanoseconds(settings.silent_s, 1e9),
-            desk: desk.clone(),
+            inbox: inbox.clone(),
             feed: Feed::new(),
             plans,
             shown: Vec::new(),
@@ -103,7 +103,7 @@ impl Targets {
             sticks: Sticks::new(&settings.sticks, teleop),
             last: LastTick::default(),
         };
-        (targets, desk)
+        (targets, inbox)
     }
 
     /// What the supervisor is to watch.
@@ -117,7 +117,7 @@ impl Controller for Targets {
         let dt = robot.period_ns as f64 * 1e-9;
         self.sticks.prepare(robot)?;
         self.joints = robot.joints.iter().map(|joint| Joint::new(joint, dt)).collect::<Result<_, _>>()?;
-        (self.status, self.shown) = shown(&self.desk, &self.joints, robot);
+        (self.status, self.shown) = shown(&self.inbox, &self.joints, robot);
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl LastTick {
 }
 
 /// The status, and where it is published: for programs that send, and for the log.
-pub(crate) fn shown(desk: &Desk, joints: &[Joint], robot: &RobotInfo) -> (Status, Vec<Writer<Status>>) {
+pub(crate) fn shown(inbox: &Inbox, joints: &[Joint], robot: &RobotInfo) -> (Status, Vec<Writer<Status>>) {
     let count = joints.len();
     let (offset, limited, measured) = (vec![0.0; count], vec![0; count], vec![[f64::NAN; 3]; count]);
     let (measured_ns, command) = (vec![i64::MIN; count], vec![f64::NAN; count]);
@@ -206,8 +206,8 @@ pub(crate) fn shown(desk: &Desk, joints: &[Joint], robot: &RobotInfo) -> (Status
         torque: joint.most_torque,
         lead_ns: (joint.axis.delay() * robot.period_ns as f64) as i64,
     });
-    let mut desk = desk.lock();
-    (desk.joints, desk.status, desk.log) = (named.collect(), Some(status), Some(log));
+    let mut inbox = inbox.lock();
+    (inbox.joints, inbox.status, inbox.log) = (named.collect(), Some(status), Some(log));
     (whole, vec![shown, logged])
 }
 

@@ -11,7 +11,7 @@ use crate::Motion;
 use crate::axis::{ANYWHERE, Share};
 use crate::controller::{Joint, LastTick, Moment, around, due_ns, shown};
 use crate::curve::{Curve, Knot, Shape};
-use crate::desk::Desk;
+use crate::inbox::Inbox;
 use crate::message::Stage;
 use crate::plan::Status;
 use crate::settings::TargetsConfig;
@@ -139,7 +139,7 @@ pub struct Follow {
     shape: Shape,
     shares: [Share; 2],
     silent_ns: i64,
-    desk: Desk,
+    inbox: Inbox,
     feed: Feed,
     shown: Vec<Writer<Status>>,
     status: Status,
@@ -183,15 +183,15 @@ enum News {
 
 impl Follow {
     /// The controller, and a handle to read how it stands. No other targets are taken. Allocates.
-    pub fn new(config: &FollowConfig) -> (Self, Desk) {
+    pub fn new(config: &FollowConfig) -> (Self, Inbox) {
         let targets = config.targets();
-        let (_, desk) = Desk::new(&targets);
+        let (_, inbox) = Inbox::new(&targets);
         let follow = Self {
             config: config.clone(),
             shape: targets.shape(),
             shares: [targets.replaced(), targets.resumed()],
             silent_ns: nanoseconds(config.silent_s, 1e9),
-            desk: desk.clone(),
+            inbox: inbox.clone(),
             feed: Feed::new(),
             shown: Vec::new(),
             status: Status::default(),
@@ -200,7 +200,7 @@ impl Follow {
             is_engaged: false,
             last: LastTick::default(),
         };
-        (follow, desk)
+        (follow, inbox)
     }
 
     /// What the supervisor is to watch.
@@ -227,7 +227,7 @@ impl Controller for Follow {
         }
         pairs.iter().for_each(|pair| self.joints[pair.follower].axis.ease(EASE_S));
         self.links = pairs.into_iter().map(Link::new).collect();
-        (self.status, self.shown) = shown(&self.desk, &self.joints, robot);
+        (self.status, self.shown) = shown(&self.inbox, &self.joints, robot);
         Ok(())
     }
 

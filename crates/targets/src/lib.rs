@@ -14,7 +14,7 @@
 //! | [`mean`] | the mean of the last N positions: it bounds the jerk, and keeps every other bound |
 //! | [`curve`] | the reference of one joint: cubics between points with times, and what follows the last point |
 //! | [`message`] | what programs send, and what they are answered |
-//! | [`desk`] | where messages of all programs arrive, and become curves |
+//! | [`inbox`] | where messages of all programs arrive, and become curves |
 //! | [`controller`] | the loop's end |
 //! | [`follow`] | another loop's end: one arm follows another, without any program |
 //! | [`axis`] | one joint: all of these, and the offset that takes a jump of the reference back as a move of its own |
@@ -29,8 +29,8 @@ pub mod axis;
 mod clock;
 pub mod controller;
 pub mod curve;
-pub mod desk;
 pub mod follow;
+pub mod inbox;
 mod lease;
 pub mod limiter;
 pub mod mean;
@@ -47,8 +47,8 @@ pub mod wire;
 pub use axis::{Axis, Share};
 pub use controller::Targets;
 pub use curve::{Curve, Knot, Sample};
-pub use desk::{Account, Counts, Desk, Standing};
 pub use follow::{Follow, FollowConfig};
+pub use inbox::{Account, Counts, Inbox, Standing};
 pub use limiter::{Limiter, Range};
 pub use mean::Mean;
 pub use message::{Points, Refused, Sender, Stage};

@@ -1,6 +1,6 @@
 //! A program of this process that sends targets.
 
-use crate::desk::{Desk, Standing};
+use crate::inbox::{Inbox, Standing};
 use crate::message::{Points, Refused, Sender};
 use crate::names::IN_PROCESS;
 use khz_servo::PositionCommand;
@@ -15,19 +15,19 @@ const SHORTEST_NS: i64 = 1_000_000;
 /// Waits for others who send, but never for the loop; allocates.
 #[derive(Clone)]
 pub struct Program {
-    desk: Desk,
+    inbox: Inbox,
     sender: Sender,
 }
 
 impl Program {
     /// Who sends, and to whom.
-    pub fn new(desk: Desk, sender: Sender) -> Self {
-        Self { desk, sender }
+    pub fn new(inbox: Inbox, sender: Sender) -> Self {
+        Self { inbox, sender }
     }
 
     /// The robot's time now, ns: that of `CLOCK_MONOTONIC`, or virtual time.
     pub fn now_ns(&self) -> i64 {
-        self.desk.now_ns()
+        self.inbox.now_ns()
     }
 
     /// Sends a target, or a chunk of them.
@@ -35,10 +35,10 @@ impl Program {
     /// # Errors
     /// Why nothing of it is taken; `Held` also if a program at a Unix socket sends under this name.
     pub fn send(&self, points: &Points) -> Result<(), Refused> {
-        self.desk
+        self.inbox
             .claim(&self.sender.name, IN_PROCESS)
-            .inspect_err(|why| self.desk.refuse(&self.sender, why, self.now_ns()))?;
-        self.desk.send(&self.sender, points, self.now_ns())
+            .inspect_err(|why| self.inbox.refuse(&self.sender, why, self.now_ns()))?;
+        self.inbox.send(&self.sender, points, self.now_ns())
     }
 
     /// Sends a target for all joints, in the order of the robot file, rad; meant for now.
@@ -57,7 +57,7 @@ impl Program {
     pub fn go(&self, targets: &[PositionCommand], within: Duration) -> Result<(), Refused> {
         let now_ns = self.now_ns();
         let for_ns = i64::try_from(within.as_nanos()).unwrap_or(i64::MAX).max(SHORTEST_NS);
-        let status = self.desk.status();
+        let status = self.inbox.status();
         let led = status.target.iter().zip(&status.offset).map(|(target, offset)| target + offset).collect();
         let of = |value: fn(&PositionCommand) -> f64| targets.iter().map(value).collect::<Vec<f64>>();
         let both = |value: fn(&PositionCommand) -> f64| vec![of(value); 2];
@@ -74,16 +74,16 @@ impl Program {
     /// It will be silent for so long, and means it.
     pub fn hold(&self, time: Duration) {
         let for_ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-        self.desk.hold(&self.sender.name, for_ns, self.now_ns());
+        self.inbox.hold(&self.sender.name, for_ns, self.now_ns());
     }
 
     /// It is done; the robot stands, and nothing more is expected.
     pub fn release(&self) {
-        self.desk.release(&self.sender.name);
+        self.inbox.release(&self.sender.name);
     }
 
     /// How the robot stands.
     pub fn standing(&self) -> Standing {
-        self.desk.standing()
+        self.inbox.standing()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A Unix socket is `SOCK_SEQPACKET`, so that a program that ends is noticed, and only of this user. UDP is answered to where a message came from.
 
-use crate::desk::Desk;
+use crate::inbox::Inbox;
 use crate::wire::{MOST_BYTES, Peer};
 use khz_loop::waited::{PATIENCE_NS, Waited};
 use khz_rt::now_ns;
@@ -51,17 +51,17 @@ impl Receiver {
     ///
     /// # Errors
     /// If it cannot be listened to.
-    pub fn start(from: &str, desk: Desk) -> Result<Self, SocketError> {
+    pub fn start(from: &str, inbox: Inbox) -> Result<Self, SocketError> {
         let failed = |error| SocketError { from: from.to_owned(), error };
-        Self::listen(from, desk).map_err(failed)
+        Self::listen(from, inbox).map_err(failed)
     }
 
-    fn listen(from: &str, desk: Desk) -> io::Result<Self> {
+    fn listen(from: &str, inbox: Inbox) -> io::Result<Self> {
         let (over, end) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
         let (ended, why) = (Arc::clone(&over), Arc::clone(&end));
         let (work, file): (Box<dyn FnOnce() + Send>, _) = if let Some(path) = from.strip_prefix("unix:") {
             let (listener, file) = listen_at(Path::new(path))?;
-            let mut ear = UnixEar { listener, programs: Vec::new(), desk, waited: Waited::new() };
+            let mut ear = UnixEar { listener, programs: Vec::new(), inbox, waited: Waited::new() };
             (Box::new(move || ear.listen(&ended, &why)), Some((PathBuf::from(path), file)))
         } else {
             let no_address =
@@ -70,7 +70,7 @@ impl Receiver {
             socket.set_nonblocking(true)?;
             // What comes from now on did not wait before the robot was there.
             while socket.recv_from(&mut [0]).is_ok() {}
-            let mut ear = UdpEar { socket, peers: BTreeMap::new(), desk, waited: Waited::new() };
+            let mut ear = UdpEar { socket, peers: BTreeMap::new(), inbox, waited: Waited::new() };
             (Box::new(move || ear.listen(&ended)), None)
         };
         let thread = thread::Builder::new().name("khz-targets".to_owned()).spawn(work)?;
@@ -140,7 +140,7 @@ fn numbers(path: &Path) -> io::Result<[u64; 2]> {
 struct UnixEar {
     listener: OwnedFd,
     programs: Vec<(OwnedFd, Peer)>,
-    desk: Desk,
+    inbox: Inbox,
     waited: Waited,
 }
 
@@ -153,8 +153,8 @@ impl UnixEar {
             self.wait();
             let looked_ns = now_ns();
             self.accept();
-            let (desk, waited) = (&self.desk, &self.waited);
-            self.programs.retain_mut(|(socket, peer)| receive(socket, peer, desk, waited, &mut bytes));
+            let (inbox, waited) = (&self.inbox, &self.waited);
+            self.programs.retain_mut(|(socket, peer)| receive(socket, peer, inbox, waited, &mut bytes));
             self.waited.found_nothing(looked_ns);
         }
         if let Some(why) = end.get() {
@@ -177,25 +177,25 @@ impl UnixEar {
         while let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             // One too many is hung up on.
             if self.programs.len() < MOST_PEERS {
-                self.programs.push((socket, Peer::connected(&self.desk)));
+                self.programs.push((socket, Peer::connected(&self.inbox)));
             }
         }
     }
 }
 
 /// Takes what waits there; whether the program is still there.
-fn receive(socket: &OwnedFd, peer: &mut Peer, desk: &Desk, waited: &Waited, bytes: &mut [u8]) -> bool {
+fn receive(socket: &OwnedFd, peer: &mut Peer, inbox: &Inbox, waited: &Waited, bytes: &mut [u8]) -> bool {
     for _ in 0..READS {
         match recv(socket, &mut *bytes, RecvFlags::DONTWAIT) {
             Ok((1.., len)) if len > 0 => {
                 let now_ns = now_ns();
-                let answer = answer(peer, desk, &bytes[..len.min(bytes.len())], waited, now_ns);
+                let answer = answer(peer, inbox, &bytes[..len.min(bytes.len())], waited, now_ns);
                 // A client may ignore it.
                 let _ = answer_with(socket, &answer);
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
             Ok(_) | Err(_) => {
-                peer.end(desk);
+                peer.end(inbox);
                 return false;
             }
         }
@@ -207,9 +207,9 @@ fn answer_with(socket: &OwnedFd, text: &str) -> rustix::io::Result<usize> {
     send(socket, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
 }
 
-fn answer(peer: &mut Peer, desk: &Desk, bytes: &[u8], waited: &Waited, now_ns: i64) -> String {
+fn answer(peer: &mut Peer, inbox: &Inbox, bytes: &[u8], waited: &Waited, now_ns: i64) -> String {
     let arrived_ns = now_ns.saturating_sub(waited.at_most_ns(now_ns));
-    let mut answer = peer.answer(desk, bytes, arrived_ns);
+    let mut answer = peer.answer(inbox, bytes, arrived_ns);
     answer["now"] = json!(khz_rt::now_ns() / 1000);
     answer.to_string()
 }
@@ -217,7 +217,7 @@ fn answer(peer: &mut Peer, desk: &Desk, bytes: &[u8], waited: &Waited, now_ns: i
 struct UdpEar {
     socket: UdpSocket,
     peers: BTreeMap<SocketAddr, Peer>,
-    desk: Desk,
+    inbox: Inbox,
     waited: Waited,
 }
 
@@ -242,7 +242,7 @@ impl UdpEar {
                 self.peers.clear();
             }
             let peer = self.peers.entry(from).or_insert_with(Peer::elsewhere);
-            let answer = answer(peer, &self.desk, &bytes[..len], &self.waited, now_ns());
+            let answer = answer(peer, &self.inbox, &bytes[..len], &self.waited, now_ns());
             let _ = self.socket.send_to(answer.as_bytes(), from);
         }
     }

@@ -10,7 +10,7 @@
 //! `"status":true` for the state of all senders.
 
 use crate::clock::ClockMap;
-use crate::desk::{Account, Desk, Standing};
+use crate::inbox::{Account, Inbox, Standing};
 use crate::message::{Points, Refused, Sender};
 use crate::names::IN_PROCESS;
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -36,8 +36,8 @@ pub struct Peer {
 
 impl Peer {
     /// One whose end will be noticed, and whose times are those of the robot's clock.
-    pub fn connected(desk: &Desk) -> Self {
-        Self { clocks: BTreeMap::new(), connection: Some(desk.connection()) }
+    pub fn connected(inbox: &Inbox) -> Self {
+        Self { clocks: BTreeMap::new(), connection: Some(inbox.connection()) }
     }
 
     /// The programs of the robot's own process.
@@ -56,12 +56,12 @@ impl Peer {
     }
 
     /// It is gone, and lets go of the robot, and of its names.
-    pub fn end(&mut self, desk: &Desk) {
-        self.connection.take().into_iter().for_each(|connection| desk.hang_up(connection));
+    pub fn end(&mut self, inbox: &Inbox) {
+        self.connection.take().into_iter().for_each(|connection| inbox.hang_up(connection));
     }
 
     /// Takes a message that arrived at `arrived_ns`; the answer is sent at once.
-    pub fn answer(&mut self, desk: &Desk, bytes: &[u8], arrived_ns: i64) -> Value {
+    pub fn answer(&mut self, inbox: &Inbox, bytes: &[u8], arrived_ns: i64) -> Value {
         if bytes.len() > MOST_BYTES {
             let why = format!("it is longer than {MOST_BYTES} bytes, the most that a message may have");
             return refused(None, &Refused::Invalid(why));
@@ -73,25 +73,25 @@ impl Peer {
         };
         let seq = message.get("seq").and_then(Value::as_u64);
         let outcome = sender(&message).map_err(Refused::Invalid).and_then(|sender| {
-            let outcome = self.take(desk, &sender, &message, arrived_ns);
+            let outcome = self.take(inbox, &sender, &message, arrived_ns);
             outcome
                 .inspect_err(|(why, is_counted)| {
                     if !is_counted {
-                        desk.refuse(&sender, why, arrived_ns);
+                        inbox.refuse(&sender, why, arrived_ns);
                     }
                 })
                 .map_err(|(why, _)| why)
         });
         match outcome {
-            Ok(()) => with_seq(taken(desk, &message), seq),
+            Ok(()) => with_seq(taken(inbox, &message), seq),
             Err(why) => refused(seq, &why),
         }
     }
 
-    /// With the reason of a refusal, whether the desk has counted it.
+    /// With the reason of a refusal, whether the inbox has counted it.
     fn take(
         &mut self,
-        desk: &Desk,
+        inbox: &Inbox,
         sender: &Sender,
         message: &Map<String, Value>,
         arrived_ns: i64,
@@ -106,20 +106,20 @@ impl Peer {
         }
         // A program that only asks may have any name.
         if ["position", "hold_s", "release"].iter().any(|key| message.contains_key(*key)) {
-            let claim = |connection| desk.claim(&sender.name, connection);
+            let claim = |connection| inbox.claim(&sender.name, connection);
             self.connection.map_or(Ok(()), claim).map_err(|why| (why, false))?;
         }
         if message.get("release") == Some(&Value::Bool(true)) {
-            desk.release(&sender.name);
+            inbox.release(&sender.name);
             return Ok(());
         }
         let hold_ns = hold_ns(message).map_err(invalid)?;
         if message.contains_key("position") {
-            self.lay(desk, sender, message, arrived_ns)?;
+            self.lay(inbox, sender, message, arrived_ns)?;
         }
         // Behind the points, which end any silence that was meant. Without either it asks how the robot stands.
         if let Some(hold_ns) = hold_ns {
-            desk.hold(&sender.name, hold_ns, arrived_ns);
+            inbox.hold(&sender.name, hold_ns, arrived_ns);
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ impl Peer {
     /// As [`Peer::take`], of points.
     fn lay(
         &mut self,
-        desk: &Desk,
+        inbox: &Inbox,
         sender: &Sender,
         message: &Map<String, Value>,
         arrived_ns: i64,
@@ -136,7 +136,7 @@ impl Peer {
         let (at_ns, is_chunk) = self.times(&sender.name, message, arrived_ns).map_err(|why| (why, false))?;
         let points = points(message, at_ns, is_chunk).map_err(invalid)?;
         let sender = &Sender { clock_ns: self.clock_ns(&sender.name, arrived_ns), ..sender.clone() };
-        desk.send(sender, &points, arrived_ns).map_err(|why| (why, true))
+        inbox.send(sender, &points, arrived_ns).map_err(|why| (why, true))
     }
 
     /// When each point is to be reached, by the robot's clock.
@@ -339,9 +339,9 @@ fn refused(seq: Option<u64>, why: &Refused) -> Value {
     with_seq(answer, seq)
 }
 
-fn taken(desk: &Desk, message: &Map<String, Value>) -> Value {
+fn taken(inbox: &Inbox, message: &Map<String, Value>) -> Value {
     let asks = |key| message.get(key) == Some(&Value::Bool(true));
-    let standing = if asks("status") { desk.standing() } else { desk.seen() };
+    let standing = if asks("status") { inbox.standing() } else { inbox.seen() };
     let status = &standing.status;
     let mut answer = json!({ "tick": status.tick, "stage": status.stage.word() });
     if asks("state") {

@@ -9,7 +9,7 @@ use khz_loop::parameters::{Parameter, ParameterError, settle};
 use khz_loop::state::RobotState;
 use khz_loop::supervisor::SupervisorSettings;
 use khz_loop::timing::{Clock, LoopConfig, Mode};
-use khz_targets::{Desk, Follow, Targets};
+use khz_targets::{Follow, Inbox, Targets};
 use std::io;
 
 /// Why a controller cannot be prepared for a robot.
@@ -45,7 +45,7 @@ pub fn controller(named: &ControllerConfig) -> Box<dyn Controller> {
 /// The other end of a controller that follows targets.
 pub struct Followed {
     /// Where they are sent.
-    pub desk: Desk,
+    pub inbox: Inbox,
     /// When the last were.
     pub feed: Feed,
     /// Programs send them, and not a leader alone.
@@ -56,14 +56,14 @@ pub struct Followed {
 pub fn aimed(config: &RobotConfig) -> (Box<dyn Controller>, Option<Followed>) {
     match &config.controller {
         ControllerConfig::Targets => {
-            let (targets, desk) = Targets::new(&config.targets, &config.teleop);
+            let (targets, inbox) = Targets::new(&config.targets, &config.teleop);
             let feed = targets.feed();
-            (Box::new(targets), Some(Followed { desk, feed, by_programs: true }))
+            (Box::new(targets), Some(Followed { inbox, feed, by_programs: true }))
         }
         ControllerConfig::Follow(leader) => {
-            let (follow, desk) = Follow::new(leader);
+            let (follow, inbox) = Follow::new(leader);
             let feed = follow.feed();
-            (Box::new(follow), Some(Followed { desk, feed, by_programs: false }))
+            (Box::new(follow), Some(Followed { inbox, feed, by_programs: false }))
         }
         other => (controller(other), None),
     }

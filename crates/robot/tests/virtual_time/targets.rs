@@ -6,12 +6,12 @@ use khz_loop::supervisor::{Cause, Phase};
 use khz_loop::tick::Machine;
 use khz_robot::assemble;
 use khz_servo::ServoCommand;
-use khz_targets::{Desk, Points, Sender, Targets};
+use khz_targets::{Inbox, Points, Sender, Targets};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 struct Arm {
     rig: Rig,
-    desk: Desk,
+    inbox: Inbox,
     joints: usize,
 }
 
@@ -24,14 +24,14 @@ fn arm(reaction: &str) -> Arm {
 
 fn arm_of(text: &str) -> Arm {
     let config = RobotConfig::parse(text, "arm").unwrap();
-    let (mut targets, desk) = Targets::new(&config.targets, &config.teleop);
+    let (mut targets, inbox) = Targets::new(&config.targets, &config.teleop);
     khz_loop::Controller::prepare(&mut targets, &assemble::info(&config)).unwrap();
     let feed = targets.feed();
     let mut machine = assemble::machine(&config, Box::new(targets)).unwrap();
     machine.watch_feed(feed);
     let mut rig = Rig::under_control(machine);
     rig.tick();
-    Arm { rig, desk, joints: config.servos.len() }
+    Arm { rig, inbox, joints: config.servos.len() }
 }
 
 impl Arm {
@@ -43,7 +43,7 @@ impl Arm {
     fn send(&self, points: &[(i64, f64)]) {
         let at_ns = points.iter().map(|(ms, _)| self.now_ns() + ms * MS).collect();
         let position = points.iter().map(|&(_, position)| vec![position; self.joints]).collect();
-        self.desk.send(&Sender::new("policy"), &Points::new(at_ns, position), self.now_ns()).unwrap();
+        self.inbox.send(&Sender::new("policy"), &Points::new(at_ns, position), self.now_ns()).unwrap();
     }
 }
 
@@ -139,7 +139,7 @@ fn a_loop_that_is_held_up_commands_nothing_beyond_a_limit() {
             let at_ns = vec![arm.now_ns() + random.below(600) as i64 * MS - 300 * MS];
             let mut points = Points::new(at_ns, vec![vec![random.up_to(3.0)]]);
             points.velocity = vec![vec![random.up_to(99.0)]];
-            let _ = arm.desk.send(&sender, &points, arm.now_ns());
+            let _ = arm.inbox.send(&sender, &points, arm.now_ns());
             if random.below(100) == 0 {
                 arm.rig.number += random.below(60) as i64;
             }
@@ -185,7 +185,7 @@ fn random_programs(seed: u64, ticks: u64) {
         assert_eq!(machine.phase(), Phase::Active, "seed {seed}, tick {tick}: {:?}", arm.rig.causes);
         assert!(commanded(machine) <= 1.5, "seed {seed}, tick {tick}: {:?}", machine.commands());
     }
-    let anchored = arm.desk.standing().fared.anchored;
+    let anchored = arm.inbox.standing().fared.anchored;
     assert!(taken > ticks / 300 && anchored > ticks / 100, "{taken} taken, {anchored} times anew");
 }
 
@@ -194,13 +194,13 @@ impl Arm {
     fn random_message(&self, random: &mut Random) -> bool {
         let name = ["policy", "leader", "view"][random.below(3) as usize];
         match random.below(40) {
-            0 => self.desk.hold(name, random.below(3000) as i64 * MS, self.now_ns()),
-            1 => self.desk.release(name),
-            2 => self.desk.gone(name),
+            0 => self.inbox.hold(name, random.below(3000) as i64 * MS, self.now_ns()),
+            1 => self.inbox.release(name),
+            2 => self.inbox.gone(name),
             _ => {
                 let priority = 4 + random.below(3) as u8;
                 let sender = Sender { takes: random.below(2) == 0, priority, ..Sender::new(name) };
-                return self.desk.send(&sender, &self.random_points(random), self.now_ns()).is_ok();
+                return self.inbox.send(&sender, &self.random_points(random), self.now_ns()).is_ok();
             }
         }
         false

@@ -10,7 +10,7 @@ fn robot() -> Robot {
 /// A single target, stamped so many ns after the last tick.
 fn target(robot: &Robot, name: &str, position: f64, late_ns: i64) {
     let points = Points::new(vec![robot.state.now_ns + late_ns], vec![vec![position; 3]]);
-    robot.desk.send(&Sender::new(name), &points, robot.state.now_ns + late_ns).unwrap();
+    robot.inbox.send(&Sender::new(name), &points, robot.state.now_ns + late_ns).unwrap();
 }
 
 /// The least and the greatest position that was commanded in so many ticks.

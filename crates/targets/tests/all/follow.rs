@@ -6,7 +6,7 @@ use khz_loop::controller::{ControlError, Controller, JointInfo, RobotInfo};
 use khz_loop::feed::Feed;
 use khz_loop::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};
-use khz_targets::{Desk, Follow, FollowConfig, Motion, Range, Stage};
+use khz_targets::{Follow, FollowConfig, Inbox, Motion, Range, Stage};
 
 const JERK: f64 = 4000.0;
 const PERIOD_S: f64 = 1e-3;
@@ -14,7 +14,7 @@ const PERIOD_S: f64 = 1e-3;
 /// The leader is joint 0, the follower joint 1; joint 2 belongs to neither.
 struct Pair {
     controller: Follow,
-    desk: Desk,
+    inbox: Inbox,
     feed: Feed,
     state: RobotState,
     commands: Vec<ServoCommand>,
@@ -40,7 +40,7 @@ fn info() -> RobotInfo {
 impl Pair {
     /// Started, with the leader at this place and all others at 0.
     fn new(config: &FollowConfig, leader: f64) -> Self {
-        let (mut controller, desk) = Follow::new(config);
+        let (mut controller, inbox) = Follow::new(config);
         controller.prepare(&info()).unwrap();
         let mut state = RobotState::unknown(3, false, MS);
         for (servo, position) in state.servos.iter_mut().zip([leader, 0.0, 0.0]) {
@@ -48,7 +48,7 @@ impl Pair {
             (servo.at_ns, servo.fresh) = (0, true);
         }
         let (feed, commands) = (controller.feed(), vec![ServoCommand::Stop; 3]);
-        let mut pair = Self { controller, desk, feed, state, commands, stuck_at: None };
+        let mut pair = Self { controller, inbox, feed, state, commands, stuck_at: None };
         pair.set_time(10_000 * MS);
         pair.controller.start(&pair.state).unwrap();
         pair
@@ -102,7 +102,7 @@ impl Pair {
     }
 
     fn stage(&self) -> Stage {
-        self.desk.standing().status.stage
+        self.inbox.standing().status.stage
     }
 }
 
@@ -120,7 +120,7 @@ fn with_align_rad_nothing_follows_before_the_leader_is_near() {
     let mut pair = Pair::new(&FollowConfig { align_rad: Some(0.1), ..config() }, 1.0);
     assert_eq!(pair.rest(1.0, 500), [0.0; 2]);
     assert_eq!((pair.stage(), pair.feed.silent_ns(i64::MAX - 1)), (Stage::Waiting, None));
-    let fared = pair.desk.standing().fared;
+    let fared = pair.inbox.standing().fared;
     assert_eq!((fared.followed, fared.apart), (0, 500));
     for tick in 0..1000 {
         pair.tick(Some(1.0 - 1e-3 * f64::from(tick)));
@@ -129,7 +129,7 @@ fn with_align_rad_nothing_follows_before_the_leader_is_near() {
     assert_eq!(pair.stage(), Stage::OnTime);
     pair.rest(0.5, 4000);
     assert!((pair.command(1).position - 0.5).abs() < 1e-3, "it follows anywhere from then on");
-    assert_eq!(pair.desk.standing().fared.waits, 0);
+    assert_eq!(pair.inbox.standing().fared.waits, 0);
 }
 
 /// A mirrored follower with another zero, at a tenth of the swing's period behind by the delay of its jerk limit.
@@ -158,7 +158,7 @@ fn the_steps_of_what_is_measured_are_not_followed_as_hard_as_may_be() {
         let hand = 0.5 * (2.0 * f64::from(tick) * PERIOD_S).sin();
         pair.tick(Some((hand / 3.8e-4).round() * 3.8e-4));
     }
-    let limited = pair.desk.standing().status.limited[1];
+    let limited = pair.inbox.standing().status.limited[1];
     assert!(limited < 100, "{limited}");
 }
 

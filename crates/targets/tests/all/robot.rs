@@ -6,14 +6,14 @@ use khz_loop::state::RobotState;
 use khz_loop::steer::TeleopConfig;
 use khz_loop::supervisor::Limits;
 use khz_servo::{PositionCommand, ServoCommand};
-use khz_targets::{Desk, Points, Refused, Sender, Status, Targets, TargetsConfig};
+use khz_targets::{Inbox, Points, Refused, Sender, Status, Targets, TargetsConfig};
 
 pub const MS: i64 = 1_000_000;
 /// When the first tick is.
 pub const START_MS: i64 = 10_000;
 
 pub struct Robot {
-    pub desk: Desk,
+    pub inbox: Inbox,
     pub feed: Feed,
     controller: Targets,
     pub state: RobotState,
@@ -65,7 +65,7 @@ impl Robot {
 
     fn of(settings: &TargetsConfig, jerk: f64, torque: Option<f64>) -> Self {
         let info = info(jerk, torque);
-        let (mut controller, desk) = Targets::new(settings, &TeleopConfig::default());
+        let (mut controller, inbox) = Targets::new(settings, &TeleopConfig::default());
         controller.prepare(&info).unwrap();
         let mut state = RobotState::unknown(3, false, MS);
         for servo in &mut state.servos {
@@ -73,7 +73,7 @@ impl Robot {
         }
         let commands = vec![ServoCommand::Stop; 3];
         let (feed, joints) = (controller.feed(), info.joints);
-        let mut robot = Self { desk, feed, controller, state, commands, joints };
+        let mut robot = Self { inbox, feed, controller, state, commands, joints };
         robot.set_time(START_MS * MS);
         robot
     }
@@ -140,7 +140,7 @@ impl Robot {
     }
 
     pub fn status(&self) -> Status {
-        self.desk.status()
+        self.inbox.status()
     }
 
     /// All joints at one position, at so many ms from now.
@@ -149,7 +149,7 @@ impl Robot {
     }
 
     pub fn send_as(&self, sender: &Sender, points: &Points) -> Result<(), Refused> {
-        self.desk.send(sender, points, self.state.now_ns)
+        self.inbox.send(sender, points, self.state.now_ns)
     }
 
     pub fn points(&self, points: &[(i64, f64)]) -> Points {
@@ -159,7 +159,7 @@ impl Robot {
 
     /// Messages of `name` refused for this reason.
     pub fn refused(&self, name: &str, why: &Refused) -> u64 {
-        let accounts = self.desk.standing().accounts;
+        let accounts = self.inbox.standing().accounts;
         let account = accounts.iter().find(|account| account.name == name);
         account.map_or(0, |account| account.counts.refused[why.place()])
     }

@@ -84,7 +84,7 @@ fn a_program_that_was_started_again_counts_from_one() {
     robot.send_as(&policy, &numbered(&robot, 900, &[(0, 0.1)])).unwrap();
     robot.ticks(100);
     assert_eq!(robot.send_as(&policy, &numbered(&robot, 1, &[(0, 0.1)])), Err(Refused::OutOfOrder));
-    robot.desk.gone("policy");
+    robot.inbox.gone("policy");
     assert_eq!(robot.send_as(&policy, &numbered(&robot, 1, &[(0, 0.1)])), Ok(()));
     robot.ticks(600);
     assert_eq!(robot.send_as(&policy, &numbered(&robot, 1, &[(0, 0.2)])), Ok(()));
@@ -93,7 +93,7 @@ fn a_program_that_was_started_again_counts_from_one() {
 /// It drove on with the last torque, without a gain, and the only report was that it stands.
 #[test]
 fn a_limp_joint_whose_program_dies_or_is_done_stands_where_it_is() {
-    for ends in [|robot: &Robot| robot.desk.gone("policy"), |robot: &Robot| robot.desk.release("policy")] {
+    for ends in [|robot: &Robot| robot.inbox.gone("policy"), |robot: &Robot| robot.inbox.release("policy")] {
         let mut robot = robot();
         let limp =
             Points { torque: vec![vec![0.5; 3]], kp_scale: vec![vec![0.0; 3]], ..robot.points(&[(50, 0.4)]) };
@@ -155,7 +155,7 @@ fn what_is_beyond_a_limit_is_at_it_and_counted() {
     let command = robot.command(0);
     assert!((2.998..3.0).contains(&command.position), "{command:?}");
     assert_eq!((command.torque, command.kp_scale), (-10.0, 1.0));
-    assert_eq!(robot.desk.standing().accounts[0].counts.clamped, 6);
+    assert_eq!(robot.inbox.standing().accounts[0].counts.clamped, 6);
 }
 
 /// It comes to rest there, whatever velocity was given.
@@ -173,7 +173,7 @@ fn a_point_beyond_a_limit_is_at_it_and_stands_there() {
         most = most.max(robot.position(0));
     }
     assert!(most <= 3.0 && robot.command(0).velocity == 0.0, "{most} {:?}", robot.command(0));
-    assert_eq!(robot.desk.standing().accounts[0].counts.clamped, 6);
+    assert_eq!(robot.inbox.standing().accounts[0].counts.clamped, 6);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn what_is_older_than_silence_is_not_followed_at_all() {
     assert_eq!(robot.send("policy", &[(-9000, 0.1)]), Err(Refused::Late));
     assert_eq!(robot.send("policy", &[(-9000, 0.1), (-1100, 0.2)]), Err(Refused::Late));
     robot.ticks(1);
-    assert_eq!(robot.desk.status().stage, Stage::Idle);
+    assert_eq!(robot.inbox.status().stage, Stage::Idle);
     assert_eq!(robot.send("policy", &[(-900, 0.1)]), Ok(()));
 }
 
@@ -246,7 +246,9 @@ fn one_program_at_a_time_and_a_stronger_one_takes_over() {
     assert_eq!(robot.send("policy", &[(0, 0.1)]), Err(Refused::Held("view".to_owned())));
     robot.ticks(1);
     assert_eq!(robot.send("policy", &[(0, 0.1)]), Ok(()));
-    assert!(robot.desk.standing().accounts.iter().all(|account| account.holds == (account.name == "policy")));
+    assert!(
+        robot.inbox.standing().accounts.iter().all(|account| account.holds == (account.name == "policy"))
+    );
 }
 
 #[test]
@@ -282,7 +284,7 @@ fn silence_is_held_over_then_waited_out_and_then_reported() {
         assert_eq!(robot.feed.silent_ns(robot.state.now_ns + MS).is_some(), stage == Stage::Silent);
     }
     assert_eq!(stages, [Stage::Idle, Stage::OnTime, Stage::HeldOver, Stage::Waiting, Stage::Silent]);
-    let Fared { held_over, held_over_in_a_row, waits, silences, .. } = robot.desk.standing().fared;
+    let Fared { held_over, held_over_in_a_row, waits, silences, .. } = robot.inbox.standing().fared;
     assert_eq!([held_over, held_over_in_a_row, waits, silences], [80, 80, 1, 1]);
     assert_eq!(robot.command(0).velocity, 0.0);
 }
@@ -291,8 +293,8 @@ fn silence_is_held_over_then_waited_out_and_then_reported() {
 fn announced_silence_is_none_until_it_is_over_or_a_program_sends() {
     let mut robot = robot();
     robot.send("policy", &[(0, 0.1)]).unwrap();
-    robot.desk.hold("another program", 30_000 * MS, robot.state.now_ns);
-    robot.desk.hold("policy", 30_000 * MS, robot.state.now_ns);
+    robot.inbox.hold("another program", 30_000 * MS, robot.state.now_ns);
+    robot.inbox.hold("policy", 30_000 * MS, robot.state.now_ns);
     // Until then, and as long as any other silence.
     robot.ticks(30_999);
     assert_eq!((robot.status().stage, robot.feed.silent_ns(robot.state.now_ns)), (Stage::Waiting, None));
@@ -308,11 +310,11 @@ fn a_program_that_is_gone_is_missed_and_one_that_has_released_the_robot_is_not()
     for (is_gone, last) in [(true, Stage::Silent), (false, Stage::Idle)] {
         let mut robot = robot();
         robot.send("policy", &[(0, 0.1), (50, 0.1)]).unwrap();
-        robot.desk.hold("policy", 60_000 * MS, robot.state.now_ns);
+        robot.inbox.hold("policy", 60_000 * MS, robot.state.now_ns);
         if is_gone {
-            robot.desk.gone("policy");
+            robot.inbox.gone("policy");
         } else {
-            robot.desk.release("policy");
+            robot.inbox.release("policy");
         }
         robot.ticks(20);
         assert_eq!(robot.status().stage, Stage::OnTime, "no reaction to that");
@@ -357,7 +359,7 @@ fn many_names_take_no_memory_and_none_of_their_refusals_is_forgotten() {
         let sent = robot.send(&format!("program {number}"), &[(10, 0.5)]);
         assert_eq!(sent, Err(Refused::Held("policy".into())));
     }
-    let standing = robot.desk.standing();
+    let standing = robot.inbox.standing();
     assert!(standing.accounts.len() <= 64 && standing.accounts.iter().any(|account| account.holds));
     assert_eq!((standing.fared.refused, standing.fared.refused_by["held"]), (10_000, 10_000));
     robot.ticks(5);
@@ -462,10 +464,10 @@ fn who_takes_over_has_the_gains_back_that_another_took_away() {
     robot.ticks(95);
     assert_eq!(robot.command(1).kp_scale, 0.0);
     robot.send("leader", &[(0, 0.1)]).unwrap();
-    robot.desk.hold("leader", 1000 * MS, robot.state.now_ns);
+    robot.inbox.hold("leader", 1000 * MS, robot.state.now_ns);
     robot.ticks(200);
     assert_eq!(robot.command(1).kp_scale, 0.0, "its own stay");
-    robot.desk.gone("leader");
+    robot.inbox.gone("leader");
     robot.send("policy", &[(0, 0.1)]).unwrap();
     robot.ticks(200);
     assert_eq!((robot.command(1).kp_scale, robot.command(1).kd_scale), (1.0, 1.0));
@@ -493,7 +495,7 @@ fn gains_and_torques_fade() {
 fn what_was_owed_is_late_and_nothing_else() {
     let mut robot = robot();
     let late = |robot: &Robot| {
-        let standing = robot.desk.standing();
+        let standing = robot.inbox.standing();
         let [.., most_ns] = standing.accounts[0].lateness_ns;
         assert_eq!(most_ns, standing.fared.lateness_ns.max, "status and summary");
         (most_ns / MS, standing.fared.held_over, standing.fared.waits, standing.fared.sentence().is_some())
@@ -505,15 +507,15 @@ fn what_was_owed_is_late_and_nothing_else() {
     robot.ticks(1);
     // Commands of a tick arrive in the next one.
     assert_eq!(late(&robot), (65, 66, 0, true));
-    robot.desk.hold("policy", 5000 * MS, robot.state.now_ns);
+    robot.inbox.hold("policy", 5000 * MS, robot.state.now_ns);
     robot.ticks(4000);
     robot.send("policy", &[(0, 0.2), (100, 0.3)]).unwrap();
     robot.ticks(300);
-    robot.desk.release("policy");
+    robot.inbox.release("policy");
     robot.ticks(500);
     robot.send("policy", &[(0, 0.2), (100, 0.3)]).unwrap();
     robot.ticks(500);
-    robot.desk.gone("policy");
+    robot.inbox.gone("policy");
     robot.send("other", &[(0, 0.2), (100, 0.3)]).unwrap();
     robot.ticks(1);
     // It had stood for the first program; the second one is not late.
@@ -527,7 +529,7 @@ fn what_is_followed_at_once_is_no_later_than_what_is_not() {
         robot.send("stick", &[(0, 0.2)]).unwrap();
         robot.ticks(33);
     }
-    assert_eq!(robot.desk.standing().fared.sentence(), None);
+    assert_eq!(robot.inbox.standing().fared.sentence(), None);
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn path(name: &str) -> PathBuf {
 fn robot(name: &str) -> (Robot, PathBuf, Receiver) {
     let path = path(name);
     let robot = Robot::new(&TargetsConfig::default(), 4000.0);
-    let receiver = Receiver::start(&format!("unix:{}", path.display()), robot.desk.clone()).unwrap();
+    let receiver = Receiver::start(&format!("unix:{}", path.display()), robot.inbox.clone()).unwrap();
     (robot, path, receiver)
 }
 
@@ -112,12 +112,12 @@ fn a_name_is_that_of_one_connection_until_it_ends() {
 fn a_name_is_that_of_this_process_or_of_a_connection() {
     let (robot, path, _receiver) = robot("in-process");
     let there = Program::at(&path);
-    let here = khz_targets::Program::new(robot.desk.clone(), khz_targets::Sender::new("wave"));
+    let here = khz_targets::Program::new(robot.inbox.clone(), khz_targets::Sender::new("wave"));
     here.point(&[0.1; 3]).unwrap();
     let answer = there.asks(&json!({"from": "wave", "position": [0.1, 0.1, 0.1]}));
     assert_eq!(answer["refused"], json!("held"), "{answer}");
     there.asks(&json!({"from": "policy", "hold_s": 1}));
-    let second = khz_targets::Program::new(robot.desk.clone(), khz_targets::Sender::new("policy"));
+    let second = khz_targets::Program::new(robot.inbox.clone(), khz_targets::Sender::new("policy"));
     assert_eq!(second.point(&[0.1; 3]), Err(Refused::Held("policy".to_owned())));
     // The end of a connection ends nothing of what this process sends.
     drop(there);
@@ -161,7 +161,7 @@ fn points_may_come_with_how_long_nothing_comes_after_them() {
         let answer = program.asks(&message);
         assert!(answer.get("refused").is_none(), "{answer}");
         robot.ticks(1);
-        robot.desk.standing().status.following.meant
+        robot.inbox.standing().status.following.meant
     };
     assert!(!is_meant(json!({"from": "p", "joints": ["elbow"], "position": [0.1]})));
     assert!(is_meant(json!({"from": "p", "joints": ["elbow"], "position": [0.2], "hold_s": 30})));
@@ -241,7 +241,7 @@ fn a_socket_that_is_there_can_be_connected_to() {
             }
         });
         let robot = Robot::new(&TargetsConfig::default(), 4000.0);
-        let _receiver = Receiver::start(&format!("unix:{}", path.display()), robot.desk.clone()).unwrap();
+        let _receiver = Receiver::start(&format!("unix:{}", path.display()), robot.inbox.clone()).unwrap();
         assert_eq!(program.join().unwrap(), Ok(()));
     }
     // With no file left in it.
@@ -254,7 +254,7 @@ fn only_this_user_reaches_the_socket_and_a_second_robot_does_not_take_it() {
     let (robot, path, receiver) = robot("private");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let refused = || {
-        let other = Receiver::start(&format!("unix:{}", path.display()), robot.desk.clone());
+        let other = Receiver::start(&format!("unix:{}", path.display()), robot.inbox.clone());
         other.err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert!(refused().contains("another robot"));
@@ -268,7 +268,7 @@ fn only_this_user_reaches_the_socket_and_a_second_robot_does_not_take_it() {
     std::fs::remove_file(&path).unwrap();
     // One that was killed leaves its file.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    drop(Receiver::start(&format!("unix:{}", path.display()), robot.desk).unwrap());
+    drop(Receiver::start(&format!("unix:{}", path.display()), robot.inbox).unwrap());
 }
 
 /// Its clock is another one.
@@ -276,7 +276,7 @@ fn only_this_user_reaches_the_socket_and_a_second_robot_does_not_take_it() {
 fn a_program_on_another_computer_has_its_times_once_it_has_received_the_robot_s() {
     let robot = Robot::new(&TargetsConfig::default(), 4000.0);
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let _receiver = Receiver::start(&format!("udp:127.0.0.1:{port}"), robot.desk.clone()).unwrap();
+    let _receiver = Receiver::start(&format!("udp:127.0.0.1:{port}"), robot.inbox.clone()).unwrap();
     let program = UdpSocket::bind("127.0.0.1:0").unwrap();
     program.connect(("127.0.0.1", port)).unwrap();
     program.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();

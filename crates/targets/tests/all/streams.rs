@@ -49,7 +49,7 @@ fn ride(settings: &TargetsConfig, jerk: f64, every: f64, late: impl Fn(i64) -> i
         }
     }
     ride.rms_a = (sum / 8000.0).sqrt();
-    let fared = robot.desk.standing().fared;
+    let fared = robot.inbox.standing().fared;
     (ride.held_over, ride.anchored) = (fared.held_over, fared.anchored);
     ride
 }

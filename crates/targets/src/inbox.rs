@@ -58,7 +58,7 @@ type Listener = Box<dyn FnMut(i64, &record::Targets<'_>) + Send>;
 
 /// The end of those who send. Clones are of the same robot.
 #[derive(Clone)]
-pub struct Desk(Arc<Mutex<Inner>>);
+pub struct Inbox(Arc<Mutex<Inner>>);
 
 pub(crate) struct Inner {
     settings: TargetsConfig,
@@ -113,7 +113,7 @@ pub struct Standing {
     pub fared: Fared,
 }
 
-impl Desk {
+impl Inbox {
     pub(crate) fn new(settings: &TargetsConfig) -> (Reader<Plan>, Self) {
         let plan = Plan::default();
         let (loop_end, reader) = khz_rt::newest(&plan);
@@ -194,7 +194,7 @@ impl Desk {
         outcome.map(|_| ())
     }
 
-    /// As [`Desk::send`], of what could not be read: counted only.
+    /// As [`Inbox::send`], of what could not be read: counted only.
     pub fn refuse(&self, sender: &Sender, why: &Refused, now_ns: i64) {
         let mut inner = self.lock();
         let at = inner.producer(sender);
@@ -264,7 +264,7 @@ impl Desk {
         inner.seen(status)
     }
 
-    /// How it stands, with all figures. Waits for those who send, and takes much longer than [`Desk::seen`]; allocates.
+    /// How it stands, with all figures. Waits for those who send, and takes much longer than [`Inbox::seen`]; allocates.
     pub fn standing(&self) -> Standing {
         let mut inner = self.lock();
         let status = inner.status();
