@@ -271,7 +271,11 @@ static IDEAS: &[Idea] = &[
         p.lines.iter_mut().for_each(|line| line.turnaround_ns /= 2);
         p.each_exchange(|exchange| exchange.delay_ns /= 2);
     }),
+    // What servos that are asked together are asked for is as short as their tables allow.
     ("commands and replies half as long", |p| {
+        if p.asks_together() {
+            return;
+        }
         p.each_exchange(|exchange| {
             let half = |frame: &Frame| padded(frame, frame.payload().len() / 2);
             (exchange.command, exchange.reply) = (half(&exchange.command), half(&exchange.reply));

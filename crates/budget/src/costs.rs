@@ -65,7 +65,16 @@ impl Medium {
         let times = |rate: u32| (f64::from(rate) * factor) as u32;
         match self {
             Self::Can(rate, brs) => Self::Can(CanRate { data: times(rate.data), ..rate }, brs),
-            Self::Serial(rate, packets) => Self::Serial(UartRate { baud: times(rate.baud), ..rate }, packets),
+            Self::Serial(rate, packets) => {
+                // What its servos can be set to.
+                let most = match packets {
+                    Packets::Feetech => khz_wire::feetech::BAUDS.into_iter().max(),
+                    Packets::Dynamixel => khz_wire::dynamixel::BAUDS.into_iter().max(),
+                    Packets::Moteus => None,
+                };
+                let baud = most.map_or(times(rate.baud), |most| times(rate.baud).min(most));
+                Self::Serial(UartRate { baud, ..rate }, packets)
+            }
             Self::Ethernet(rate) => {
                 Self::Ethernet(EthernetRate { bits_per_second: times(rate.bits_per_second) })
             }

@@ -152,7 +152,7 @@ impl TickPlan {
         // When the next question goes out; servos that are asked together answer without waiting for that.
         let mut next = now;
         for exchange in &line.exchanges {
-            let asked = exchange.shared.as_deref().unwrap_or(std::slice::from_ref(&exchange.command));
+            let asked = exchange.asked();
             if !asked.is_empty() {
                 now = timeline.add(&line.name, SpanKind::Gap, &exchange.name, next, inputs.host_gap_ns);
             }

@@ -95,6 +95,13 @@ pub struct Exchange {
     pub by_itself: Option<(Frame, i64)>,
 }
 
+impl Exchange {
+    /// What asks it and, at the first of them, those that are asked with it.
+    pub(super) fn asked(&self) -> &[Frame] {
+        self.shared.as_deref().unwrap_or(std::slice::from_ref(&self.command))
+    }
+}
+
 impl Line {
     /// Only one query is outstanding at a time.
     pub const fn is_half_duplex(&self) -> bool {

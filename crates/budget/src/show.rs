@@ -166,10 +166,9 @@ impl TickPlan {
 
     fn shares(&self, timeline: &Timeline) -> Vec<BusShare> {
         let share = |line: &crate::Line| {
-            let frames = line
-                .exchanges
-                .iter()
-                .flat_map(|exchange| exchange.besides.iter().chain([&exchange.command, &exchange.reply]));
+            let frames = line.exchanges.iter().flat_map(|exchange| {
+                exchange.besides.iter().chain(exchange.asked()).chain([&exchange.reply])
+            });
             let costs: Vec<_> = frames.map(|frame| line.medium.cost(frame)).collect();
             let on_wire = timeline.spans.iter().filter(|span| {
                 span.row == line.name && matches!(span.kind, SpanKind::Command | SpanKind::Reply)

@@ -155,6 +155,24 @@ fn a_prediction_names_what_limits_and_what_helps() {
     assert!(page.contains("critical path") && page.contains("Over servo.count"));
 }
 
+/// A command and a query of each servo were counted where one packet asks all, and a bit rate was offered that none can have.
+#[test]
+fn servos_that_are_asked_together_are_counted_as_they_travel() {
+    let robot = shipped("so101");
+    let prediction = TickPlan::of(&robot, Inputs::of(&robot)).predict();
+    let travels = |kind: SpanKind| prediction.timeline.spans.iter().filter(|span| span.kind == kind).count();
+    let bus = &prediction.buses[0];
+    assert_eq!(bus.frames, travels(SpanKind::Command) + travels(SpanKind::Reply));
+    assert!(bus.bits as i64 * 1_000 <= bus.busy_ns, "{} bits at 1 Mbit/s in {} ns", bus.bits, bus.busy_ns);
+    for change in &prediction.changes {
+        assert!(
+            !["bit rate", "half as long"].iter().any(|idea| change.what.contains(idea)),
+            "{}",
+            change.what
+        );
+    }
+}
+
 #[test]
 fn what_is_changed_is_what_is_taken_for_granted() {
     let file = "[bus.b]\nlink = \"fdcanusb\"\npath = \"/dev/fdcanusb\"\n[[servo]]\nname = \"s\"\nbus = \"b\"\nid = 1\n";
