@@ -126,11 +126,16 @@ impl RealTime {
         let _ = poll(&mut fds, Some(&timeout));
         if self.in_tick {
             self.sleeps.within += 1;
-            self.sleeps.ns += now_ns() - from_ns;
+            self.sleeps.ns += on_purpose_ns(now_ns() - from_ns, timeout_ns);
         } else {
             self.sleeps.before += 1;
         }
     }
+}
+
+/// Of a wait that was to end after `timeout_ns` at the latest: what is longer is no wait for replies, but a stall.
+fn on_purpose_ns(waited_ns: i64, timeout_ns: i64) -> i64 {
+    waited_ns.min(timeout_ns + WAKING_NS)
 }
 
 impl Time for RealTime {
@@ -297,6 +302,14 @@ mod tests {
         );
         time.elapse(10);
         assert_eq!(time.now_ns(), 7_510);
+    }
+
+    /// A loop that was stopped for 50 ms while it waited for replies was late because "replies took too long".
+    #[test]
+    fn a_stall_while_it_waits_for_replies_is_no_wait_for_replies() {
+        let (prompt_ns, late_ns) = (300_000, 1_000_000 + WAKING_NS);
+        assert_eq!([prompt_ns, late_ns].map(|ns| on_purpose_ns(ns, 1_000_000)), [prompt_ns, late_ns]);
+        assert_eq!(on_purpose_ns(50_000_000, 1_000_000), late_ns);
     }
 
     #[test]
