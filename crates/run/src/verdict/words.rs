@@ -165,11 +165,11 @@ pub(super) fn never_fits(facts: &Facts) -> String {
     }
 }
 
-/// ` (bus main: up to 820 Hz fit)`.
+/// ` (bus main: up to 820 Hz fit with 5 % to spare)`.
 fn fits(bus: &SlowBus) -> String {
     let SlowBus { name, fits_hz, with_later_deadline, .. } = bus;
-    let later = if *with_later_deadline { " with a later `loop.bus_deadline_us`" } else { "" };
-    format!(" (bus {name}: up to {fits_hz} Hz fit{later})")
+    let later = if *with_later_deadline { " and a later `loop.bus_deadline_us`" } else { "" };
+    format!(" (bus {name}: up to {fits_hz} Hz fit with 5 % to spare{later})")
 }
 
 /// What brought a robot down, or kept it from control, is that replies come late.
@@ -465,9 +465,9 @@ pub(super) fn because(facts: &Facts, group: &LateGroup) -> &'static str {
         }
         Cause::PageFault => "of page faults",
         Cause::Unaccounted if facts.stops.has_old_freezer => {
-            "of time unaccounted for (hypervisor, SMI, interrupts off, or a frozen control group, which this kernel does not tell)"
+            "of time unaccounted for: hypervisor, SMI, interrupts off or a frozen control group"
         }
-        Cause::Unaccounted => "of time unaccounted for (hypervisor, SMI or interrupts off)",
+        Cause::Unaccounted => "of time unaccounted for: hypervisor, SMI or interrupts off",
         // It computes elsewhere: what was long is handing over.
         Cause::Controller if facts.is_elsewhere => COMPUTING,
         Cause::Controller => "the controller took too long",
