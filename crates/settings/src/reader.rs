@@ -208,7 +208,18 @@ pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
         name.len() >= 3 && candidate.len() >= 3 && (candidate.contains(&name) || name.contains(*candidate))
     });
     let is_near = least <= name.chars().count().max(3) / 3 && is_near_part_by_part(&name, candidate);
+    let is_near = is_near && !is_another_number(&name, candidate);
     if is_near { Some(candidate) } else { contained.copied() }
+}
+
+/// Models that differ by their numbers alone are other models: an `RS03` is no mistyped `RS00`.
+fn is_another_number(name: &str, candidate: &str) -> bool {
+    let (candidate, is_digit) = (candidate.to_lowercase(), |c: char| c.is_ascii_digit());
+    name.len() == candidate.len()
+        && name
+            .chars()
+            .zip(candidate.chars())
+            .all(|(one, other)| one == other || is_digit(one) && is_digit(other))
 }
 
 /// Of two names of as many words no word is another: `base_lin_vel` is no mistyped `base_ang_vel`.
@@ -241,5 +252,7 @@ mod tests {
         let names = ["base_ang_vel", "joint_vel"];
         assert_eq!(nearest("base_lin_vel", &names), None, "a policy would be given the wrong quantity");
         assert_eq!(nearest("base_agn_vel", &names), Some("base_ang_vel"));
+        assert_eq!(nearest("RS03", &["RS00", "RS01"]), None, "another motor, with other scales");
+        assert_eq!(nearest("RS0", &["RS00", "EL05"]), Some("RS00"));
     }
 }
