@@ -24,12 +24,17 @@ pub(super) const FACTS: Facts = Facts {
     ids_refused: None,
 };
 
+/// Of servos whose replies report a fault.
+pub(super) const UNDER_VOLTAGE: &str = "their own under-voltage fault brings the robot down";
+
 /// What differs between the families.
 pub(super) struct Mit {
     /// Codes and gains.
     pub drive: Drive,
     /// What limits the torque instead of the file.
     pub torque_limit: &'static str,
+    /// What happens when the voltage is too low, as it is not watched.
+    pub under_voltage: &'static str,
 }
 
 /// Checks what they have in common.
@@ -73,7 +78,7 @@ fn check_link(robot: &RobotConfig, i: usize, servo: &ServoConfig, mit: &Mit, rea
         let title = format!("{family} servos do not report their voltage");
         let problem = Problem::warning("supervisor.voltage_low_v", title)
             .at(span, "not watched for them")
-            .help("their own under-voltage fault brings the robot down");
+            .help(mit.under_voltage);
         reader.problems.push(problem);
     }
     if servo.limits.torque.is_some()

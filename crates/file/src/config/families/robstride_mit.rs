@@ -12,6 +12,8 @@ pub(super) struct RobstrideMit;
 
 const TORQUE_LIMIT: &str = "the motor's own limit is set by its private protocol, or with its maker's tool";
 
+const UNDER_VOLTAGE: &str = "one that switches itself off for that does not report it: only a joint under load is noticed, by the torque that it does not exert";
+
 const UNWATCHED: [&str; 2] = [
     "the watchdog of a RobStride is not set by its MIT protocol; from the factory it is off",
     "set it to its private protocol (`family = \"robstride\"`), by which its watchdog is set; or have a switch at hand that cuts its power, and \
@@ -72,7 +74,13 @@ impl InFile for RobstrideMit {
         let host_id = servo.robstride_mit.host_id.into();
         mit::check_replies(robot.servos.iter(), i, servo, ("host_id", host_id), reader);
         let drive = Settings::of(&servo.robstride_mit).drive;
-        mit::check(robot, i, servo, &mit::Mit { drive, torque_limit: TORQUE_LIMIT }, reader);
+        mit::check(
+            robot,
+            i,
+            servo,
+            &mit::Mit { drive, torque_limit: TORQUE_LIMIT, under_voltage: UNDER_VOLTAGE },
+            reader,
+        );
     }
 }
 
