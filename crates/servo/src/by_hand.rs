@@ -210,6 +210,18 @@ pub(crate) fn torque_is_on() -> String {
         .to_owned()
 }
 
+/// The error for an id that is to be written as a register, beside which another servo may have it already.
+pub(crate) fn id_as_register() -> String {
+    "its id is set with `khz bus set-id`, which asks first whether another servo has the new one".to_owned()
+}
+
+/// The error for a servo that would not answer what it is asked and told afterwards.
+pub(crate) fn answers_no_more(register: &str, level: u8) -> String {
+    format!(
+        "only `{register}={level}` lets it answer all that is asked of it and written to it, which Kilohertz needs"
+    )
+}
+
 /// The error for a torque that is to be switched on by hand.
 pub(crate) fn torque_on_by_hand() -> String {
     "by hand torque is switched off alone: a servo that is on goes to whatever goal it has. `khz run` switches it on where the joint is"

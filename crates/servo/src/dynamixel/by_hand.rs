@@ -3,7 +3,8 @@
 use super::drive::gains;
 use super::{DynamixelMode, DynamixelModel, MODES, Settings, VELOCITY_STEP, WATCHDOG, watchdog};
 use crate::by_hand::{
-    Answer, Ask, ByHand, Order, Wanted, in_turn, judged, not_written, torque_is_on, torque_on_by_hand,
+    Answer, Ask, ByHand, Order, Wanted, answers_no_more, id_as_register, in_turn, judged, not_written,
+    torque_is_on, torque_on_by_hand,
 };
 use crate::mit::UNNAMED;
 use crate::{Fault, Mounting};
@@ -111,6 +112,8 @@ impl ByHand for Settings {
         let item = known(register)?;
         let read = judged(self.read(id, item), move |answer| not_written(answer, register, item.name, value));
         let asked = match register {
+            at::ID => return Err(id_as_register()),
+            at::STATUS_RETURN_LEVEL if value != 2.0 => return Err(answers_no_more("status_return_level", 2)),
             at::TORQUE_ENABLE if value != 0.0 => return Err(torque_on_by_hand()),
             at::TORQUE_ENABLE => self.mode(id),
             _ => self.is_off(id),

@@ -555,6 +555,17 @@ fn what_is_set_before_the_first_tick_is_written_and_read_back() {
     assert_eq!(place(&other), None);
 }
 
+/// Two servos then had one id, or one answered nothing any more, and no command could undo it.
+#[test]
+fn what_could_not_be_undone_is_not_written_as_a_register() {
+    use crate::ByHand;
+    let settings = Settings::of(&file());
+    let set = |name, value| settings.set_register(3, settings.register(name).unwrap(), value);
+    assert!(set("id", 4.0).unwrap_err().contains("`khz bus set-id`"));
+    assert!(set("status_return_level", 0.0).unwrap_err().contains("`status_return_level=2`"));
+    assert!(set("status_return_level", 2.0).is_ok());
+}
+
 /// Torque could be switched on by hand, with whatever goal there was, and not off again.
 #[test]
 fn by_hand_torque_is_switched_off_alone() {
@@ -567,7 +578,7 @@ fn by_hand_torque_is_switched_off_alone() {
     let asked = settings.set_register(3, register, 0.0).unwrap();
     assert_eq!(asked.len(), 3);
     assert!((asked[0].read)(&on).unwrap().wrong.is_none());
-    let other = settings.register("id").unwrap();
+    let other = settings.register("return_delay_time").unwrap();
     assert!(
         (settings.set_register(3, other, 4.0).unwrap()[0].read)(&on)
             .unwrap()

@@ -3,8 +3,8 @@
 use super::drive::Measured;
 use super::{ALL, FeetechMode, FeetechModel, MIDDLE, MODES, REACH, STEP, Settings};
 use crate::by_hand::{
-    Answer, Ask, ByHand, Order, Wanted, ZERO, in_turn, judged, not_written, not_zero, torque_is_on,
-    torque_on_by_hand,
+    Answer, Ask, ByHand, Order, Wanted, ZERO, answers_no_more, id_as_register, in_turn, judged, not_written,
+    not_zero, torque_is_on, torque_on_by_hand,
 };
 use crate::mit::UNNAMED;
 use crate::{Fault, Mounting};
@@ -74,8 +74,13 @@ impl ByHand for Settings {
     }
 
     fn set_register(&self, id: u8, register: u16, value: f64) -> Result<Vec<Ask>, String> {
-        let item = known(register)?;
-        self.set(id, id, item, value)
+        if register == u16::from(at::ID) {
+            return Err(id_as_register());
+        }
+        if register == u16::from(at::RESPONSE_LEVEL) && value != 1.0 {
+            return Err(answers_no_more("response_level", 1));
+        }
+        self.set(id, id, known(register)?, value)
     }
 
     fn called(&self, register: u16) -> String {

@@ -465,7 +465,7 @@ fn by_hand_torque_is_switched_off_alone() {
     let asked = settings.set_register(3, register, 0.0).unwrap();
     assert_eq!(asked.len(), 3);
     assert!((asked[0].read)(&on).unwrap().wrong.is_none());
-    let other = settings.register("id").unwrap();
+    let other = settings.register("baud_rate").unwrap();
     assert!(
         (settings.set_register(3, other, 4.0).unwrap()[0].read)(&on)
             .unwrap()

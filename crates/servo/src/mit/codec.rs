@@ -37,7 +37,7 @@ pub const INTRUDED: Fault = Fault {
 /// It exerts next to no torque although it is commanded to.
 pub const LIMP: Fault = Fault {
     code: 261,
-    text: "it exerts no torque although it is commanded to: another program has switched it off, or it has lost its power; start a new run",
+    text: "it exerts no torque although it is commanded to: another program or a fault of its own (heat, voltage) has switched it off, or it has lost its power; find out which, then start a new run",
 };
 
 /// A commanded torque below this share of the range shows nothing, …
