@@ -8,7 +8,7 @@ use super::bus::scan;
 use super::check;
 use super::output;
 use super::policy::{model_in, section};
-use super::{complain, print_line, show, warn};
+use super::{complain, note, print_line, show, warn};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_file::config::{ConfigError, FamilyName};
 use khz_file::draft::model::Targets;
@@ -237,6 +237,7 @@ fn drawn_up(args: &Args) -> Result<String> {
         bail!("write --from, --template, --urdf, --mjcf or --policy");
     }
     let mut desk = Desk::open_for(&args.family, links).map_err(|error| anyhow!(error))?;
+    desk.scan_does().into_iter().for_each(note);
     let scan = Scan { last: u8::MAX, timeout_ns: i64::from(args.timeout_ms) * 1_000_000, together: false };
     let found = scan::everywhere(&mut desk, &scan, warn)?;
     if found.is_empty() {

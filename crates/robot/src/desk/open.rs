@@ -68,7 +68,7 @@ impl Desk {
         let mut desk = Self { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
         for (number, word) in words.iter().enumerate() {
             let family = families.get(number).or(families.first()).copied();
-            desk.open_one(Role::Host, &on_line(word.as_ref(), family))?;
+            desk.open_one(Role::Host, &on_line(word.as_ref(), family)?)?;
             // What was expected of the links before stays.
             family.into_iter().for_each(|family| desk.expect(family));
         }
@@ -89,16 +89,26 @@ impl Desk {
     }
 }
 
-/// A serial line as its family needs it, where the word for it says neither protocol nor rate.
-fn on_line(word: &str, family: Option<FamilyName>) -> Cow<'_, str> {
-    match (LinkConfig::by_hand(word), family) {
-        (Some(LinkConfig::Rs485(_)), Some(family @ (FamilyName::Dynamixel | FamilyName::Feetech)))
-            if !word.contains(',') =>
-        {
-            format!("{word},baud={USUAL_BAUD},protocol={family}").into()
-        }
-        _ => word.into(),
+/// A serial line as its family needs it, with what the word for it does not say of protocol and rate.
+///
+/// # Errors
+/// It has the protocol of another family.
+fn on_line(word: &str, family: Option<FamilyName>) -> Result<Cow<'_, str>, String> {
+    let (Some(LinkConfig::Rs485(_)), Some(family @ (FamilyName::Dynamixel | FamilyName::Feetech))) =
+        (LinkConfig::by_hand(word), family)
+    else {
+        return Ok(word.into());
+    };
+    let mut word = word.to_owned();
+    if !word.contains(",baud=") {
+        word += &format!(",baud={USUAL_BAUD}");
     }
+    if !word.contains(",protocol=") {
+        word += &format!(",protocol={family}");
+    } else if !word.contains(&format!(",protocol={family}")) {
+        return Err(format!("{word}: `--family {family}` needs `protocol={family}`"));
+    }
+    Ok(word.into())
 }
 
 /// The families a link carries; none: all of them.
@@ -390,7 +400,7 @@ mod tests {
     /// `khz bus set rs485:/dev/ttyUSB0 1 … --family dynamixel`, which a run prints as a cure, asked by the protocol of moteus.
     #[test]
     fn a_serial_line_speaks_as_its_family_does() {
-        let line = |word, family| on_line(word, Some(family)).into_owned();
+        let line = |word, family| on_line(word, Some(family)).unwrap().into_owned();
         assert_eq!(
             line("rs485:/dev/ttyUSB0", FamilyName::Dynamixel),
             "rs485:/dev/ttyUSB0,baud=1000000,protocol=dynamixel"
@@ -402,6 +412,11 @@ mod tests {
         ] {
             assert_eq!(line(word, family), word);
         }
+        // With the rate alone it asked by the protocol of moteus, too.
+        let with_rate = line("rs485:/dev/ttyUSB0,baud=57600", FamilyName::Feetech);
+        assert_eq!(with_rate, "rs485:/dev/ttyUSB0,baud=57600,protocol=feetech");
+        let other = on_line("rs485:/dev/ttyUSB0,protocol=feetech", Some(FamilyName::Dynamixel)).unwrap_err();
+        assert!(other.ends_with("`--family dynamixel` needs `protocol=dynamixel`"), "{other}");
     }
 
     /// A bus without known servos behind an adapter for classic CAN, and the adapter's end of the line.

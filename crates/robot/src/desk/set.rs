@@ -103,8 +103,9 @@ impl Desk {
         timeout_ns: i64,
     ) -> Result<Answer, DeskError> {
         let Steps { mut check, .. } = steps(servo, setting, store)?;
-        if let Setting::Id(new) = setting {
-            self.is_free(servo, new, timeout_ns)?;
+        match setting {
+            Setting::Id(new) => self.is_free(servo, new, timeout_ns)?,
+            _ => self.is_alone(servo, timeout_ns)?,
         }
         check.truncate(if store { check.len() } else { 1 });
         let mut answer = self.ask(servo, check, timeout_ns)?;
@@ -206,6 +207,17 @@ impl Desk {
             self.look_for(&family, bus, &everybody(timeout_ns), Some(&ids), &mut found)?;
         }
         Ok(found.into_values().collect())
+    }
+
+    /// No other servo has its id, and would be set with it.
+    fn is_alone(&mut self, servo: &DeskServo, timeout_ns: i64) -> Result<(), DeskError> {
+        let (id, mut found) = (servo.servo.id, BTreeMap::new());
+        let only = [id].into_iter().collect();
+        self.look_for(&servo.servo.family, servo.bus, &everybody(timeout_ns), Some(&only), &mut found)?;
+        let twins = found.get(&id).and_then(Found::twins);
+        twins.map_or(Ok(()), |twins| {
+            Err(wrong(servo, format!("{twins}, and both would be set: unplug one of them")))
+        })
     }
 
     fn is_free(&mut self, servo: &DeskServo, new: u8, timeout_ns: i64) -> Result<(), DeskError> {

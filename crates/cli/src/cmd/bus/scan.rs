@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let silent = silent(&desk, &found, args.last);
     let twins: Vec<_> = found.iter().filter_map(|found| twins(&desk, found)).collect();
-    elsewhere.iter().chain(&silent).chain(&twins).for_each(warn);
+    elsewhere.iter().chain(&silent).chain(&twins).chain(&damaged(&desk, &found)).for_each(warn);
     found.iter().flat_map(errors).for_each(warn);
     found
         .iter()
@@ -90,13 +90,25 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Several servos with one id: a line with what to do.
 fn twins(desk: &Desk, found: &Found) -> Option<String> {
-    let (id, bus) = (found.answer.id, desk.name(found.bus));
-    let line = |twins| {
-        format!(
-            "{twins} on bus {bus}: unplug one of them and give the other a new id, `khz bus set-id LINK {id} NEW --store`"
-        )
+    let (id, bus, family) = (found.answer.id, desk.name(found.bus), found.family.by_hand());
+    let how = match (family.set_id(id, id), family.store(id)) {
+        (Err(_), _) => "with its maker's tool".to_owned(),
+        (Ok(_), Err(_)) => format!("`khz bus set-id LINK {id} NEW`"),
+        (Ok(_), Ok(_)) => format!("`khz bus set-id LINK {id} NEW --store`"),
     };
+    let line = |twins| format!("{twins} on bus {bus}: unplug one of them and give the other a new id, {how}");
     found.twins().map(line)
+}
+
+/// Buses from which damaged frames came beside the answers: a line each.
+fn damaged(desk: &Desk, found: &[Found]) -> Vec<String> {
+    let is_answered = |bus: &usize| found.iter().any(|found| found.bus == *bus);
+    let line = |bus: usize| {
+        let corrupt = desk.counters(bus).corrupt;
+        (corrupt > 0)
+            .then(|| format!("bus {}: {corrupt} damaged frames came, too, as when {ONE_ID}", desk.name(bus)))
+    };
+    (0..desk.buses()).filter(is_answered).filter_map(line).collect()
 }
 
 /// A servo that cannot be driven as it is set.

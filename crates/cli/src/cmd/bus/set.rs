@@ -1,9 +1,8 @@
 //! `khz bus set-zero`, `set-id`, `set-watchdog` and `set`: a servo's settings, changed by hand.
 
-use super::open::desk;
 use crate::cmd::{complain, note, print, print_line, show};
 use crate::duration::parse_seconds;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use khz_file::config::FamilyName;
 use khz_robot::desk::{Answer, Desk, DeskError, DeskServo, Setting};
 use serde_json::json;
@@ -150,9 +149,16 @@ fn run(
     searches: bool,
     setting: impl FnOnce(&DeskServo) -> Result<Setting>,
 ) -> Result<ExitCode> {
-    let mut desk = desk(std::slice::from_ref(&target.link))?;
-    if let Some(family) = target.family {
-        desk.expect(family);
+    let mut desk = Desk::open_for(target.family.as_slice(), std::slice::from_ref(&target.link))
+        .map_err(|error| anyhow!(error))?;
+    // To look at such a servo is to do something to it.
+    let does = desk.scan_does();
+    if !does.is_empty() {
+        does.into_iter().for_each(note);
+        if !target.yes && !is_wanted("Ask it? [y/N] ")? {
+            print_line("nothing was asked or changed");
+            return Ok(ExitCode::FAILURE);
+        }
     }
     let timeout_ns = i64::from(target.timeout_ms) * 1_000_000;
     let bus = target.bus.map(|bus| bus.get() - 1);
@@ -172,7 +178,7 @@ fn run(
         Err(error) => return refused(error),
     };
     print(&announcement(&desk, &servo, setting, target.store, &before));
-    if !target.yes && !is_wanted()? {
+    if !target.yes && !is_wanted("Do it? [y/N] ")? {
         print_line("nothing was changed");
         return Ok(ExitCode::FAILURE);
     }
@@ -251,16 +257,17 @@ fn announcement(desk: &Desk, servo: &DeskServo, setting: Setting, store: bool, b
     text += match store {
         true => "  With --store it keeps this and all its other settings without power.\n",
         false if keeps => "  It keeps this without power.\n",
+        false if family.store(id).is_err() => "  It forgets this when it loses power.\n",
         false => "  Without --store it may forget this when it loses power.\n",
     };
     text
 }
 
-fn is_wanted() -> Result<bool> {
+fn is_wanted(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("there is no terminal to ask on: give --yes to do it");
     }
-    print("Do it? [y/N] ");
+    print(question);
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
