@@ -248,7 +248,10 @@ fn drawn_up(args: &Args) -> Result<String> {
         amiss.map(|why| scan::amiss(each, &why)).iter().for_each(warn);
         each.twins().iter().for_each(|twins| warn(format_args!("{twins}: give each its own id")));
     }
-    draft::of_found(links, &desk.places(), &found).map_err(|error| anyhow!(error))
+    // With what their family needs of a serial line.
+    let word = |link: usize| Some(desk.name(desk.places().iter().position(|place| place.0 == link)?).to_owned());
+    let links: Vec<String> = (0..links.len()).filter_map(word).collect();
+    draft::of_found(&links, &desk.places(), &found).map_err(|error| anyhow!(error))
 }
 
 /// What a robot file calls a model: by its place from there if it is in the same folder or below, else by its whole path.
