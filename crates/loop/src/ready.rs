@@ -118,7 +118,7 @@ fn dialogues(devices: &[DevicePlan], mark: u32) -> Vec<Vec<Exchange>> {
     devices.iter().map(ready).collect()
 }
 
-/// So long a joint has to stand before it is let go, ns: gains that damp strongly let a load sink more slowly than `still_velocity`.
+/// So long a joint has to stand before it is let go, ns: gains that damp strongly let a load sink slowly.
 const STANDS_NS: i64 = 600_000_000;
 
 /// A servo that an earlier host has left on.

@@ -129,7 +129,8 @@ section! {
         grace_s: f64 = 0.5, "s", 0.0 => 60.0;
         /// Damping ends in stop after at most this time.
         damping_s: f64 = 3.0, "s", 0.1 => 60.0;
-        /// Damping ends in stop once every joint is slower than this for `still_s`.
+        /// Damping ends in stop once every joint is slower than this for `still_s` and has moved by no more than 0.004 rad (and two steps of
+        /// its position's format) in that time. A joint that goes on sinking is damped for `damping_s`.
         still_velocity: f64 = 0.05, "rad/s", 0.0 => 10.0;
         /// See `still_velocity`. At least 50 ms, and two periods: before that, joints that were held have not begun to sink.
         still_s: f64 = 0.3, "s", 0.0 => 60.0;

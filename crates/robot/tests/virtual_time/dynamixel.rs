@@ -327,6 +327,9 @@ fn a_run_that_begins_lets_down_what_another_has_left_on() {
         told[0].contains("`joint_1`, `joint_2`. Damped until all stands still, for 3 s at most"),
         "{told:?}"
     );
+    // It sinks more slowly than `still_velocity`.
+    let (_, way, took_ms, _) = begins(&config, 0.05);
+    assert!((0.03..0.1).contains(&way) && (3000..3300).contains(&took_ms), "{way} rad, {took_ms} ms");
     // What stands by itself is not waited for.
     let (doing, _, took_ms, _) = begins(&config, 0.0);
     assert!(doing == [Doing::Following, Doing::Damping] && took_ms < 1000, "{doing:?} {took_ms} ms");

@@ -230,6 +230,24 @@ fn a_joint_that_sinks_does_not_stand_still_whatever_velocity_it_reports() {
     assert_eq!(bench.run(1000, sinks), Phase::Damping, "{:?}", bench.last());
 }
 
+/// At less than `still_velocity` it was switched off half-way.
+#[test]
+fn a_joint_that_sinks_slowly_is_damped_for_as_long_as_damping_may_take() {
+    let ticks_of_sinking = |velocity: f64| {
+        let mut bench = Bench::active(|_| {});
+        bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+        let began = bench.state.tick;
+        let sinks = |bench: &mut Bench| {
+            let position = velocity * 1e-3 * (bench.state.tick - began) as f64;
+            bench.state.servos.iter_mut().for_each(|it| (it.position, it.velocity) = (position, velocity));
+        };
+        let ticks = (0..10_000).take_while(|_| bench.tick(sinks) == Phase::Damping).count();
+        (ticks + 1, bench.last().cause)
+    };
+    assert_eq!(ticks_of_sinking(0.02), (3000, Cause::DampingOver));
+    assert_eq!(ticks_of_sinking(0.01), (301, Cause::Still));
+}
+
 #[test]
 fn a_servo_that_is_off_and_on_in_turn_while_it_comes_down_is_reported_once() {
     let mut bench = Bench::active(|_| {});

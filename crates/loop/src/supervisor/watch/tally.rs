@@ -14,8 +14,9 @@ pub(super) const STRAYED: u32 = 2;
 const FITTED: u32 = 1;
 pub(super) const ASTRAY: u32 = 5 * STRAYED;
 
-/// A joint that has moved so far, rad, since it was seen to move last does not stand still, whatever its velocity.
-pub const STILL_WAY: f64 = 0.02;
+/// A joint that has moved farther than this, rad, since it was seen to move last does not stand still, whatever its velocity: one that sinks
+/// slowly moves that far within `still_s`. It is two steps of a servo with 4096 per turn, which one that stands may report in turn.
+pub const STILL_WAY: f64 = 0.004;
 
 /// Replies at rest that must report a servo off before that is believed; none in between may report it on.
 pub const OFF_REPLIES: u32 = 3;
