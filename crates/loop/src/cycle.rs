@@ -27,6 +27,7 @@ use device::Device;
 use khz_link::{Link, LinkError, Received};
 use khz_servo::{Family, ServoCommand, ServoPlan, Taken, family};
 use lane::Lane;
+use std::cmp::Reverse;
 
 /// The most links of a robot: the result of a cycle has a bit for each.
 pub const MAX_LINKS: usize = 64;
@@ -194,19 +195,18 @@ impl Cycle {
         self.lanes.iter_mut().for_each(|lane| lane.made_ready(mark));
     }
 
-    /// What a cycle takes at least on a half-duplex bus whose servos have answered no sooner than this before the first cycle, if that is
-    /// longer than `deadline_ns`: one of its servos, how many queries the cycle has there, and the soonest answer to one.
-    pub(crate) fn too_slow(
-        &self,
-        soonest_ns: &[Option<i64>],
-        deadline_ns: i64,
-    ) -> Option<(usize, usize, i64)> {
-        self.lanes.iter().find_map(|lane| {
+    /// The half-duplex buses on which a cycle takes longer than `deadline_ns`, the slowest first, by how soon their servos have answered before
+    /// the first cycle: one servo of each, how many queries the cycle has there, and the soonest answer to one.
+    pub(crate) fn too_slow(&self, soonest_ns: &[Option<i64>], deadline_ns: i64) -> Vec<(usize, usize, i64)> {
+        let slow = self.lanes.iter().filter_map(|lane| {
             let answers = lane.all_servos().iter().filter_map(|&servo| Some((soonest_ns[servo]?, servo)));
             let (soonest_ns, servo) = answers.min()?;
             let queries = lane.in_sequence();
             (queries as i64 * soonest_ns > deadline_ns).then_some((servo, queries, soonest_ns))
-        })
+        });
+        let mut slow: Vec<_> = slow.collect();
+        slow.sort_by_key(|&(_, queries, soonest_ns)| Reverse(queries as i64 * soonest_ns));
+        slow
     }
 
     /// A servo did not answer what it was asked before the first cycle; see [`khz_servo::Servos::unanswered`].

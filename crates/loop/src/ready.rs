@@ -94,20 +94,26 @@ pub fn make_ready(
 /// # Errors
 /// A servo whose bus is too slow for that: its adapter, most likely.
 pub fn answers_in_time(cycle: &Cycle, soonest_ns: &[Option<i64>], deadline_ns: i64) -> Result<(), NotReady> {
-    let Some((servo, queries, soonest_ns)) = cycle.too_slow(soonest_ns, deadline_ns) else { return Ok(()) };
+    let slow = cycle.too_slow(soonest_ns, deadline_ns);
+    let Some(&(servo, queries, soonest_ns)) = slow.first() else { return Ok(()) };
     let needed_ns = queries as i64 * soonest_ns;
     let [soonest, needed, left] =
         [soonest_ns, needed_ns, deadline_ns].map(|ns| format!("{:.1} ms", ns as f64 / 1e6));
+    let name = |servo: usize| &*cycle.devices()[servo].name;
+    let others: Vec<_> =
+        slow[1..].iter().map(|&(servo, ..)| format!("the bus of `{}`", name(servo))).collect();
+    let others =
+        if others.is_empty() { String::new() } else { format!(". Too slow as well: {}", others.join(", ")) };
     // Where the deadline is the usual share of the period.
     let rate_hz = (0.8e9 / needed_ns as f64).floor();
     let queries =
         if queries == 1 { "one query" } else { &*format!("{queries} queries, one after the other") };
     let why = format!(
         "no servo on its bus answered sooner than {soonest} after it was asked. A cycle has {queries}, which takes {needed} or more, but \
-         replies count for {left} (`loop.bus_deadline_us`). {HELD_BACK}. If that is as it has to be, lower `loop.rate_hz` to well \
+         replies count for {left} (`loop.bus_deadline_us`){others}. {HELD_BACK}. If that is as it has to be, lower `loop.rate_hz` to well \
          below {rate_hz}, and leave out `loop.bus_deadline_us`. No servo was switched on"
     );
-    Err(NotReady { servo, name: cycle.devices()[servo].name.clone(), why })
+    Err(NotReady { servo, name: name(servo).to_owned(), why })
 }
 
 fn dialogues(devices: &[DevicePlan], mark: u32) -> Vec<Vec<Exchange>> {

@@ -499,6 +499,7 @@ fn ended(
         if let Some(message) = down.or(lack).filter(|_| servos.iter().all(|of| of.replied > 0)) {
             end = missing::sometimes(&end, &message, tally, names);
         }
+        end = missing::late_together(&end, tally, &of_bus);
     }
     (end, ended_well)
 }

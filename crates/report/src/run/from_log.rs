@@ -1,7 +1,7 @@
 //! The page of a run from its log alone. Of a damaged log it shows what is sound, and lists what is missing.
 
 use super::facts::{Known, NEVER, TOO_EARLY, Unlogged, downs, ending, facts, fits_not, trouble, warned};
-use super::missing::{late_not_silent, never_replied, sometimes, together};
+use super::missing::{late_not_silent, late_together, never_replied, sometimes, together};
 use super::over_time::{OverTime, text};
 use super::page::{Device, RunData};
 use super::page_data::{computer, count_tiles, late_counts, page_event, subtitle, target_tiles, time_tile};
@@ -512,6 +512,7 @@ impl Replay {
             }
             _ => end,
         };
+        let end = late_together(&end, &self.tally, &of_bus);
         let begins_late = self.first > Some(0);
         let Late { fitting, others, .. } = self.late;
         // What was missed before the beginning of these files may come in them.

@@ -79,9 +79,26 @@ pub(super) fn together(
     if silent.len() < 2 || !silent.iter().any(|(name, _)| down.servo.as_deref() == Some(name)) {
         return end;
     }
-    let who =
-        if silent.len() == servos.len() { format!("all {} servos", servos.len()) } else { by_bus(&silent) };
-    end.replace(&down.text(), &format!("{} ({who})", down.cause))
+    end.replace(&down.text(), &format!("{} ({})", down.cause, these(&silent, servos.len())))
+}
+
+/// How a run ended in which replies came too late during start-up, with all servos that missed about as many as the one that missed most: the
+/// one that was noticed first may be on another bus than the slowest. `servos` as for [`together`].
+pub(super) fn late_together(end: &str, tally: &Tally, servos: &[(&str, &str)]) -> String {
+    let missed = tally.missed_of(false);
+    let most = missed.iter().copied().max().unwrap_or(0);
+    let late = servos.iter().zip(missed).filter(|(_, missed)| 2 * **missed >= most.max(1));
+    let late: Vec<_> = late.map(|(names, _)| *names).collect();
+    let named = end.split_once(LATE).and_then(|(before, rest)| {
+        let (_, after) = rest.strip_prefix(" (")?.split_once(')')?;
+        (late.len() > 1).then(|| format!("{before}{LATE} ({}){after}", these(&late, servos.len())))
+    });
+    named.unwrap_or_else(|| end.to_owned())
+}
+
+/// These servos, each with its bus, of so many in all.
+fn these(servos: &[(&str, &str)], all: usize) -> String {
+    if servos.len() == all { format!("all {all} servos") } else { by_bus(servos) }
 }
 
 /// How a run ended in which so many replies came late that it is not known whether a CubeMars servo was silent.
@@ -277,6 +294,25 @@ mod tests {
         assert_eq!(expected(&[0, 1]), "no reply in time for 10 ticks (hip, knee on bus left)");
         assert_eq!(expected(&[1]), event.text());
         assert_eq!(expected(&[0, 2]), event.text());
+    }
+
+    /// The first servo that was late was named, and its bus was not the slowest.
+    #[test]
+    fn all_servos_whose_replies_come_too_late_are_named() {
+        let servos = [("pan", "leader"), ("grip", "leader"), ("elbow", "follower"), ("wrist", "follower")];
+        let named = |late: &[usize]| {
+            let mut tally = Tally::new(100_000);
+            for number in 0..40 {
+                tally.count(&Tick { number, ..Tick::UNKNOWN }, Pace::default());
+                late.iter().filter(|_| number % 3 == 0).for_each(|servo| tally.missed_by(*servo));
+            }
+            tally.missed_by(0);
+            late_together(&format!("it came down: {LATE} (grip on bus leader); 9 more"), &tally, &servos)
+        };
+        let place = |who: &str| format!("it came down: {LATE} ({who}); 9 more");
+        assert_eq!(named(&[1, 2, 3]), place("grip on bus leader; elbow, wrist on bus follower"));
+        assert_eq!(named(&[0, 1, 2, 3]), place("all 4 servos"));
+        assert_eq!(named(&[1]), place("grip on bus leader"));
     }
 
     #[test]

@@ -309,8 +309,24 @@ fn an_adapter_that_cannot_keep_up_is_reported_before_the_first_tick() {
     ] {
         assert!(why.contains(part), "{part}: {why}");
     }
+    assert!(!why.contains("as well"), "{why}");
     // A lone query has the time.
     Holding::run(robot(6, 40, ""), 0, 16 * MS).0.unwrap();
+}
+
+/// Only the first bus was named, with a rate that was too high for the second.
+#[test]
+fn of_two_lines_that_cannot_keep_up_the_slower_is_reported_and_both_are_named() {
+    let text = include_str!("../../../../robots/koch_pair.toml");
+    let text = text.replace("turnaround_us = 10", "turnaround_us = 5000");
+    let config = RobotConfig::parse(&text, "koch_pair.toml").unwrap();
+    let world = Box::new(config.emulate().unwrap());
+    let mut machine = assemble::machine_on(&config, hold(), world);
+    let why = machine.make_ready(&mut VirtualTime::new(0)).unwrap_err().to_string();
+    for part in ["2 queries, one after the other", "Too slow as well: the bus of `leader_", "well below 78,"]
+    {
+        assert!(why.contains(part), "{part}: {why}");
+    }
 }
 
 /// They were switched off at once, and what they held fell.
