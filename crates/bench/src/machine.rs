@@ -14,6 +14,7 @@ use khz_servo::Doing;
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting, ServoPlan};
 use khz_wire::Frame;
+use std::sync::atomic::AtomicBool;
 
 /// Position and velocity, nothing else: what the official clients send by default.
 pub fn short_command(format: Format) -> CommandFormat {
@@ -96,7 +97,14 @@ impl Machine {
     /// A servo that does not get so far.
     pub fn start(&mut self, time: &mut RealTime, deadline_ns: i64) -> Result<()> {
         let settings = SupervisorSettings::default();
-        ready::make_ready(&mut self.links, &mut self.cycle, &settings, time, &mut |_| {})?;
+        ready::make_ready(
+            &mut self.links,
+            &mut self.cycle,
+            &settings,
+            time,
+            &mut |_| {},
+            &AtomicBool::new(false),
+        )?;
         for _ in 0..1000 {
             self.cycle(time, deadline_ns);
             self.commands.fill(ServoCommand::Position(PositionCommand::hold(0.0)));

@@ -18,6 +18,7 @@ use khz_loop::{Controller, ready};
 use khz_robot::assemble::{self, Links};
 use khz_wire::Frame;
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The world and what was seen on its wires.
@@ -134,7 +135,15 @@ impl Rig {
         // Before the faults begin, and the monitor looks: those are of the run.
         let mut time = time;
         let settings = config.supervisor_settings();
-        let is_ready = ready::make_ready(&mut views, &mut cycle, &settings, &mut time, &mut |_| {}).is_ok();
+        let is_ready = ready::make_ready(
+            &mut views,
+            &mut cycle,
+            &settings,
+            &mut time,
+            &mut |_| {},
+            &AtomicBool::new(false),
+        )
+        .is_ok();
         if let Some(monitor) = &monitor {
             lock(&stage).world.attach(Box::new(MonitorProbe(Arc::clone(monitor))));
         }

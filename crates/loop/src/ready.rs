@@ -8,6 +8,7 @@ use khz_servo::by_hand::{Answer, Ask};
 use khz_servo::exchange::MARKS;
 use khz_servo::{Exchange, ReplyCheck};
 use khz_wire::{Frame, Request};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long to wait for a reply before repeating the query for the first time.
 const PATIENCE_NS: i64 = 20_000_000;
@@ -55,32 +56,40 @@ pub struct NotReady {
 /// # Errors
 /// The first servo that does not answer, or not as it has to. Every servo was commanded to switch off.
 ///
-/// `note` gets which servos were found on, and what is done with them, before it is done.
+/// `note` gets which servos were found on, and what is done with them, before it is done. `stop` ends the run, also meanwhile.
 ///
-/// Returns how soon after a query each servo has answered at the soonest, ns, if it was asked anything.
+/// Returns how soon after a query each servo has answered at the soonest, ns, if it was asked anything. `None`: `stop` was set while servos
+/// that were found on were let down. They are off, and the run is not to begin.
 pub fn make_ready(
     links: &mut [Box<dyn Link>],
     cycle: &mut Cycle,
     settings: &SupervisorSettings,
     time: &mut impl Time,
     note: &mut dyn FnMut(String),
-) -> Result<Vec<Option<i64>>, NotReady> {
+    stop: &AtomicBool,
+) -> Result<Option<Vec<Option<i64>>>, NotReady> {
     // One lucky answer hides it from `answers_in_time`.
     links.iter().filter_map(|link| link.holds_back()).for_each(&mut *note);
-    if !let_down(links, cycle.devices(), settings, time, note) {
+    let Found { left_on, answered } = let_down(links, cycle.devices(), settings, time, note);
+    if !answered {
         cycle.unanswered();
     }
+    // What holds something up is let down all the same.
+    let is_stopped = left_on && stop.load(Ordering::Relaxed);
     let devices = cycle.devices();
-    if dialogues(devices, *MARKS.start()).iter().all(Vec::is_empty) {
-        return Ok(vec![None; devices.len()]);
+    if !is_stopped && dialogues(devices, *MARKS.start()).iter().all(Vec::is_empty) {
+        return Ok(Some(vec![None; devices.len()]));
     }
     // One that is silent must not keep another on that a host has left driving.
     switch_off(links, devices, time);
+    if is_stopped {
+        return Ok(None);
+    }
     let mut soonest_ns = vec![None; devices.len()];
     match converse(links, devices, time, &mut soonest_ns) {
         Ok(mark) => {
             cycle.made_ready(mark);
-            Ok(soonest_ns)
+            Ok(Some(soonest_ns))
         }
         Err(not_ready) => {
             switch_off(links, devices, time);
@@ -134,15 +143,23 @@ struct Held<'a> {
     stands_at: f64,
 }
 
+/// What was found before the dialogue.
+struct Found {
+    /// Servos were on.
+    left_on: bool,
+    /// All that was asked was answered.
+    answered: bool,
+}
+
 /// Servos that an earlier host has left on hold something up, as a rule: they are damped until they stand still, as when a robot comes
-/// down, and for as long at most. Those that nothing damps hold as long: time to hold what they hold. False if something was not answered.
+/// down, and for as long at most. Those that nothing damps hold as long: time to hold what they hold.
 fn let_down(
     links: &mut [Box<dyn Link>],
     devices: &[DevicePlan],
     settings: &SupervisorSettings,
     time: &mut impl Time,
     note: &mut dyn FnMut(String),
-) -> bool {
+) -> Found {
     let mut answered = true;
     let mut held = Vec::new();
     for device in devices {
@@ -151,6 +168,7 @@ fn let_down(
             held.push(Held { device, stands_at: f64::NAN });
         }
     }
+    let left_on = !held.is_empty();
     what_is_left_on(&held, settings.damping_ns()).into_iter().for_each(note);
     let end_ns = time.now_ns() + settings.damping_ns();
     let mut still_since_ns = None;
@@ -169,8 +187,11 @@ fn let_down(
         }
         pause(links, end_ns, time);
     }
-    answered
+    Found { left_on, answered }
 }
+
+/// What an end that is asked for meanwhile does.
+const STOPPED: &str = "Ctrl-C does not shorten that; the run ends then without beginning";
 
 /// What is to be said of servos that were found on.
 fn what_is_left_on(held: &[Held<'_>], damping_ns: i64) -> Vec<String> {
@@ -183,13 +204,13 @@ fn what_is_left_on(held: &[Held<'_>], damping_ns: i64) -> Vec<String> {
     let damped = named(true).map(|names| {
         format!(
             "left on by an earlier run or another program: {names}. Damped until all stands still, for {damping_s} s at most, then switched \
-             off: what is still held up then FALLS"
+             off: what is still held up then FALLS. {STOPPED}"
         )
     });
     let falls = named(false).map(|names| {
         format!(
             "left on by an earlier run or another program: {names}. Nothing damps it: switched off in {damping_s} s, and what is held up \
-             then FALLS. Hold it, or cut the power once it lies"
+             then FALLS. Hold it, or cut the power once it lies. {STOPPED}"
         )
     });
     damped.into_iter().chain(falls).collect()

@@ -19,6 +19,7 @@ use khz_rt::panics::{self, Panic};
 use khz_servo::ServoCommand;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Encoding takes no longer, as a rule, ns: what it takes beyond that moves the bus deadline.
 const ENCODING_NS: i64 = 20_000;
@@ -215,10 +216,11 @@ impl Machine {
     /// # Errors
     /// A servo that must not be driven, or whose bus takes longer than a cycle has. Every servo was commanded to switch off.
     pub fn make_ready(&mut self, time: &mut impl Time) -> Result<(), NotReady> {
-        self.make_ready_telling(time, &mut |_| {})
+        self.make_ready_telling(time, &mut |_| {}, &AtomicBool::new(false)).map(drop)
     }
 
-    /// The same; `note` gets what people at the robot must know meanwhile.
+    /// The same; `note` gets what people at the robot must know meanwhile, and `stop` is set by those that want no run any more. False: it was
+    /// set while servos that were found on were let down, and the run is not to begin.
     ///
     /// # Errors
     /// As [`Machine::make_ready`].
@@ -226,10 +228,12 @@ impl Machine {
         &mut self,
         time: &mut impl Time,
         note: &mut dyn FnMut(String),
-    ) -> Result<(), NotReady> {
+        stop: &AtomicBool,
+    ) -> Result<bool, NotReady> {
         let settings = self.supervisor.settings();
-        let soonest_ns = ready::make_ready(&mut self.links, &mut self.cycle, settings, time, note)?;
-        ready::answers_in_time(&self.cycle, &soonest_ns, self.bus_deadline_ns)
+        let made = ready::make_ready(&mut self.links, &mut self.cycle, settings, time, note, stop)?;
+        let Some(soonest_ns) = made else { return Ok(false) };
+        ready::answers_in_time(&self.cycle, &soonest_ns, self.bus_deadline_ns).map(|()| true)
     }
 
     /// Runs one tick that was planned for `planned_ns`. `stop` asks the supervisor to bring the robot down.

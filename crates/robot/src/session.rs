@@ -6,7 +6,7 @@ use khz_loop::parameters::Parameter;
 use khz_loop::ready::NotReady;
 use khz_loop::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_loop::tick::Machine;
-use khz_loop::time::{RealTime, Receive, VirtualTime};
+use khz_loop::time::{RealTime, Receive, Time, VirtualTime};
 use khz_loop::timing::{Clock, LoopConfig};
 use khz_rt::late::{self, Window};
 use khz_rt::panics::{self, Panic};
@@ -76,6 +76,12 @@ pub enum SessionError {
     /// A servo is not ready to be driven.
     #[error(transparent)]
     NotReady(#[from] NotReady),
+    /// It was stopped before it began.
+    #[error(
+        "asked to stop while servos that were left on were let down: the run did not begin. Every servo was commanded to switch off; one that \
+         does not reply may still be on"
+    )]
+    Stopped,
     /// The loop's thread ended by a panic: a bug.
     #[error("the loop panicked, which is a bug in kilohertz: {0}")]
     Panicked(String),
@@ -188,13 +194,13 @@ impl Session {
                 Clock::Real => {
                     let granted: Granted = settings.setup.apply()?;
                     let mut time = RealTime::new(Waiter::new(settings.wake)?, settings.receive);
-                    machine.make_ready_telling(&mut time, &mut note)?;
+                    begin(&mut machine, &mut time, &mut note, &options.stop)?;
                     run(&mut machine, &mut time, &options, &mut observers);
                     granted.report.clone()
                 }
                 Clock::Virtual => {
                     let mut time = VirtualTime::new(0);
-                    machine.make_ready_telling(&mut time, &mut note)?;
+                    begin(&mut machine, &mut time, &mut note, &options.stop)?;
                     run(&mut machine, &mut time, &options, &mut observers);
                     Report { thread: "virtual time".to_owned(), grade: Grade::Ordinary, settings: Vec::new() }
                 }
@@ -272,6 +278,16 @@ impl Session {
         let ended = self.thread.take().map(JoinHandle::join).and_then(Result::ok);
         ended.unwrap_or_else(|| Err(SessionError::Panicked("no message".to_owned())))
     }
+}
+
+/// Makes every servo ready.
+fn begin(
+    machine: &mut Machine,
+    time: &mut impl Time,
+    note: &mut dyn FnMut(String),
+    stop: &AtomicBool,
+) -> Result<(), SessionError> {
+    if machine.make_ready_telling(time, note, stop)? { Ok(()) } else { Err(SessionError::Stopped) }
 }
 
 /// The time a machine's links have reached at least.

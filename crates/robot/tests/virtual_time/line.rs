@@ -10,6 +10,7 @@ use khz_loop::supervisor::Phase;
 use khz_loop::time::{Time, VirtualTime};
 use khz_loop::{ControlError, Controller, Doing, PositionCommand, RobotState, ServoCommand};
 use khz_robot::assemble;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// One of six servos falls silent.
@@ -109,7 +110,7 @@ pub fn begins_after_a_killed_run(
     let link = Seen { robot, doing: Arc::clone(&seen) };
     let mut next = assemble::machine_on(config, Box::new(Hold::default()), Box::new(link));
     let mut told = Vec::new();
-    next.make_ready_telling(&mut time, &mut |note| told.push(note)).unwrap();
+    next.make_ready_telling(&mut time, &mut |note| told.push(note), &AtomicBool::new(false)).unwrap();
     let seen = seen.lock().unwrap();
     let on = seen.iter().take_while(|(doing, _)| *doing != Doing::Off);
     let way = on.clone().last().unwrap().1 - seen[0].1;

@@ -19,7 +19,7 @@ use khz_loop::{ControlError, Doing, ServoCommand, Teleop};
 use khz_robot::assemble;
 use khz_robot::records::RunLog;
 use khz_wire::{Frame, Request};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 const PERIOD_NS: i64 = 1_000_000;
@@ -414,6 +414,28 @@ fn a_run_that_begins_does_not_wait_for_a_servo_that_is_off() {
     let begun_ns = time.now_ns();
     next.make_ready(&mut time).unwrap();
     assert!(time.now_ns() - begun_ns < 10_000_000, "{} ns", time.now_ns() - begun_ns);
+}
+
+/// It was obeyed when all servos had been set up for a run that was not wanted any more.
+#[test]
+fn a_stop_while_servos_are_let_down_ends_the_run_once_they_are_off() {
+    let (config, world, mut time) = left_on();
+    world.0.lock().unwrap().push(0, 1.0, time.now_ns());
+    let mut next = assemble::machine_on(&config, Box::new(Hold::default()), Box::new(world.clone()));
+    let (begun_ns, stop, mut told) = (time.now_ns(), AtomicBool::new(false), String::new());
+    // Ctrl-C, and another one.
+    let mut note = |note: String| {
+        stop.store(true, Ordering::Relaxed);
+        told += &note;
+    };
+    let begins = next.make_ready_telling(&mut time, &mut note, &stop).unwrap();
+    let took_ms = (time.now_ns() - begun_ns) / 1_000_000;
+    let doing = world.0.lock().unwrap().servos()[0].doing();
+    assert_eq!((begins, doing), (false, Doing::Off));
+    assert!((1000..1060).contains(&took_ms), "let down gently: {took_ms} ms");
+    assert!(told.contains("Ctrl-C does not shorten that; the run ends then without beginning"), "{told}");
+    // Where none was on, the run itself ends at once, as any other.
+    assert!(next.make_ready_telling(&mut time, &mut |_| {}, &stop).unwrap());
 }
 
 #[test]
