@@ -101,6 +101,8 @@ fn it_answers_as_clients_expect() {
     assert!(bench.servos.windows(2).all(|two| two[0].delay_ns() < two[1].delay_ns()), "one after the other");
     assert_eq!(bench.reply(&read(1, 700, 4)), (error::ACCESS, vec![]));
     assert_eq!(bench.read(at::PRESENT_POSITION, 4), [0, 8, 0, 0]);
+    let most = [886_u16, 885].map(|most| bench.write(at::PWM_LIMIT, &most.to_le_bytes()));
+    assert_eq!(most, [error::RANGE, 0], "885 is its full duty");
     assert_eq!([bench.write(at::OPERATING_MODE, &[5]), bench.write(at::TORQUE_ENABLE, &[1])], [0, 0]);
     // Locked, read-only, not there, too short, beyond its limit.
     assert_eq!(bench.write(at::OPERATING_MODE, &[0]), error::ACCESS);

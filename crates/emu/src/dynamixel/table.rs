@@ -1,6 +1,6 @@
 //! The control table: what is read, what may be written, and what follows from it.
 
-use super::{Setup, mode};
+use super::{FULL_DUTY, Setup, mode};
 use khz_wire::dynamixel::{ITEMS, Item, MOST_ID, Model, address as at, error, item};
 use std::ops::RangeInclusive;
 
@@ -44,7 +44,7 @@ impl Table {
             (at::TEMPERATURE_LIMIT, warmest),
             (at::MAX_VOLTAGE_LIMIT, most_v),
             (at::MIN_VOLTAGE_LIMIT, least_v),
-            (at::PWM_LIMIT, 885),
+            (at::PWM_LIMIT, FULL_DUTY as i64),
             (at::CURRENT_LIMIT, setup.most_current().into()),
             (at::VELOCITY_LIMIT, fastest),
             (at::MAX_POSITION_LIMIT, 4095),
@@ -237,6 +237,7 @@ impl Table {
             at::STATUS_RETURN_LEVEL => 0..=2,
             at::BUS_WATCHDOG => 0..=127,
             at::VELOCITY_I_GAIN..=at::FEEDFORWARD_1ST_GAIN => 0..=16_383,
+            at::PWM_LIMIT => 0..=FULL_DUTY as i64,
             at::GOAL_PWM => within(at::PWM_LIMIT),
             at::GOAL_CURRENT => within(at::CURRENT_LIMIT),
             at::GOAL_VELOCITY => within(at::VELOCITY_LIMIT),
