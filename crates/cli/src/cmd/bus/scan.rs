@@ -225,14 +225,16 @@ fn table(desk: &Desk, links: &[String], found: &[Found]) -> Result<String> {
             if is_damaged { format!(", but damaged frames came, as when {ONE_ID}") } else { String::new() };
         return Ok(format!("no device answered{damaged}: {}\n", unanswered(links)));
     }
-    let mut text = String::from(
-        "bus   id  family  mode            fault  firmware  serial                    round trip\n",
+    let wide = found.iter().map(|each| each.family.name().word().len()).fold("family".len(), usize::max);
+    let mut text = format!(
+        "bus   id  {:<wide$}  mode            fault  firmware  serial                    round trip\n",
+        "family"
     );
     for each in found {
         let who = &each.answer.identity;
         writeln!(
             text,
-            "{:<4} {:>3}  {:<6}  {:<14} {:>6}  {:<8}  {:<24} {:>8.0} µs  {}",
+            "{:<4} {:>3}  {:<wide$}  {:<14} {:>6}  {:<8}  {:<24} {:>8.0} µs  {}",
             each.bus + 1,
             each.answer.id,
             each.family.name().word(),
@@ -251,6 +253,7 @@ fn table(desk: &Desk, links: &[String], found: &[Found]) -> Result<String> {
 mod tests {
     use super::*;
     use khz_file::RobotConfig;
+    use khz_file::config::usual_servo;
 
     /// Owners of Feetech servos took them to be dead.
     #[test]
@@ -261,6 +264,25 @@ mod tests {
         assert!(text.contains(other) && text.contains("protocol=dynamixel"), "{text}");
         for links in [[other], ["socketcan:can0"], ["robot.toml"]] {
             assert!(unanswered(&links).ends_with("bit rates?"), "{links:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_as_wide_as_the_word_of_a_family() {
+        for family in [FamilyName::Rmd, FamilyName::Moteus, FamilyName::RobstrideMit] {
+            let keys = usual_servo(family, "");
+            let text = format!(
+                "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"a\"\nbus = \"main\"\nid = 1\n{keys}"
+            );
+            let config = RobotConfig::parse(&text, "robot.toml").unwrap();
+            let mut desk = Desk::connect(&config).unwrap();
+            let scan = Scan { last: 1, timeout_ns: 2_000_000_000, together: false };
+            let found = desk.scan(0, &scan).unwrap();
+            let table = table(&desk, &[], &found).unwrap();
+            let (head, row) = table.split_once('\n').unwrap();
+            let (_, after) = row.split_once(&format!("{family}")).unwrap();
+            let before = row.len() - after.trim_start().len();
+            assert_eq!(head.find("mode"), Some(before), "{table}");
         }
     }
 
