@@ -173,6 +173,29 @@ fn the_example_of_limits_has_a_torque_only_for_servos_that_take_one() {
 }
 
 #[test]
+fn a_controller_whose_positions_a_mode_does_not_take_is_warned_of() {
+    let bus = "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\nfamily = \"dynamixel\"\n\
+               dynamixel = { model = \"XL330-M288\", torque_constant = 0.35, motor_resistance = 3.4, mode = \"MODE\" }\n\
+               [[servo]]\nname = \"hip\"\nid = 1\n";
+    let warning = "`hold` commands positions, of which hip takes none (`dynamixel.mode`): the robot comes down at its first command";
+    for mode in ["velocity", "current", "pwm", "position", "extended_position", "current_position"] {
+        let (_folder, file) = written(&bus.replace("MODE", mode));
+        let output = check(&[&file]);
+        let err = text(&output.stderr);
+        assert_eq!(err.contains(warning), !mode.contains("position"), "{mode}: {err}");
+    }
+    let bus =
+        bus.replace("dynamixel = {", "# ").replace("family = \"dynamixel\"", "command.position = \"none\"");
+    let (_folder, file) = written(&bus);
+    let err = text(&check(&[&file]).stderr);
+    assert!(err.contains("(`command.position`)"), "{err}");
+    // The leaders of a pair follow nobody.
+    let pair = include_str!("../../../robots/koch_pair.toml");
+    let (_folder, file) = written(pair);
+    assert!(!text(&check(&[&file]).stderr).contains("commands positions"));
+}
+
+#[test]
 fn a_setting_that_gives_a_promise_up_is_warned_of_by_what_it_does() {
     let pan_tilt = include_str!("../../../robots/pan_tilt.toml");
     let given_up = "[supervisor]\noverruns = 100000\nposition_tolerance = 1.0\nstill_velocity = 10\n";

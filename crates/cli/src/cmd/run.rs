@@ -1,6 +1,6 @@
 //! `khz run`: the main job.
 
-use super::check::advice::missing_limits;
+use super::check::advice::{missing_limits, without_positions};
 use super::{BAD_INPUT, complain, complaint, note, output, print_line, show, show_judged, view, warn};
 use anyhow::{Context, Result, bail};
 use khz_file::RobotConfig;
@@ -131,6 +131,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !robot.config().is_emulated() {
         missing_limits(robot.config()).iter().for_each(print_line);
     }
+    without_positions(robot.config()).iter().for_each(print_line);
     let robot = robot.with(overrides(&args));
     check_outputs(&args, robot.config())?;
     check_targets(&args, robot.config())?;

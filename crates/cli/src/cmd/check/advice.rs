@@ -4,7 +4,7 @@ use khz_budget::{Cure, Inputs, Prediction, TickPlan};
 use khz_drill::gains::Unfit;
 use khz_drill::promises::Broken;
 use khz_file::RobotConfig;
-use khz_file::config::{ServoConfig, Simulation};
+use khz_file::config::{ControllerConfig, ServoConfig, Simulation};
 use khz_page::duration;
 
 /// A right robot file and the prediction of its cycle.
@@ -22,6 +22,7 @@ impl Checked {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.robot.warnings.clone();
         warnings.extend(missing_limits(&self.robot));
+        warnings.extend(without_positions(&self.robot));
         warnings.extend(unfit_gains(&self.robot));
         warnings.extend(self.does_not_fit());
         let loss = TickPlan::advice_for_loss(&self.robot, Inputs::of(&self.robot));
@@ -144,6 +145,28 @@ pub fn missing_limits(robot: &RobotConfig) -> Vec<String> {
         )
     };
     grouped(lacking).into_iter().map(warning).collect()
+}
+
+/// A warning for servos that take no positions, although the controller of the file commands some: its first command brings the robot down.
+pub fn without_positions(robot: &RobotConfig) -> Option<String> {
+    let kind = robot.controller.kind();
+    let is_commanded = |name: &str| match &robot.controller {
+        ControllerConfig::Follow(follow) => follow.follower.iter().any(|follower| follower == name),
+        // What it commands is in its file.
+        ControllerConfig::Policy(_) => false,
+        _ => true,
+    };
+    let refusing = robot.servos.iter().filter(|it| is_commanded(&it.name) && it.carries().position == 0.0);
+    let refusing: Vec<_> = refusing.collect();
+    let first = refusing.first()?;
+    let facts = first.in_file().facts();
+    let key = if facts.has_formats { "command.position" } else { &*format!("{}.mode", first.family.word()) };
+    let names: Vec<&str> = refusing.iter().map(|servo| servo.name.as_str()).collect();
+    Some(format!(
+        "warning: the controller `{kind}` commands positions, of which {} takes none (`{key}`): the robot comes down at its first command\n  \
+         write another `{key}`, or command velocities or torques by a controller of your own",
+        some(&names)
+    ))
 }
 
 /// What is the same of several servos once, with all their names, in the order in which it came first.
