@@ -392,7 +392,7 @@ fn what_would_weaken_a_servo_or_switch_it_on_by_itself_is_reported_with_its_cure
         (
             address::PWM_LIMIT,
             &[144, 1],
-            "its `pwm_limit` is 400, beyond which it weakens it in silence, and not 885",
+            "its `pwm_limit` is 400, but the run uses up to 885: it would be weaker and report no error. Write `dynamixel.pwm_limit = 400`",
         ),
     ] {
         let why = run_left(address, data).err().unwrap().why;

@@ -201,16 +201,16 @@ impl Servo<'_> {
                 return ReplyCheck::Good;
             }
             ReplyCheck::Wrong(format!(
-                "it has limits of its own, beyond which it refuses goals in silence: type `khz bus set LINK {id} min_position_limit=0 \
+                "it has position limits of its own: it would refuse goals beyond them and report no error. Type `khz bus set LINK {id} min_position_limit=0 \
                  --family dynamixel`, and the same with `max_position_limit=4095`; the robot file limits its joint"
             ))
         })
     }
 
-    /// It refuses goals beyond a limit of its own in silence; that of its duty weakens it in every mode.
+    /// It refuses goals beyond a limit of its own in silence; that of its duty limits its torque in every mode.
     fn goes_to(&self, limit: u16, most: u16) -> Exchange {
         let id = self.id;
-        let does = if limit == at::PWM_LIMIT { "weakens it" } else { "refuses goals" };
+        let would = if limit == at::PWM_LIMIT { "be weaker" } else { "refuse greater goals" };
         let (name, size) = item(limit).map_or(("limit", 2), |item| (item.name, item.size));
         self.exchange(format!("tell its `{name}`"), dynamixel::read(id, limit, size.into()), move |status| {
             let reported = match *status.data {
@@ -222,8 +222,8 @@ impl Servo<'_> {
                 return ReplyCheck::Good;
             }
             ReplyCheck::Wrong(format!(
-                "its `{name}` is {reported}, beyond which it {does} in silence, and not {most}: write `dynamixel.{name} = {reported}`, or type \
-                 `khz bus set LINK {id} {name}={most} --family dynamixel`"
+                "its `{name}` is {reported}, but the run uses up to {most}: it would {would} and report no error. Write \
+                 `dynamixel.{name} = {reported}`, or type `khz bus set LINK {id} {name}={most} --family dynamixel`"
             ))
         })
     }
