@@ -171,8 +171,11 @@ impl RobotConfig {
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let (robot, warnings) = khz_settings::parse(text, name, |root, reader| {
             let robot = read_robot(root, reader);
-            checks::check(&robot, text, reader);
-            families::check_beside(&robot, Path::new(name).parent(), reader);
+            // Nearly all that is checked follows from the families.
+            if families::are_known(reader) {
+                checks::check(&robot, text, reader);
+                families::check_beside(&robot, Path::new(name).parent(), reader);
+            }
             robot
         })?;
         Ok(Self { warnings, ..robot }.beside(Path::new(name)))

@@ -20,7 +20,7 @@ use crate::config::{RobotConfig, ServoConfig, ServoSettings};
 use khz_emu::{FamilyConfig, VoltageLaw};
 use khz_servo::identifiers::Identifier;
 use khz_servo::{Carries, Family, FamilyName, ServoPlan};
-use khz_settings::{Documented, Problem, Reader};
+use khz_settings::{Documented, Problem, Reader, nearest};
 use std::ops::Range;
 use std::path::Path;
 
@@ -228,6 +228,17 @@ pub(crate) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: 
     check_bus(robot, i, servo, reader);
     check_id(i, servo, reader);
     in_file(servo.family).check(robot, i, servo, reader);
+}
+
+/// Every `family` was read: what follows from one that is misspelled, or whose key is, is no problem of its own.
+pub(crate) fn are_known(reader: &Reader) -> bool {
+    let misread = |problem: &Problem| {
+        let key = problem.key.rsplit_once('.').filter(|(table, _)| {
+            *table == "servo_defaults" || table.starts_with("servo[") && table.ends_with(']')
+        });
+        key.is_some_and(|(_, key)| nearest(key, &ServoSettings::names()) == Some("family"))
+    };
+    !reader.problems.iter().any(misread)
 }
 
 /// Checks the files that servos name, which count from the folder of the robot file.
