@@ -80,7 +80,7 @@ fn check_loop(robot: &RobotConfig, reader: &mut Reader) {
         let period_us = timing.period_ns() as f64 / 1e3;
         let mut problem = Problem::error("loop.bus_deadline_us", "the bus deadline is not within the period")
             .at(span, format!("{us} µs"))
-            .help(format!("write less than {period_us}, for example {}", period_us * 0.8));
+            .help(format!("write less than {period_us}, for example {:.0}", period_us * 0.8));
         if let Some(span) = reader.span("loop.rate_hz") {
             problem = problem.at(span, format!("a period of {period_us} µs"));
         }

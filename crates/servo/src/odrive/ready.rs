@@ -231,7 +231,7 @@ impl Servo<'_> {
         self.ask("tell where it is", command::ESTIMATES, move |payload| match settings.estimates(payload) {
             Some([position, _]) if position.abs() < most => ReplyCheck::Good,
             Some([position, _]) => ReplyCheck::Wrong(format!(
-                "it is at {position:.2} rad, and positions travel up to {most} rad: set `odrive.position_range` or its zero"
+                "it is at {position:.2} rad, and positions travel up to {most:.2} rad: set `odrive.position_range` or its zero"
             )),
             None => ReplyCheck::Wrong(
                 "it has no position estimate (zeros, or no numbers): calibrate its encoder, or search its index, and look at its wires"

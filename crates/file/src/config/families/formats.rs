@@ -1,6 +1,6 @@
 //! Whether the formats chosen for a moteus can carry what the rest of the file sets: limits and the watchdog.
 
-use super::written;
+use super::{at_least, at_most, written};
 use crate::config::{Format, RobotConfig, ServoConfig};
 use khz_settings::Problem;
 use khz_settings::Reader;
@@ -140,11 +140,11 @@ fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &m
     let Some(span) = span.or_else(|| reader.span("loop.rate_hz")) else { return };
     let mut label = format!("a watchdog of {asked} s at {} Hz", robot.timing.rate_hz);
     if asked >= least {
-        label += &format!(", sent as {sent} s in \"{}\"", format.word());
+        label += &format!(", sent as {} s in \"{}\"", at_most(sent), format.word());
     }
     let place = format!("servo[{i}].watchdog_s");
     let problem = Problem::error(place, "the servo would damp between two ticks").at(span, label);
-    let help = format!("write at least two periods, {least} s; 0.1 is usual");
+    let help = format!("write at least two periods, {} s; 0.1 is usual", at_least(least));
     reader.problems.push(if asked >= least {
         problem.help(format!("{help}. `command.watchdog = \"int16\"` has steps of 1 ms"))
     } else {
@@ -159,7 +159,7 @@ fn check_reach(i: usize, servo: &ServoConfig, reader: &mut Reader) {
         return;
     };
     let title = "the watchdog is longer than its format carries: the servo damps earlier";
-    let (asked, format) = (servo.watchdog_s, servo.command.watchdog.word());
+    let (asked, sent, format) = (servo.watchdog_s, at_most(sent), servo.command.watchdog.word());
     let problem = Problem::warning(format!("servo[{i}].watchdog_s"), title)
         .at(at, format!("{asked} s, sent as {sent} s in \"{format}\""))
         .help(format!("write `command.watchdog = \"int16\"`, or a `watchdog_s` of {sent} at most"));

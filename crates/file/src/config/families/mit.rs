@@ -1,6 +1,6 @@
 //! What the files of all servos in MIT mode have in common.
 
-use super::{Facts, written};
+use super::{Facts, at_least, at_most, written};
 use crate::config::{RobotConfig, ServoConfig};
 use khz_servo::mit::Drive;
 use khz_settings::{Problem, Reader};
@@ -162,7 +162,7 @@ pub(super) fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, re
             .at(span, format!("up to {most:.2} rad from the servo's zero, with `position_tolerance`"))
             .help(format!(
                 "positions travel up to {} rad either way{}",
-                (1e4 * carries.position).floor() / 1e4,
+                at_most(carries.position),
                 if servo.in_file().facts().sends_gains {
                     format!("; see `{}.position_range`", servo.family.word())
                 } else {
@@ -178,7 +178,7 @@ pub(super) fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, re
     {
         let problem =
             Problem::error(format!("servo[{i}].limits.velocity"), "this limit could not be watched")
-                .at(span, format!("velocities travel up to {} rad/s", carries.velocity))
+                .at(span, format!("velocities travel up to {} rad/s", at_most(carries.velocity)))
                 .help("write less");
         reader.problems.push(problem);
     }
@@ -189,7 +189,7 @@ pub(super) fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, re
         let problem =
             Problem::error(format!("servo[{i}].watchdog_s"), "the servo would go limp between two ticks")
                 .at(span, format!("a watchdog of {} s at {} Hz", servo.watchdog_s, robot.timing.rate_hz))
-                .help(format!("write at least two periods, {least} s; 0.1 is usual"));
+                .help(format!("write at least two periods, {} s; 0.1 is usual", at_least(least)));
         reader.problems.push(problem);
     }
 }

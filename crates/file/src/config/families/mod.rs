@@ -255,6 +255,19 @@ pub(crate) fn written(i: usize, key: &str, reader: &Reader) -> Option<Range<usiz
     own.or_else(|| reader.span(&format!("servo_defaults.{key}")))
 }
 
+/// So much of a figure stands in a sentence.
+const FIGURES: f64 = 1e4;
+
+/// A least value for a sentence that was computed, such as two periods: no rounding makes it too small.
+fn at_least(value: f64) -> f64 {
+    (FIGURES * value - 1e-6).ceil() / FIGURES
+}
+
+/// A greatest value for a sentence that was computed: no rounding makes it too great.
+fn at_most(value: f64) -> f64 {
+    (FIGURES * value + 1e-6).floor() / FIGURES
+}
+
 /// Gains of the emulated servo, which other families have among their own keys.
 const GAINS: [&str; 2] = ["device.kp", "device.kd"];
 
