@@ -219,8 +219,8 @@ BUS: dict[str, Make] = {
         dynamixel(3, "faults = { corrupt = 0.01 }"), truth=bus_missed(None, MISSED, counts={"missed": MISSED, "damaged": damaged})
     ),
     # What is sent twice meets the answers to itself.
-    "1 % of the packets of Dynamixel servos come twice": of(
-        dynamixel(3, "faults = { duplicate = 0.01 }"), truth=bus_missed(None, MISSED, counts={"missed": MISSED, "damaged": damaged})
+    "2 % of the packets of Dynamixel servos come twice": of(
+        dynamixel(3, "faults = { duplicate = 0.02 }"), truth=bus_missed(None, MISSED, counts={"missed": MISSED, "damaged": damaged})
     ),
     # What is sent in the next tick meets answers to this one: most are lost with it, and nothing is wrong with power and wiring.
     "twelve Dynamixel that do not fit": of(dynamixel(12, rate_hz=1500), truth=NOT_FITTING),
@@ -289,7 +289,7 @@ OPEN_LOGS = {
     "replies come 1.9 ms late",
     "every fifth reply comes twice",
     "packets of Dynamixel servos with flipped bits",
-    "1 % of the packets of Dynamixel servos come twice",
+    "2 % of the packets of Dynamixel servos come twice",
     "every command is cut to its limits",
     "a policy whose joints are too slow for it",
     # Which servos never replied at all, where most replied too late.
