@@ -161,15 +161,22 @@ fn let_down(
     note: &mut dyn FnMut(String),
 ) -> Found {
     let mut answered = true;
-    let mut held = Vec::new();
+    let (mut held, mut turning) = (Vec::new(), Vec::new());
     for device in devices {
-        if is_off(links, device, time, &mut answered) == Some(false) {
-            damp(links, device, time, &mut answered);
-            held.push(Held { device, stands_at: f64::NAN });
+        match left(links, device, time, &mut answered) {
+            Some(Left::On) => {
+                damp(links, device, time, &mut answered);
+                held.push(Held { device, stands_at: f64::NAN });
+            }
+            Some(Left::Turning) => {
+                switch_off(links, std::slice::from_ref(device), time);
+                turning.push(device);
+            }
+            Some(Left::Off) | None => {}
         }
     }
     let left_on = !held.is_empty();
-    what_is_left_on(&held, settings.damping_ns()).into_iter().for_each(note);
+    what_is_left_on(&held, &turning, settings.damping_ns()).into_iter().for_each(note);
     let end_ns = time.now_ns() + settings.damping_ns();
     let mut still_since_ns = None;
     while !held.is_empty() && time.now_ns() < end_ns {
@@ -177,7 +184,8 @@ fn let_down(
         held.retain_mut(|of| {
             let message = damp(links, of.device, time, &mut answered);
             still &= message.as_ref().is_some_and(|message| of.is_still(message, settings));
-            message.as_ref().is_none_or(is_on) || is_off(links, of.device, time, &mut answered) != Some(true)
+            message.as_ref().is_none_or(is_on)
+                || !matches!(left(links, of.device, time, &mut answered), Some(Left::Off | Left::Turning))
         });
         let now_ns = time.now_ns();
         let since_ns = still.then(|| still_since_ns.unwrap_or(now_ns));
@@ -194,11 +202,14 @@ fn let_down(
 const STOPPED: &str = "Ctrl-C does not shorten that; the run ends then without beginning";
 
 /// What is to be said of servos that were found on.
-fn what_is_left_on(held: &[Held<'_>], damping_ns: i64) -> Vec<String> {
+fn what_is_left_on(held: &[Held<'_>], turning: &[&DevicePlan], damping_ns: i64) -> Vec<String> {
+    let listed = |devices: Vec<&DevicePlan>| {
+        let names: Vec<_> = devices.iter().map(|device| format!("`{}`", device.name)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
     let named = |are_damped: bool| {
         let these = held.iter().filter(|held| held.can_be_damped() == are_damped);
-        let names: Vec<_> = these.map(|held| format!("`{}`", held.device.name)).collect();
-        (!names.is_empty()).then(|| names.join(", "))
+        listed(these.map(|held| held.device).collect())
     };
     let damping_s = damping_ns as f64 / 1e9;
     let damped = named(true).map(|names| {
@@ -213,7 +224,12 @@ fn what_is_left_on(held: &[Held<'_>], damping_ns: i64) -> Vec<String> {
              then FALLS. Hold it, or cut the power once it lies. {STOPPED}"
         )
     });
-    damped.into_iter().chain(falls).collect()
+    let at_once = listed(turning.to_vec()).map(|names| {
+        format!(
+            "left on by an earlier run or another program: {names}. Switched off at once, as it may turn or push in the mode that it was left in"
+        )
+    });
+    at_once.into_iter().chain(damped).chain(falls).collect()
 }
 
 impl Held<'_> {
@@ -233,22 +249,34 @@ impl Held<'_> {
     }
 }
 
-/// As at the end of a run, a servo is off if it reports so several times in a row. `None`: it does not reply, or cannot be let down.
-fn is_off(
+/// How a servo was found.
+enum Left {
+    Off,
+    /// It holds or follows, and can be let down.
+    On,
+    /// It may turn or push as it was told last.
+    Turning,
+}
+
+/// As at the end of a run, a servo is off if it reports so several times in a row. `None`: it does not reply, or cannot be asked.
+fn left(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,
     time: &mut impl Time,
     answered: &mut bool,
-) -> Option<bool> {
+) -> Option<Left> {
     for _ in 0..OFF_REPLIES {
         let plan = &device.servo;
         let asked = || plan.family.by_hand().left_on(plan.id);
         let message = (0..LOOKS).find_map(|_| look(links, device, &asked()?, time, answered))?;
         if is_on(&message) {
-            return Some(false);
+            return Some(Left::On);
+        }
+        if message.may_turn {
+            return Some(Left::Turning);
         }
     }
-    Some(true)
+    Some(Left::Off)
 }
 
 fn is_on(message: &Answer) -> bool {

@@ -37,8 +37,8 @@ pub trait ByHand {
     /// The frame that switches the servo of this id off, at any time and whatever else was sent. Its reply is not needed.
     fn off(&self, id: u8) -> Frame;
 
-    /// Asks a servo whether its output is on: the answer is [`Answer::wrong`] while it is. `None`: servos of this family are not asked before a
-    /// run begins, but switched off.
+    /// Asks a servo whether its output is on: the answer is [`Answer::wrong`] while it is and can be let down. `None`: servos of this family are
+    /// not asked before a run begins, but switched off.
     fn left_on(&self, id: u8) -> Option<Ask> {
         let _ = id;
         None
@@ -374,6 +374,8 @@ pub struct Answer {
     pub damaged: Option<String>,
     /// Why the servo must not be driven, if what was asked shows it: no further request is sent.
     pub wrong: Option<String>,
+    /// To [`ByHand::left_on`]: it is on, and may turn or push as it was told last; nothing of this family's damps it then.
+    pub may_turn: bool,
 }
 
 /// A servo that was found on a bus.
@@ -440,6 +442,7 @@ impl Answer {
         newer(&mut self.disarmed_by, other.disarmed_by);
         newer(&mut self.damaged, other.damaged);
         newer(&mut self.wrong, other.wrong);
+        self.may_turn |= other.may_turn;
         self.refused = self.refused.or(other.refused);
         self.registers.extend(other.registers);
         newer(&mut self.identity.firmware, other.identity.firmware);

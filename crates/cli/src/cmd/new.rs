@@ -249,7 +249,8 @@ fn drawn_up(args: &Args) -> Result<String> {
         each.twins().iter().for_each(|twins| warn(format_args!("{twins}: give each its own id")));
     }
     // With what their family needs of a serial line.
-    let word = |link: usize| Some(desk.name(desk.places().iter().position(|place| place.0 == link)?).to_owned());
+    let word =
+        |link: usize| Some(desk.name(desk.places().iter().position(|place| place.0 == link)?).to_owned());
     let links: Vec<String> = (0..links.len()).filter_map(word).collect();
     draft::of_found(&links, &desk.places(), &found).map_err(|error| anyhow!(error))
 }

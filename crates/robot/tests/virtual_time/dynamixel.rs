@@ -361,13 +361,14 @@ fn a_run_begins_whatever_the_watchdog_of_a_killed_one_has_left() {
     }
 }
 
-/// Gains do not damp a servo that was told to turn, and nothing is said of one that is switched off at once.
+/// Gains do not damp a servo that was told to turn. It was not named.
 #[test]
 fn one_left_on_in_another_mode_than_the_files_is_switched_off_at_once() {
     let turning = free("velocity");
     let killed = (&turning, line::free(2.0, 0.0));
     let (_, _, took_ms, told) = line::begins_after_a_killed_run(killed, &robot(2, 500, ""), 0.0, 0);
-    assert!(told.is_empty() && took_ms < 500, "{told:?} {took_ms} ms");
+    assert!(told.len() == 1 && told[0].contains("`joint_1`, `joint_2`. Switched off at once"), "{told:?}");
+    assert!(took_ms < 500, "{took_ms} ms");
 }
 
 /// What a servo was left with at its start weakened it in silence, or would have switched it on in the middle of a run.

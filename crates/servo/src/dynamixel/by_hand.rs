@@ -57,14 +57,12 @@ impl ByHand for Settings {
 
     /// In another mode than that of the file it may turn or push as it was told last, and in mode `current` it does: it is switched off at once.
     fn left_on(&self, id: u8) -> Option<Ask> {
-        if self.mode == DynamixelMode::Current {
-            return None;
-        }
-        let (own, first) = (self.mode.number(), at::OPERATING_MODE);
+        let (own, first) = (self.mode, at::OPERATING_MODE);
         Some(self.ask(id, dynamixel::read(id, first, at::TORQUE_ENABLE + 1 - first), move |status| {
             let &[mode, .., on] = status.data else { return None };
-            let wrong = (on != 0 && mode == own).then(torque_is_on);
-            Some(Answer { id, wrong, ..Answer::default() })
+            let is_damped = mode == own.number() && own != DynamixelMode::Current;
+            let wrong = (on != 0 && is_damped).then(torque_is_on);
+            Some(Answer { id, wrong, may_turn: on != 0 && !is_damped, ..Answer::default() })
         }))
     }
 

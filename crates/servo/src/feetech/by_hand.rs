@@ -51,8 +51,9 @@ impl ByHand for Settings {
         let first = at::MODE;
         Some(self.ask(id, feetech::read(id, first, at::TORQUE_ENABLE + 1 - first), move |status| {
             let &[mode, .., on] = status.data else { return None };
-            let wrong = (on != 0 && mode == FeetechMode::Position.number()).then(torque_is_on);
-            Some(Answer { id, wrong, ..Answer::default() })
+            let holds = mode == FeetechMode::Position.number();
+            let wrong = (on != 0 && holds).then(torque_is_on);
+            Some(Answer { id, wrong, may_turn: on != 0 && !holds, ..Answer::default() })
         }))
     }
 

@@ -242,6 +242,7 @@ fn answer(id: u8, frame: &Frame, mounting: &Mounting) -> Answer {
         identity: identity(&reply),
         damaged: None,
         wrong: None,
+        may_turn: false,
     }
 }
 
