@@ -154,6 +154,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             complain(&error.into());
             return Ok(ExitCode::from(BAD_INPUT));
         }
+        Err(error @ kilohertz::Error::Session(SessionError::Stopped)) => {
+            complain(&error.into());
+            return Ok(ExitCode::FAILURE);
+        }
         finished => finished?,
     };
     if let Some(requirements) = &args.require {
