@@ -174,8 +174,8 @@ fn the_example_of_limits_has_a_torque_only_for_servos_that_take_one() {
 
 #[test]
 fn a_controller_whose_positions_a_mode_does_not_take_is_warned_of() {
-    let bus = "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\nfamily = \"dynamixel\"\n\
-               dynamixel = { model = \"XL330-M288\", torque_constant = 0.35, motor_resistance = 3.4, mode = \"MODE\" }\n\
+    let bus = "[bus.main]\nlink = \"emulated\"\nwire = \"dynamixel\"\n[emulation]\nsupply_v = 5\n[supervisor]\nvoltage_low_v = 4\n\
+               [servo_defaults]\nbus = \"main\"\nfamily = \"dynamixel\"\ndynamixel = { model = \"XL330-M288\", torque_constant = 0.35, motor_resistance = 3.4, mode = \"MODE\" }\n\
                [[servo]]\nname = \"hip\"\nid = 1\n";
     let warning = "`hold` commands positions, of which hip takes none (`dynamixel.mode`): the robot comes down at its first command";
     for mode in ["velocity", "current", "pwm", "position", "extended_position", "current_position"] {
@@ -184,9 +184,9 @@ fn a_controller_whose_positions_a_mode_does_not_take_is_warned_of() {
         let err = text(&output.stderr);
         assert_eq!(err.contains(warning), !mode.contains("position"), "{mode}: {err}");
     }
-    let bus =
-        bus.replace("dynamixel = {", "# ").replace("family = \"dynamixel\"", "command.position = \"none\"");
-    let (_folder, file) = written(&bus);
+    let moteus = "[bus.main]\nlink = \"emulated\"\n[[servo]]\nbus = \"main\"\nname = \"hip\"\nid = 1\n\
+                  command.position = \"none\"\n";
+    let (_folder, file) = written(moteus);
     let err = text(&check(&[&file]).stderr);
     assert!(err.contains("(`command.position`)"), "{err}");
     // The leaders of a pair follow nobody.
