@@ -3,7 +3,7 @@
     python tests/identify/go2.py go2.xml traj_0.pt
 
 Both files are of iit-DLSLab/sim2real-robot-identification. The trunk is fixed, contacts are off. Damping, dry friction and armature of each joint are
-fitted in MuJoCo alone on the first half of the recording, never set right again, and judged by the second.
+fitted in MuJoCo alone on the first half of the recording, never corrected, and judged by the second.
 """
 
 import math

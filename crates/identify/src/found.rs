@@ -206,7 +206,7 @@ fn unexplained(
                 Friction::M4 => "",
                 _ => "more friction at standstill or under load (`--friction m4`), or ",
             };
-            format!("{} ended on a bound: likely is {friction}{others}", bounds.join(", "))
+            format!("{} at a bound: likely is {friction}{others}", bounds.join(", "))
         }
         None => format!("likely are {others}, a load that changed, play, or joints that moved it"),
     };

@@ -264,7 +264,7 @@ impl Model {
         }
     }
 
-    /// Position at the time of each sample, rad, from the first state on and never set right again. Appends to `positions`.
+    /// Position at the time of each sample, rad, from the first state on, never corrected. Appends to `positions`.
     pub fn simulate(&self, values: &[f64], recording: &Recording, step: Step, positions: &mut Vec<f64>) {
         let first = recording.samples[0];
         let joint = self.joint(values, recording.rig, recording.stops);

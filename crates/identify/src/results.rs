@@ -66,7 +66,8 @@ impl Found {
 
     fn errors(&self) -> String {
         let mut text =
-            "mean absolute error of the position, never set right, mean over recordings:\n".to_owned();
+            "mean absolute error of the position, simulated without correction, mean over recordings:\n"
+                .to_owned();
         let mut line = |what: &str, error: Option<f64>| {
             error.into_iter().for_each(|error| _ = writeln!(text, "  {error:.4} rad  {what}"));
         };
@@ -249,9 +250,9 @@ impl Found {
 
 fn note(value: &Value) -> &'static str {
     match (value.determined, value.on_bound) {
-        (false, true) => "  not identifiable; it ended on a bound",
+        (false, true) => "  not identifiable; at its bound",
         (false, false) => "  not identifiable",
-        (true, true) => "  it ended on a bound",
+        (true, true) => "  at its bound",
         (true, false) => "",
     }
 }

@@ -129,9 +129,9 @@ pub struct SlowBus {
     pub name: String,
     /// The greatest rate that fits, with a little to spare, Hz.
     pub fits_hz: f64,
-    /// That rate needs a later bus deadline, too.
+    /// Whether `fits_hz` needs a later bus deadline, too.
     pub with_later_deadline: bool,
-    /// Its servos answer one question in turn: an answer without time meets the next question, and both are lost.
+    /// Its servos answer one query in turn: an answer without time meets the next query, and both are lost.
     pub in_turn: bool,
 }
 

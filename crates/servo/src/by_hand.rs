@@ -189,7 +189,7 @@ pub trait ByHand {
 }
 
 /// The error of a family that has no frame for something.
-const ELSEWHERE: &str = "servos of this family cannot be told so over the bus: use their maker's tool";
+const ELSEWHERE: &str = "servos of this family cannot do this over the bus: use their maker's tool";
 
 /// A servo whose position was set to zero reports at most this, rad: its load may move it meanwhile.
 pub const ZERO: f64 = 0.05;
@@ -394,7 +394,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// That several servos have this id, with their serial numbers where they are known.
+    /// A sentence if several servos have this id, with their serial numbers where they are known.
     pub fn twins(&self) -> Option<String> {
         if self.others.is_empty() {
             return None;

@@ -35,14 +35,14 @@ pub(super) fn fits_well(facts: &Facts) -> bool {
 pub(super) struct Missed {
     /// They came after their tick.
     pub late: u64,
-    /// They were not asked for, as the bus had no time for the query.
+    /// They were not requested, as the bus had no time for the query.
     pub unasked: u64,
     /// They did not come.
     pub gone: u64,
 }
 
 impl Missed {
-    /// Of so many that were missed, so many came late, and so many were not asked for. What is less than a hundredth is still on
+    /// Of so many that were missed, so many came late, and so many were not requested. What is less than a hundredth is still on
     /// its way. Where the cycle fits, late ones that are fewer than the others are reported beside them: they follow from those.
     fn of(missed: u64, late: u64, unasked: u64, fits_not: bool) -> Self {
         let late = late.min(missed);

@@ -554,7 +554,7 @@ fn replies_that_came_late_and_replies_that_did_not_come_are_distinguished() {
     // What was not asked for cannot come.
     let verdict = judge(&Facts { unasked: 1_000, ..slow.clone() });
     assert!(
-        verdict.text.contains("3,000 came late, 1,000 were not asked for: the longest bus cycle"),
+        verdict.text.contains("3,000 came late, 1,000 were not requested: the longest bus cycle"),
         "{}",
         verdict.text
     );

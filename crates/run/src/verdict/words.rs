@@ -129,7 +129,7 @@ fn missed_text(missed: Missed, (servo, bus): Worst<'_>, fits: bool, why: &str) -
             format!("{} late{}{colon}{why}", were(all, "reply", "replies"), whose(all, servo, bus, "all by"))
         }
         _ => {
-            let found = [(late, "came late"), (unasked, "were not asked for"), (gone, "did not come")];
+            let found = [(late, "came late"), (unasked, "were not requested"), (gone, "did not come")];
             let shares = found.into_iter().filter(|(count, _)| *count > 0);
             let shares: Vec<String> =
                 shares.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
