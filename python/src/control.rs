@@ -35,7 +35,7 @@ pub struct Shared {
 
 /// What a user gave as controller, made into one.
 ///
-/// That is a callable, an object with `update`, a `Module`, or a dictionary of these: a chain.
+/// It may be a callable, an object with `update`, a `Module`, or a dictionary of these: a chain.
 ///
 /// # Errors
 /// `TypeError` if it is none of them; `ValueError` for an empty chain.
@@ -152,7 +152,7 @@ struct PyController {
     /// Its own parameters, and these with the robot file's.
     declared: Vec<Parameter>,
     parameters: Py<Parameters>,
-    /// That is less often than the loop ticks.
+    /// Set if it decides less often than the loop ticks.
     decides: Option<Decides>,
     period_ns: i64,
     /// The first one keeps its command from tick to tick; others see what those before them command.

@@ -208,7 +208,7 @@ impl Steppers {
 /// Does all jobs, on this thread and on others.
 ///
 /// # Errors
-/// That of the first robot which has one; the jobs of the others are done.
+/// The error of the first robot that has one; the jobs of the others are done.
 fn side_by_side<'a>(
     jobs: Vec<Job<'a>>,
     threads: usize,

@@ -39,7 +39,7 @@ impl Turns {
 /// Measures [`TURN`] cycles.
 ///
 /// # Errors
-/// That of a cycle.
+/// The error of the first cycle that fails.
 pub fn turn(mut cycle: impl FnMut() -> Result<()>) -> Result<Took> {
     let one = |_| {
         let (wall, cpu) = (now_ns(), thread_cpu_ns());

@@ -64,7 +64,7 @@ pub struct Walk {
     pub height: f64,
     /// Speed of the trunk when it first touched the ground, m/s; none if it never did.
     pub contact_speed: Option<f64>,
-    /// That over the power cut's under the same load.
+    /// Ratio of that speed to the power cut's under the same load.
     pub of_power_cut: Option<f64>,
     /// How it came down, if it did.
     pub fall: Option<Fall>,

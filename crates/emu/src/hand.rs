@@ -23,7 +23,7 @@ pub(crate) struct Hand {
 }
 
 impl Hand {
-    /// That of a joint, if it has one.
+    /// The hand at a joint, if it has one.
     pub fn of(joint: &JointConfig) -> Option<Self> {
         let JointConfig { start: middle, hand_rad: reach, hand_hz, .. } = *joint;
         (reach > 0.0).then_some(Self { middle, reach, rate: TAU * hand_hz })

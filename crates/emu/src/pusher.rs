@@ -19,7 +19,7 @@ pub(crate) struct Pusher {
 }
 
 impl Pusher {
-    /// That of a joint, if it has one.
+    /// The pusher of a joint, if it has one.
     pub fn of(joint: &JointConfig, seed: u64) -> Option<Self> {
         let JointConfig { push_torque: most, push_every_s: every_s, .. } = *joint;
         // There is no push in the first turn, in which the robot rises.

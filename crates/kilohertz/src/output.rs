@@ -120,7 +120,7 @@ fn is_log(path: &Path) -> bool {
 /// As [`check`], for several; none, too. None of them may be one of `inputs`, the files that the command reads.
 ///
 /// # Errors
-/// That of the first that cannot be written, or if two of them are one file.
+/// The error of the first that cannot be written, or if two of them are one file.
 pub fn check_all<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     inputs: impl IntoIterator<Item = &'a PathBuf>,
@@ -133,7 +133,7 @@ pub fn check_all<'a>(
     distinct(&paths)
 }
 
-/// That an output is none of the files that the command reads: not even `--force` may destroy them.
+/// Checks that an output is none of the files that the command reads: not even `--force` may destroy them.
 ///
 /// # Errors
 /// If it is one.
@@ -152,7 +152,7 @@ pub fn is_input(path: &Path, input: &Path) -> bool {
     input.is_file() && is_same(path, input)
 }
 
-/// That no two outputs go into one file.
+/// Checks that no two outputs go into one file.
 ///
 /// # Errors
 /// The first two that do.

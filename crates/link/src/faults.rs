@@ -155,7 +155,7 @@ pub struct Faults<L> {
 struct Bus {
     /// Off now.
     off: bool,
-    /// That was reported.
+    /// It was reported as off.
     reported: bool,
     downs: u64,
     /// Frames to this computer that a checksum caught.

@@ -131,14 +131,14 @@ pub trait Link: Send {
         Ok(Vec::new())
     }
 
-    /// That the adapter speaks something else than this kind of link does, and what to write, if nothing has come from it that is
-    /// understood. Not for the loop: asks it.
+    /// A sentence if the adapter speaks another protocol than this kind of link, with what to write instead; asked if nothing that came
+    /// from it was understood. Not for the loop: it queries the adapter.
     fn misnamed(&mut self) -> Option<String> {
         None
     }
 
-    /// That the adapter holds received frames back for long enough to be too late, and the cure, where the system knows. Not for the loop:
-    /// allocates.
+    /// A sentence if the adapter holds received frames back so long that they are too late, with the cure, where the system knows. Not for
+    /// the loop: allocates.
     fn holds_back(&self) -> Option<String> {
         None
     }

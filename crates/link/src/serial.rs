@@ -53,7 +53,7 @@ pub trait Line: Send {
         None
     }
 
-    /// That its adapter holds received bytes back, and the cure.
+    /// A sentence if its adapter holds received bytes back, with the cure.
     fn holds_back(&self) -> Option<String> {
         None
     }
@@ -123,7 +123,7 @@ pub struct Port {
     baud: Option<u32>,
     /// Vendor and product, if it is a USB device.
     usb: Option<(u16, u16)>,
-    /// That its adapter holds received bytes back, and the cure.
+    /// A sentence if its adapter holds received bytes back, with the cure.
     held: Option<String>,
     /// Why another device under the same name was not taken.
     refusal: Arc<OnceLock<String>>,

@@ -33,7 +33,7 @@ pub struct Rule {
     pub request: Request,
     /// Who may ask.
     pub who: &'static str,
-    /// How old it may be when a tick acts on it, ns; `None`: as old as it likes.
+    /// How old it may be when a tick acts on it, ns; `None`: of any age.
     pub at_most_ns: Option<i64>,
     /// The phases in which it counts.
     pub phases: &'static [Phase],

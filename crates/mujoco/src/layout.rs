@@ -53,7 +53,7 @@ enum Block {
 }
 
 impl Layout {
-    /// That of a model.
+    /// The layout of a model.
     ///
     /// # Errors
     /// Why it cannot be found, in words.

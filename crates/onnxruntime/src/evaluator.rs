@@ -5,7 +5,7 @@ use khz_policy::{Model, ModelError, Port};
 use khz_settings::words;
 
 words! {
-    /// Who evaluates a model.
+    /// What evaluates a model.
     Engine {
         /// Kilohertz, if it knows all operators; else onnxruntime.
         Auto = "auto",
@@ -65,7 +65,7 @@ impl Evaluator {
         }
     }
 
-    /// Who evaluates it, and in which version.
+    /// What evaluates it, and in which version.
     pub fn engine(&self) -> String {
         match self {
             Self::Own(_) => format!("own {}", env!("CARGO_PKG_VERSION")),

@@ -1,4 +1,4 @@
-//! Who evaluates a trained policy: [`khz_policy`], or onnxruntime where that does not know an operator.
+//! Evaluates a trained policy with [`khz_policy`], or with onnxruntime if that lacks an operator.
 //!
 //! onnxruntime is opened at run time, by its C functions alone; nothing of it is needed to build. See [`Session`] for where it is looked
 //! for, and what an evaluation by it is.

@@ -70,7 +70,7 @@ impl Watched {
         Ok(Self { file, has_links, written: 0 })
     }
 
-    /// That it is there and as long as what was written. One that got another name is; a pipe or a device always is.
+    /// Checks that the file still exists and is as long as what was written. A renamed file passes, and so does every pipe or device.
     ///
     /// # Errors
     /// An error with [`Gone`] in it, or the error of the system.

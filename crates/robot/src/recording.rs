@@ -30,7 +30,7 @@ pub(crate) struct Besides<'a> {
     pub view: Option<OwnedFd>,
 }
 
-/// A recording of a run that may not come about. Dropped, it ends and takes its files with it: a run that was refused leaves none.
+/// The recording of a run that may still be refused. If it is dropped, it ends and deletes its files: a refused run leaves none.
 pub(crate) struct Recording {
     recorder: Option<Recorder>,
     /// The loop's end, until it is attached.

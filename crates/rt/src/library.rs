@@ -61,7 +61,7 @@ impl SharedLibrary {
         Ok(self.of_python().unwrap_or_else(|| PathBuf::from(format!("{}.so", self.file))))
     }
 
-    /// That of the package in the active Python environment, or of `python3`.
+    /// The library of the package in the active Python environment, or of `python3`.
     fn of_python(&self) -> Option<PathBuf> {
         let active = env::var_os("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin/python"));
         let mut pythons = active.into_iter().chain([PathBuf::from("python3")]);

@@ -340,7 +340,7 @@ impl Sender {
         })
     }
 
-    /// That the first question cannot be sent is a mistake in the plan; later it is the network's doing, and counted.
+    /// If the first query cannot be sent, the plan is wrong; later failures are the network's, and are counted.
     fn first_must_go(&self, sequence: u64, device: usize, source: std::io::Error) -> Result<(), RttError> {
         // A refusal is the answer to an earlier question to a closed port, not to this one.
         if sequence > 0 || source.kind() == std::io::ErrorKind::ConnectionRefused {

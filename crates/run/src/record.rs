@@ -58,8 +58,8 @@ pub struct Robot {
     pub skeleton: String,
 }
 
-/// A record that every run has: its name, what has a row of its own in tables if its fields have, and its schema. Of what is
-/// named after servos, the schema of one.
+/// A record that every run has: its name, what its fields are named after, and its schema. Where they are named after servos, the schema
+/// is that of one servo.
 pub struct Known {
     /// Its name.
     pub name: &'static str,

@@ -80,8 +80,8 @@ pub trait Servos: Debug + Send {
         let _ = mark;
     }
 
-    /// What servos were asked by hand before the first cycle was not answered: the answers may come at any time, and are to none of the
-    /// cycles' requests.
+    /// Servos did not answer what they were asked by hand before the first cycle. Those answers may still come at any time; they answer
+    /// none of the cycles' requests.
     fn unanswered(&mut self) {}
 
     /// The next stop of this servo, if it is sent in the next cycle, may clear what its watchdog has left, and nothing else.
@@ -108,7 +108,7 @@ pub trait Servos: Debug + Send {
     /// A request of the present cycle, or `None` if the turn has no such part.
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>>;
 
-    /// That request was handed to the bus: whether it was the turn's last part.
+    /// The request was handed to the bus. Returns whether it was the turn's last part.
     fn sent(&mut self, turn: usize, part: usize, now_ns: i64) -> bool;
 
     /// The servo of this turn is switching its output on, which takes some of them longer than a cycle: that it does not answer in time
@@ -131,7 +131,7 @@ pub enum Taken {
         servo: usize,
         /// When the request it answers was sent.
         sent_ns: i64,
-        /// That is this cycle's request.
+        /// It answers this cycle's request.
         newest: bool,
     },
     /// The answer to this cycle's only request to a servo, which did not ask for its state: that stays as it is.

@@ -1,5 +1,5 @@
-//! Targets of slow programs as smooth motion: what thinks 30 times a second, and now and then not, moves a joint a thousand times
-//! a second, within its limits.
+//! Targets of slow programs as smooth motion: a program that sends targets 30 times a second, sometimes none, moves a joint a thousand
+//! times a second, within its limits.
 //!
 //! ```text
 //! points ──► reference ──► + offset ──► limiter ──► mean of N ──► command

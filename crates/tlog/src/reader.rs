@@ -502,7 +502,7 @@ impl<S: Source> Reader<S> {
     }
 }
 
-/// That the window begins like a log.
+/// Checks that the window begins like a log.
 fn check_head<S: Source>(window: &mut Window<S>) -> Result<(), Error> {
     let head = window.at(0, DATA_START as usize, AHEAD.min(16 << 10))?;
     match head.split_at_checked(MAGIC.len()) {

@@ -175,7 +175,7 @@ fn summary(checked: &Checked, warnings: &[String]) -> Value {
     })
 }
 
-/// Who evaluates the model of a policy, and why, if that is not Kilohertz.
+/// What evaluates the model of a policy, and why, if that is not Kilohertz.
 fn engine(robot: &RobotConfig) -> String {
     let ControllerConfig::Policy(policy) = &robot.controller else { return String::new() };
     let evaluator =

@@ -253,7 +253,7 @@ fn viewed(robot: Robot, args: &Args) -> Result<Robot> {
     Ok(robot.view(viewer::Options { at, open: args.open, token, origins, program: Some(itself) }))
 }
 
-/// That a report of a name of its own can be written, before the robot moves.
+/// Checks, before the robot moves, that a report with a name of its own can be written.
 fn check_outputs(args: &Args, config: &RobotConfig) -> Result<()> {
     output::check_all(&args.report, &args.robot, args.force)?;
     if args.opens_report() && (args.no_report || args.report.is_none() && !config.log.enabled) {

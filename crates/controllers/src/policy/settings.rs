@@ -201,7 +201,7 @@ section! {
         /// What `khz new --policy` could not find out and guessed, an entry each: nothing runs before each is corrected or confirmed in the
         /// file, and deleted here.
         not_known: Vec<String> = Vec::new(), "";
-        /// Who evaluates it.
+        /// What evaluates it.
         engine: Engine = Engine::Auto, "";
         /// How often it decides; the loop's rate is a multiple.
         rate_hz: f64 = 50.0, "Hz", 0.1 => 10_000.0;

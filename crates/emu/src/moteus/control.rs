@@ -49,7 +49,7 @@ pub struct Law {
 }
 
 impl Law {
-    /// That of these settings.
+    /// The law that these settings give.
     pub fn new(settings: &Settings) -> Self {
         let (servo, bounds, gains) = (&settings.servo, &settings.servopos, &settings.servo.pid_position);
         Self {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
-/// The rows of a log, of one who sent it, in one table.
+/// The rows of one sender of a log in one table.
 pub(super) struct Part {
     pub table: String,
     pub sender: Option<u32>,

@@ -52,7 +52,7 @@ impl Controller for Chain {
     /// it has decided last, whatever modules before it command.
     ///
     /// # Errors
-    /// That of the first module that is not for this robot.
+    /// The error of the first module that is not for this robot.
     fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
         self.modules.iter_mut().try_for_each(|module| {
             module.controller.prepare(robot)?;
@@ -81,7 +81,7 @@ impl Controller for Chain {
     /// Updates every module, in order.
     ///
     /// # Errors
-    /// That of the first module that cannot go on; the ones after it are not asked.
+    /// The error of the first module that cannot go on; the modules after it are not called.
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         let mut at_ns = now_ns();
         for Module { section, controller, .. } in &mut self.modules {
@@ -105,23 +105,23 @@ impl Controller for Chain {
         self.modules.iter().map(|module| module.controller.elsewhere_ns()).max().unwrap_or(0)
     }
 
-    /// That of the module that takes longest.
+    /// The wait of the module that takes longest.
     fn waited_ns(&self) -> i64 {
         let longest = self.modules.iter().max_by_key(|module| module.controller.elsewhere_ns());
         longest.map_or(0, |module| module.controller.waited_ns())
     }
 
-    /// That of the first module that runs beside the loop.
+    /// Where the first module on a thread of its own stands.
     fn beside(&self) -> Option<Beside> {
         self.modules.iter().find_map(|module| module.controller.beside())
     }
 
-    /// That of the first module that is one.
+    /// The policy of the first module that is one.
     fn policy(&self) -> Option<record::Policy> {
         self.modules.iter().find_map(|module| module.controller.policy())
     }
 
-    /// Those of the same module.
+    /// The decision of the same module.
     fn decided(&self) -> Option<&Decision> {
         self.modules.iter().find_map(|module| module.controller.decided())
     }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// ends no run. Its thread is called `khz-decisions`.
 ///
 /// # Realtime contract
-/// That of [`Decisions`].
+/// The same as that of [`Decisions`].
 pub struct Paced {
     decisions: Decisions<ServoCommand>,
     pace: Pace,

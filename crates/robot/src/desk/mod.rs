@@ -90,7 +90,7 @@ pub enum DeskError {
     /// Something was written, and whether the servo took it is not known.
     #[error("it is not known whether this was set: {0}")]
     Unsure(Box<DeskError>),
-    /// That cannot be sent.
+    /// It cannot be sent; the text says why.
     #[error("{0}")]
     Impossible(String),
 }

@@ -94,7 +94,7 @@ pub(crate) fn thread_use() -> ThreadUse {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuClock(libc::clockid_t);
 
-/// That of the calling thread.
+/// The clock of the calling thread's CPU time.
 pub(crate) fn cpu_clock() -> io::Result<CpuClock> {
     let mut id = 0;
     // SAFETY: it only names the calling thread.

@@ -12,7 +12,7 @@ pub struct Policy {
     pub sha256: String,
     /// Its size.
     pub bytes: u64,
-    /// Who evaluates it, and in which version.
+    /// What evaluates it, and in which version.
     pub engine: String,
     /// Its operators, each with how many there are.
     pub operators: String,

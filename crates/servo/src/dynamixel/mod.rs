@@ -50,9 +50,9 @@ const MANY_TURNS: f64 = 1_048_575.0;
 
 /// What is read in a cycle, byte by byte: where it really is.
 const READ: [u16; 15] = [126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 64, 98, 70, 144, 146];
-/// The lengths of a question.
+/// The lengths of a query.
 const LENGTHS: [u16; 3] = [13, 14, 15];
-/// That of one with a number, which is read behind the others.
+/// The length of a query with a number, which is read behind the others.
 const NUMBERED: u16 = READ.len() as u16 + 1;
 /// What the number is written into: the velocity I gain, which no position needs, and in the other modes the position D gain. They are set anew
 /// when the operating mode changes.

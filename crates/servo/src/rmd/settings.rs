@@ -32,7 +32,7 @@ words! {
 }
 
 impl Protocol {
-    /// That of firmware of this date.
+    /// The protocol of firmware of this date.
     pub const fn of(date: u32) -> Self {
         if date >= V44 { Self::V44 } else { Self::Old }
     }

@@ -97,7 +97,7 @@ pub fn record<'a>(log: &'a Reader<File>, name: &str) -> Result<&'a RecordInfo> {
     })
 }
 
-/// That every field is in one of the records, as far as their schemas are known.
+/// Checks that every field is in one of the records, as far as their schemas are known.
 ///
 /// # Errors
 /// The first that is in none: which may be meant, and which there are.

@@ -304,7 +304,7 @@ fn earlier(args: &Args, plan: &Plan) -> Result<Option<Results>> {
     Ok(Some(results))
 }
 
-/// That what is to be written can be, and is not there yet; what is gone on from is.
+/// Checks that each output can be written and does not exist yet, except one that is resumed.
 fn check_outputs(args: &Args) -> Result<()> {
     output::check_all(&args.report, [], args.force)?;
     output::check_all(&args.log, [], false)?;
