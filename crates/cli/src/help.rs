@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
 const RENAMED: [(&str, &str); 3] =
     [("body", "new --model-of ROBOT.toml"), ("report", "compare"), ("rtt record", "log record")];
 
-/// What `khz --help` prints of its commands: it fits 25 lines.
+/// What `khz --help` prints of its commands: it fits 25 lines of 80 columns.
 pub fn template(commands: &Command) -> String {
     let about = |name: &&str| commands.find_subcommand(name).and_then(Command::get_about);
     let mut text = "{about-with-newline}{usage-heading} {usage}\n".to_owned();
@@ -26,7 +26,7 @@ pub fn template(commands: &Command) -> String {
             let _ = write!(text, "\n  \x1b[1m{name:<9}\x1b[0m{about}");
         }
     }
-    text + "\n\n`khz COMMAND --help` says more, with examples; `khz --version` which khz this is."
+    text + "\n\n`khz COMMAND --help` has examples. Also: `khz completions`, `khz man`, `khz -V`."
 }
 
 /// What to write instead of a command that was called otherwise once.

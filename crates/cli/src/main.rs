@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Run a robot's full control cycle a thousand times a second on Linux, and prove it.
+/// Run a robot's full control cycle 1000 times a second on Linux, and prove it.
 #[derive(Parser)]
 #[command(name = "khz", version, propagate_version = true, help_template = help::template(&commands()))]
 struct Khz {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Measure how punctually a periodic thread wakes and works
 ///
-/// Alone, or under load.
+/// On the machine as it is, or under a load of its own (`--load`).
 ///
 /// Exit code 0: measured with everything that was requested; 1: measured, but the kernel did not grant everything, or a
 /// limit of --require was not met; 2: not measured.
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
   sudo khz jitter --matrix --duration 10s
   khz compare before.json after.json")]
 pub struct Args {
-    /// Period
+    /// Time from one tick to the next
     #[arg(long, default_value = "1ms", value_parser = duration_ns)]
     period: i64,
     /// How long to measure, each combination of a matrix: as many ticks as fit, so missed ones make it longer

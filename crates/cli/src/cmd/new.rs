@@ -31,7 +31,7 @@ const UNWATCHED: &str = ", unwatched = true";
 const UNKNOWN: &str = "\", position_p = ";
 const STAND_IN: &str = "\", torque_constant = 1.0, position_p = ";
 
-/// Write a first robot file, a project around it, or a MuJoCo model of it
+/// Write a robot file, a project around it, or a MuJoCo model of it
 ///
 /// The file is checked, with its model if it has a policy. Rate and formats are chosen so that the cycle fits, as far as `khz budget`
 /// predicts it. Existing files are overwritten only with --force.

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Run a robot until --duration is over or Ctrl-C
 ///
-/// Every servo and the IMU, every tick.
+/// Each tick commands and reads every servo, and reads the IMU.
 ///
 /// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then the
 /// verdict in a few lines; writes a log and an HTML report. Ctrl-C brings the robot down gently.
