@@ -4,10 +4,10 @@
 //! sideways (a test of the log may use the clock) but not up: what needs an upper layer to be tested is
 //! tested there. Crates of one group (`tlog` and its derive macro) count as one.
 //!
-//! In addition, [`names`] defines which names a crate must not use, and [`circles`] limits dependency cycles between
+//! In addition, [`names`] defines which names a crate must not use, and [`cycles`] limits dependency cycles between
 //! the files of one crate.
 
-mod circles;
+mod cycles;
 mod names;
 mod source;
 
@@ -45,7 +45,7 @@ const CRATES: &[(&str, &str, u8)] = &[
     ("khz-report", "report", 8),
     ("khz-measure", "measure", 9),
     ("khz-view", "view", 9),
-    ("kilohertz", "api", 9),
+    ("kilohertz", "kilohertz", 9),
     ("kilohertz-cli", "cli", 10),
     ("kilohertz-python", "python", 10),
     ("khz-capi", "capi", 10),
@@ -61,18 +61,18 @@ const CRATES: &[(&str, &str, u8)] = &[
 /// If `cargo metadata` cannot be run or read.
 pub fn run() -> Result<bool> {
     let metadata = metadata()?;
-    let mut wrong = upward_arrows(&metadata)?;
+    let mut wrong = upward_dependencies(&metadata)?;
     wrong.extend(wrong_names(&metadata)?);
     for line in &wrong {
         eprintln!("layers: {line}");
     }
     if wrong.is_empty() {
-        println!("layers: every dependency points downwards, no forbidden name, no large circle");
+        println!("layers: every dependency points downwards, no forbidden name, no large cycle");
     }
     Ok(wrong.is_empty())
 }
 
-/// Forbidden names in the whole workspace, and circles within its crates.
+/// Forbidden names in the whole workspace, and cycles within its crates.
 fn wrong_names(metadata: &Value) -> Result<Vec<String>> {
     let root = metadata["workspace_root"].as_str().context("cargo metadata names no root")?;
     let mut all = Vec::new();
@@ -81,7 +81,7 @@ fn wrong_names(metadata: &Value) -> Result<Vec<String>> {
         let manifest = package["manifest_path"].as_str().context("a package without a manifest")?;
         let folder = Path::new(manifest).parent().context("a manifest without a folder")?;
         let mut sources = source::read_crate(Path::new(root), folder)?;
-        wrong.extend(circles::check(&sources));
+        wrong.extend(cycles::check(&sources));
         all.append(&mut sources);
     }
     wrong.extend(names::check(&all));
@@ -98,7 +98,7 @@ pub fn metadata() -> Result<Value> {
 }
 
 /// One line for each dependency that does not point downwards, and for each crate without a place.
-fn upward_arrows(metadata: &Value) -> Result<Vec<String>> {
+fn upward_dependencies(metadata: &Value) -> Result<Vec<String>> {
     let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
     let ours: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
     let mut wrong = Vec::new();
@@ -120,8 +120,8 @@ fn upward_arrows(metadata: &Value) -> Result<Vec<String>> {
 
 /// Whether `from` may depend on `to`. `kind` is what cargo calls it: none for ordinary, `dev`, or `build`.
 fn points_down(from: &str, to: &str, kind: Option<&str>) -> bool {
-    let (Some((from_room, from)), Some((to_room, to))) = (place(from), place(to)) else { return false };
-    from_room == to_room || from > to || (from == to && kind == Some("dev"))
+    let (Some((from_group, from)), Some((to_group, to))) = (place(from), place(to)) else { return false };
+    from_group == to_group || from > to || (from == to && kind == Some("dev"))
 }
 
 fn place(name: &str) -> Option<(&'static str, u8)> {
@@ -144,21 +144,37 @@ mod tests {
         let package = packages.iter_mut().find(|package| package["name"] == from).expect("our crate");
         let dependencies = package["dependencies"].as_array_mut().expect("dependencies");
         dependencies.push(json!({ "name": to, "kind": kind }));
-        upward_arrows(&metadata).expect("readable metadata")
+        upward_dependencies(&metadata).expect("readable metadata")
     }
 
     #[test]
     fn the_workspace_points_downwards() {
-        assert_eq!(upward_arrows(&metadata().expect("cargo metadata")).expect("readable"), [""; 0]);
+        assert_eq!(upward_dependencies(&metadata().expect("cargo metadata")).expect("readable"), [""; 0]);
     }
 
     #[test]
-    fn the_workspace_names_nothing_forbidden_and_has_no_large_circle() {
+    fn the_workspace_names_nothing_forbidden_and_has_no_large_cycle() {
         assert_eq!(wrong_names(&metadata().expect("cargo metadata")).expect("readable"), [""; 0]);
     }
 
     #[test]
-    fn a_planted_upward_arrow_is_caught() {
+    fn the_table_of_the_architecture_has_every_crate_in_its_layer() {
+        let text = std::fs::read_to_string(shell::root().join("ARCHITECTURE.md")).expect("the page");
+        let row = |line: &str| {
+            let (layer, rest) = line.strip_prefix("| ")?.split_once(' ')?;
+            Some((rest.split('`').nth(1)?.to_owned(), layer.parse().ok()?))
+        };
+        let mut written: Vec<(String, u8)> = text.lines().filter_map(row).collect();
+        let mut known: Vec<(String, u8)> =
+            CRATES.iter().map(|(_, group, layer)| ((*group).to_owned(), *layer)).collect();
+        written.sort_unstable();
+        known.sort_unstable();
+        known.dedup();
+        assert_eq!(written, known);
+    }
+
+    #[test]
+    fn a_planted_upward_dependency_is_caught() {
         let wrong = planted("khz-wire", "khz-link", None);
         assert_eq!(wrong, ["khz-wire (layer 1) must not depend on khz-link (layer 2)"]);
     }
@@ -178,6 +194,6 @@ mod tests {
     #[test]
     fn a_crate_without_a_place_is_reported() {
         let metadata = json!({ "packages": [{ "name": "khz-new", "dependencies": [] }] });
-        assert_eq!(upward_arrows(&metadata).expect("readable").len(), 1);
+        assert_eq!(upward_dependencies(&metadata).expect("readable").len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Files of one crate that need each other in a circle: none of them can be read, moved or tested alone.
+//! Files of one crate that need each other in a cycle: none of them can be read, moved or tested alone.
 
 use super::source::{NamePath, Source};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,50 +6,50 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A module and the file its types come from may need each other, and one more.
 const MOST_FILES: usize = 3;
 
-/// Larger circles that still exist: one of their files, how many files they may have at most, and why. Only to be shortened.
+/// Larger cycles that still exist: one of their files, how many files they may have at most, and why. Only to be shortened.
 const TOLERATED: &[(&str, usize, &str)] = &[];
 
-/// Arrows between files of one crate, each with a name that needs it.
-type Arrows = BTreeMap<usize, BTreeMap<usize, String>>;
+/// Dependencies between files of one crate, each with a name that needs it.
+type Dependencies = BTreeMap<usize, BTreeMap<usize, String>>;
 
-/// One line per circle of too many files, and per tolerated circle that has shrunk.
+/// One line per cycle of too many files, and per tolerated cycle that has shrunk.
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
     check_with(sources, TOLERATED)
 }
 
 fn check_with(sources: &[Source], tolerated: &[(&str, usize, &str)]) -> Vec<String> {
-    let arrows = arrows(sources);
+    let dependencies = dependencies(sources);
     let mut wrong = Vec::new();
-    for circle in circles(sources.len(), &arrows) {
+    for cycle in cycles(sources.len(), &dependencies) {
         let permit = tolerated
             .iter()
-            .find(|(file, ..)| circle.iter().any(|&at| sources[at].file == *file))
+            .find(|(file, ..)| cycle.iter().any(|&at| sources[at].file == *file))
             .map_or(MOST_FILES, |(_, most, _)| *most);
-        if circle.len() > permit {
-            wrong.push(report(sources, &circle, &arrows));
-        } else if permit > MOST_FILES && circle.len() < permit {
+        if cycle.len() > permit {
+            wrong.push(report(sources, &cycle, &dependencies));
+        } else if permit > MOST_FILES && cycle.len() < permit {
             wrong.push(format!(
-                "the circle around {} has shrunk to {} files: write so in TOLERATED of xtask/src/layers/circles.rs",
-                sources[circle[0]].file,
-                circle.len()
+                "the cycle around {} has shrunk to {} files: write so in TOLERATED of xtask/src/layers/cycles.rs",
+                sources[cycle[0]].file,
+                cycle.len()
             ));
         }
     }
     wrong
 }
 
-fn report(sources: &[Source], circle: &[usize], arrows: &Arrows) -> String {
-    let mut text = format!("a circle of {} files; at most {MOST_FILES} may need each other:", circle.len());
-    for &from in circle {
-        for (to, name) in arrows[&from].iter().filter(|(to, _)| circle.contains(to)) {
+fn report(sources: &[Source], cycle: &[usize], dependencies: &Dependencies) -> String {
+    let mut text = format!("a cycle of {} files; at most {MOST_FILES} may need each other:", cycle.len());
+    for &from in cycle {
+        for (to, name) in dependencies[&from].iter().filter(|(to, _)| cycle.contains(to)) {
             text += &format!("\n    {} → {} for {name}", sources[from].file, sources[*to].file);
         }
     }
     text
 }
 
-fn arrows(sources: &[Source]) -> Arrows {
-    let arrow = |from: usize| {
+fn dependencies(sources: &[Source]) -> Dependencies {
+    let dependencies_of = |from: usize| {
         let targets = sources[from].names.iter().filter_map(|name| {
             let path = within_crate(sources, &sources[from], name)?;
             let to = definition(sources, &path, 0)?;
@@ -60,7 +60,7 @@ fn arrows(sources: &[Source]) -> Arrows {
         });
         (from, targets.collect())
     };
-    (0..sources.len()).map(arrow).collect()
+    (0..sources.len()).map(dependencies_of).collect()
 }
 
 /// The path from the root of the crate; `None` if it leads elsewhere.
@@ -111,25 +111,25 @@ fn module_at(sources: &[Source], module: &[String]) -> Option<usize> {
 }
 
 /// The sets of files each of which reaches all the others.
-fn circles(count: usize, arrows: &Arrows) -> Vec<Vec<usize>> {
-    let reached: Vec<BTreeSet<usize>> = (0..count).map(|from| reach(from, arrows)).collect();
+fn cycles(count: usize, dependencies: &Dependencies) -> Vec<Vec<usize>> {
+    let reached: Vec<BTreeSet<usize>> = (0..count).map(|from| reach(from, dependencies)).collect();
     let mut seen = BTreeSet::new();
-    let mut circles = Vec::new();
+    let mut cycles = Vec::new();
     for from in 0..count {
-        let circle: Vec<usize> =
+        let cycle: Vec<usize> =
             reached[from].iter().copied().filter(|&to| reached[to].contains(&from)).collect();
-        if circle.len() > 1 && seen.insert(circle[0]) {
-            circles.push(circle);
+        if cycle.len() > 1 && seen.insert(cycle[0]) {
+            cycles.push(cycle);
         }
     }
-    circles
+    cycles
 }
 
-fn reach(from: usize, arrows: &Arrows) -> BTreeSet<usize> {
+fn reach(from: usize, dependencies: &Dependencies) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     let mut next = vec![from];
     while let Some(at) = next.pop() {
-        next.extend(arrows[&at].keys().filter(|to| reached.insert(**to)));
+        next.extend(dependencies[&at].keys().filter(|to| reached.insert(**to)));
     }
     reached
 }
@@ -156,10 +156,10 @@ mod tests {
     ];
 
     #[test]
-    fn a_planted_circle_is_caught() {
+    fn a_planted_cycle_is_caught() {
         let wrong = check_with(&planted(FOUR), &[]);
         assert_eq!(wrong.len(), 1);
-        assert!(wrong[0].starts_with("a circle of 4 files"), "{}", wrong[0]);
+        assert!(wrong[0].starts_with("a cycle of 4 files"), "{}", wrong[0]);
         assert!(wrong[0].contains("c.rs → d::d1.rs for crate::d::D"), "{}", wrong[0]);
     }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tolerated_circle_may_shrink_but_not_grow() {
+    fn a_tolerated_cycle_may_shrink_but_not_grow() {
         let sources = planted(FOUR);
         assert_eq!(check_with(&sources, &[("a.rs", 4, "")]), [""; 0]);
         assert!(check_with(&sources, &[("a.rs", 5, "")])[0].contains("has shrunk to 4 files"));
