@@ -149,7 +149,7 @@ impl Emulated {
             (Decides::Servos(wanted, commands, has_decided), Some(mapped)) => {
                 let delay = mapped.delay.min(ticks);
                 if delay > 0 {
-                    // As `Paced`: one that is due now is followed first, and before the first joints stay where they are.
+                    // As `Decimated`: one that is due now is followed first, and before the first joints stay where they are.
                     if !std::mem::replace(has_decided, true) {
                         hold_still(stepped.machine().state(), commands);
                     }

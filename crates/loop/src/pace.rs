@@ -27,13 +27,13 @@ pub(crate) struct Start {
     /// The time the loop waited for; after a late wake that is before `planned_ns`. With frames: the arrival of the one
     /// that should have ended the wait.
     pub waited_for_ns: i64,
-    /// The first planned time that no earlier tick ran for; `missed` planned times from here on got no tick. Of a tick whose
+    /// The first planned time that no earlier tick ran for; `skipped` planned times from here on got no tick. Of a tick whose
     /// frame did not come, when the frame was expected.
     pub due_ns: i64,
     /// When the loop woke.
     pub woke_ns: i64,
     /// Periods without a tick, or frames without one, since the tick before.
-    pub missed: u64,
+    pub skipped: u64,
     /// Its frame did not come.
     pub without_frame: bool,
     /// Frames since the tick before that came too early for a tick.
@@ -115,7 +115,7 @@ fn timed(tick: khz_rt::Tick, woke_ns: i64) -> Start {
         waited_for_ns: woke_ns - tick.late_ns,
         due_ns: tick.due_ns,
         woke_ns,
-        missed: tick.missed,
+        skipped: tick.skipped,
         without_frame: false,
         early_frames: 0,
     }
@@ -137,15 +137,15 @@ impl FramePacer {
             if let (Some(&first_ns), Some((&planned_ns, older))) = (due.first(), due.split_last()) {
                 // The first ended the wait. A frame after the deadline did not: the deadline had.
                 let waited_for_ns = first_ns.min(deadline_ns);
-                let missed = older.len() as u64 + frames.older;
-                let start = self.start(planned_ns, waited_for_ns, missed, time.now_ns());
+                let skipped = older.len() as u64 + frames.older;
+                let start = self.start(planned_ns, waited_for_ns, skipped, time.now_ns());
                 return self.after_absence(start, deadline_ns);
             }
             deadline_ns = self.pacer.deadline_ns();
         }
         let woke_ns = time.now_ns();
         let tick = self.pacer.timeout(woke_ns);
-        let start = self.start(tick.planned_ns + self.patience_ns, deadline_ns, tick.missed, woke_ns);
+        let start = self.start(tick.planned_ns + self.patience_ns, deadline_ns, tick.skipped, woke_ns);
         // It was due with its frame; the patience is a delay of its start like any other.
         Start { without_frame: true, due_ns: tick.due_ns, ..start }
     }
@@ -155,14 +155,14 @@ impl FramePacer {
     fn after_absence(&self, start: Start, deadline_ns: i64) -> Start {
         let expected_ns = deadline_ns - self.patience_ns;
         let passed = (start.planned_ns - expected_ns) / self.period_ns;
-        if start.planned_ns > deadline_ns && passed as u64 > start.missed {
-            return Start { missed: passed as u64, due_ns: expected_ns, ..start };
+        if start.planned_ns > deadline_ns && passed as u64 > start.skipped {
+            return Start { skipped: passed as u64, due_ns: expected_ns, ..start };
         }
         start
     }
 
-    fn start(&self, planned_ns: i64, waited_for_ns: i64, missed: u64, woke_ns: i64) -> Start {
-        let due_ns = planned_ns - self.period_ns.saturating_mul(missed as i64);
-        Start { planned_ns, waited_for_ns, due_ns, woke_ns, missed, without_frame: false, early_frames: 0 }
+    fn start(&self, planned_ns: i64, waited_for_ns: i64, skipped: u64, woke_ns: i64) -> Start {
+        let due_ns = planned_ns - self.period_ns.saturating_mul(skipped as i64);
+        Start { planned_ns, waited_for_ns, due_ns, woke_ns, skipped, without_frame: false, early_frames: 0 }
     }
 }

@@ -140,7 +140,7 @@ impl Ticks {
         let record = record::Tick {
             number,
             overrun,
-            skipped: u32::try_from(start.missed).unwrap_or(u32::MAX),
+            skipped: u32::try_from(start.skipped).unwrap_or(u32::MAX),
             without_frame: start.without_frame,
             ..recorded(&timing, &time.disturbance(), time.away_in_cycle_ns(), machine)
         };

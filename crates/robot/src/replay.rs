@@ -50,8 +50,8 @@ impl Rerun {
     /// # Errors
     /// It is not for this robot.
     pub fn new(config: &RobotConfig, controller: Box<dyn Controller>) -> Result<Self, ReplayError> {
-        let Prepared { controller, parameters, is_paced, .. } = Prepared::for_robot(config, controller)?;
-        let is_beside = config.timing.mode == Mode::Pipelined && !is_paced;
+        let Prepared { controller, parameters, is_decimated, .. } = Prepared::for_robot(config, controller)?;
+        let is_beside = config.timing.mode == Mode::Pipelined && !is_decimated;
         let stop = vec![ServoCommand::Stop; config.servos.len()];
         Ok(Self {
             controller,

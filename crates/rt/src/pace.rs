@@ -1,7 +1,7 @@
 //! When each tick is due, and what happens after one that took too long. Pure: the time is an argument.
 //!
 //! A tick is *planned* for a time on a fixed grid, *wakes* some lateness after it, and *finishes*. If the next
-//! planned time has passed by then, the tick has *overrun*; planned times for which no tick ran are *missed*.
+//! planned time has passed by then, the tick has *overrun*; planned times for which no tick ran are *skipped*.
 
 use khz_settings::words;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ words! {
 /// assert_eq!((tick.number, tick.late_ns), (0, 12_000));
 /// pacer.finished(2_500_000);                       // overran the plans for 1 ms and 2 ms
 /// assert_eq!(pacer.deadline_ns(), 3_000_000);
-/// assert_eq!(pacer.counts().missed, 2);
+/// assert_eq!(pacer.counts().skipped, 2);
 /// ```
 ///
 /// Realtime: a few nanoseconds, no allocation, no clock.
@@ -42,7 +42,7 @@ pub struct Pacer {
     /// The first planned time no tick has run for.
     due_ns: i64,
     late_ns: i64,
-    /// Planned times missed since the last tick.
+    /// Planned times skipped since the last tick.
     skipped: u64,
     stopped: bool,
     counts: Counts,
@@ -58,21 +58,22 @@ pub struct Tick {
     /// How much later it woke than the time it waited for; negative only on a clock that was set back. After a
     /// late wake that is longer than the time since `planned_ns`.
     pub late_ns: i64,
-    /// The first planned time that no earlier tick ran for. `missed` planned times from here on, one period apart, got
+    /// The first planned time that no earlier tick ran for. `skipped` planned times from here on, one period apart, got
     /// no tick of their own.
     pub due_ns: i64,
-    /// Planned times missed since the tick before.
-    pub missed: u64,
+    /// Planned times skipped since the tick before.
+    #[serde(rename = "missed")]
+    pub skipped: u64,
 }
 
 impl Tick {
-    /// How late this tick was for the last of the planned times it makes up for; for each of the `missed` ones before, it
+    /// How late this tick was for the last of the planned times it makes up for; for each of the `skipped` ones before, it
     /// was one period later. What [`crate::Histogram::record_corrected`] takes.
     #[inline]
     #[must_use]
     pub fn start_delay_ns(&self, woke_ns: i64, period_ns: i64) -> i64 {
-        let missed_ns = period_ns.saturating_mul(i64::try_from(self.missed).unwrap_or(i64::MAX));
-        woke_ns.saturating_sub(self.due_ns).saturating_sub(missed_ns)
+        let skipped_ns = period_ns.saturating_mul(i64::try_from(self.skipped).unwrap_or(i64::MAX));
+        woke_ns.saturating_sub(self.due_ns).saturating_sub(skipped_ns)
     }
 }
 
@@ -85,8 +86,9 @@ pub struct Counts {
     pub overruns: u64,
     /// Ticks that woke a period or more late.
     pub late_wakes: u64,
-    /// Planned times for which no tick ran.
-    pub missed: u64,
+    /// Planned times for which no tick ran: `missed` in the results of `khz jitter`.
+    #[serde(rename = "missed")]
+    pub skipped: u64,
     /// Times the phase was given up.
     pub re_phased: u64,
 }
@@ -99,7 +101,7 @@ impl Counts {
             ticks: self.ticks + other.ticks,
             overruns: self.overruns + other.overruns,
             late_wakes: self.late_wakes + other.late_wakes,
-            missed: self.missed + other.missed,
+            skipped: self.skipped + other.skipped,
             re_phased: self.re_phased + other.re_phased,
         }
     }
@@ -148,9 +150,9 @@ impl Pacer {
     }
 
     fn start(&mut self) -> Tick {
-        let missed = std::mem::take(&mut self.skipped);
+        let skipped = std::mem::take(&mut self.skipped);
         let (number, planned_ns) = (self.counts.ticks, self.next_ns);
-        let tick = Tick { number, planned_ns, late_ns: self.late_ns, due_ns: self.due_ns, missed };
+        let tick = Tick { number, planned_ns, late_ns: self.late_ns, due_ns: self.due_ns, skipped };
         self.counts.ticks += 1;
         self.next_ns += self.period_ns;
         self.due_ns = self.next_ns;
@@ -189,7 +191,7 @@ impl Pacer {
     }
 
     fn skip(&mut self, periods: i64) {
-        self.counts.missed += periods as u64;
+        self.counts.skipped += periods as u64;
         self.skipped += periods as u64;
         self.next_ns += periods * self.period_ns;
     }
@@ -299,10 +301,10 @@ impl PacketPacer {
         self.counts.fallbacks += 1;
         self.counts.silence += 1;
         self.counts.longest_silence = self.counts.longest_silence.max(self.counts.silence);
-        let missed = ((now_ns - self.deadline_ns()) / self.period_ns).max(0);
-        self.expected_ns += missed * self.period_ns;
+        let skipped = ((now_ns - self.deadline_ns()) / self.period_ns).max(0);
+        self.expected_ns += skipped * self.period_ns;
         // The packet would have come by the plan; `patience_ns` later is no reason to refuse the next.
-        let tick = self.tick(now_ns, missed as u64, self.expected_ns);
+        let tick = self.tick(now_ns, skipped as u64, self.expected_ns);
         self.expected_ns += self.period_ns;
         tick
     }
@@ -313,13 +315,13 @@ impl PacketPacer {
         self.counts
     }
 
-    fn tick(&mut self, now_ns: i64, missed: u64, due_ns: i64) -> Tick {
+    fn tick(&mut self, now_ns: i64, skipped: u64, due_ns: i64) -> Tick {
         let number = self.counts.ticks;
         self.counts.ticks += 1;
         // 5 % faster: 20 periods in the time of 21 ticks.
         self.soonest_ns = self.soonest_ns.max(due_ns) + self.period_ns - self.period_ns / 21;
-        let due_ns = self.expected_ns - self.period_ns * missed as i64;
-        Tick { number, planned_ns: self.expected_ns, late_ns: now_ns - self.expected_ns, due_ns, missed }
+        let due_ns = self.expected_ns - self.period_ns * skipped as i64;
+        Tick { number, planned_ns: self.expected_ns, late_ns: now_ns - self.expected_ns, due_ns, skipped }
     }
 }
 
@@ -331,7 +333,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     /// Plays ticks of given (lateness of waking, work) against a pacer of 1 ms and writes each tick as
-    /// `planned+late` in µs, with the missed periods before it.
+    /// `planned+late` in µs, with the skipped periods before it.
     fn trace(policy: Overrun, ticks: &[(i64, i64)]) -> (String, Counts) {
         let mut pacer = Pacer::new(MS, policy, 0);
         let (mut now_ns, mut lines) = (0, Vec::new());
@@ -341,8 +343,8 @@ mod tests {
                 lines.push("stop".to_owned());
                 break;
             };
-            let missed = if tick.missed > 0 { format!(" missed {}", tick.missed) } else { String::new() };
-            lines.push(format!("{}+{}{missed}", tick.planned_ns / 1_000, tick.late_ns / 1_000));
+            let skipped = if tick.skipped > 0 { format!(" skipped {}", tick.skipped) } else { String::new() };
+            lines.push(format!("{}+{}{skipped}", tick.planned_ns / 1_000, tick.late_ns / 1_000));
             now_ns += work_us * 1_000;
             pacer.finished(now_ns);
         }
@@ -353,14 +355,14 @@ mod tests {
     fn an_overrun_of_two_and_a_half_periods() {
         let ticks = [(0, 100), (10, 2_490 + 1_000), (0, 100), (0, 100)];
         let golden = [
-            (Overrun::Skip, "0+0, 1000+10, 5000+0 missed 3, 6000+0", 3),
-            (Overrun::RunLateOnce, "0+0, 1000+10, 4000+500 missed 2, 5000+0", 2),
-            (Overrun::RePhase, "0+0, 1000+10, 4500+0 missed 2, 5500+0", 2),
+            (Overrun::Skip, "0+0, 1000+10, 5000+0 skipped 3, 6000+0", 3),
+            (Overrun::RunLateOnce, "0+0, 1000+10, 4000+500 skipped 2, 5000+0", 2),
+            (Overrun::RePhase, "0+0, 1000+10, 4500+0 skipped 2, 5500+0", 2),
             (Overrun::Stop, "0+0, 1000+10, stop", 2),
         ];
-        for (policy, expected, missed) in golden {
+        for (policy, expected, skipped) in golden {
             let (trace, counts) = trace(policy, &ticks);
-            assert_eq!((trace.as_str(), counts.missed, counts.overruns), (expected, missed, 1), "{policy}");
+            assert_eq!((trace.as_str(), counts.skipped, counts.overruns), (expected, skipped, 1), "{policy}");
         }
     }
 
@@ -368,9 +370,9 @@ mod tests {
     fn a_tick_missed_by_waking_two_and_a_half_periods_late() {
         let ticks = [(0, 100), (2_500, 100), (0, 100)];
         let golden = [
-            (Overrun::Skip, "0+0, 3000+2500 missed 2, 4000+0"),
-            (Overrun::RunLateOnce, "0+0, 3000+2500 missed 2, 4000+0"),
-            (Overrun::RePhase, "0+0, 3500+2500 missed 2, 4500+0"),
+            (Overrun::Skip, "0+0, 3000+2500 skipped 2, 4000+0"),
+            (Overrun::RunLateOnce, "0+0, 3000+2500 skipped 2, 4000+0"),
+            (Overrun::RePhase, "0+0, 3500+2500 skipped 2, 4500+0"),
             (Overrun::Stop, "0+0, stop"),
         ];
         for (policy, expected) in golden {
@@ -386,7 +388,7 @@ mod tests {
             now_ns = pacer.deadline_ns().max(now_ns) + late_us * 1_000;
             let tick = pacer.woke(now_ns).unwrap_or_else(|| pacer.resume());
             let last_ns = tick.start_delay_ns(now_ns, MS);
-            delays.extend((0..=tick.missed as i64).rev().map(|n| (last_ns + n * MS) / 1_000));
+            delays.extend((0..=tick.skipped as i64).rev().map(|n| (last_ns + n * MS) / 1_000));
             now_ns += work_us * 1_000;
             pacer.finished(now_ns);
         }
@@ -412,9 +414,9 @@ mod tests {
         pacer.woke(0);
         assert_eq!(pacer.woke(3_500_000), None);
         let tick = pacer.resume();
-        assert_eq!((tick.planned_ns, tick.late_ns, tick.missed), (3 * MS, 2_500_000, 2));
+        assert_eq!((tick.planned_ns, tick.late_ns, tick.skipped), (3 * MS, 2_500_000, 2));
         pacer.finished(6_100_000);
-        assert_eq!((pacer.deadline_ns(), pacer.counts().missed), (7 * MS, 5));
+        assert_eq!((pacer.deadline_ns(), pacer.counts().skipped), (7 * MS, 5));
     }
 
     #[test]
@@ -429,9 +431,9 @@ mod tests {
         pacer.woke(0);
         let hour = 3_600_000 * MS;
         let tick = pacer.woke(hour).unwrap();
-        assert_eq!((tick.planned_ns, tick.late_ns, tick.missed), (hour, hour - MS, 3_599_999));
+        assert_eq!((tick.planned_ns, tick.late_ns, tick.skipped), (hour, hour - MS, 3_599_999));
         let tick = pacer.woke(hour - 5 * MS).unwrap();
-        assert_eq!((tick.planned_ns, tick.late_ns, tick.missed), (hour + MS, -6 * MS, 0));
+        assert_eq!((tick.planned_ns, tick.late_ns, tick.skipped), (hour + MS, -6 * MS, 0));
     }
 
     #[test]
@@ -460,7 +462,7 @@ mod tests {
     fn a_timer_tick_that_itself_comes_late_keeps_the_rate() {
         let mut pacer = PacketPacer::new(MS, 0, 0);
         let tick = pacer.timeout(2_300_000);
-        assert_eq!((tick.planned_ns, tick.late_ns, tick.missed), (2_000_000, 300_000, 2));
+        assert_eq!((tick.planned_ns, tick.late_ns, tick.skipped), (2_000_000, 300_000, 2));
         assert_eq!(pacer.deadline_ns(), 3_000_000);
     }
 
@@ -545,7 +547,7 @@ mod tests {
                 now_ns += work_us * 1_000;
                 pacer.finished(now_ns);
                 let counts = pacer.counts();
-                prop_assert_eq!((counts.ticks + counts.missed) as i64 * MS, pacer.deadline_ns());
+                prop_assert_eq!((counts.ticks + counts.skipped) as i64 * MS, pacer.deadline_ns());
             }
         }
     }

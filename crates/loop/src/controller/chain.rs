@@ -1,7 +1,7 @@
 //! Several modules as one controller, one after another in the same tick.
 
 use super::RobotInfo;
-use super::{Beside, ControlError, Controller, Decision, OnThread, Paced, record};
+use super::{Beside, ControlError, Controller, Decimated, Decision, OnThread, record};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_rt::{Profile, SectionId, SectionSummary, now_ns};
@@ -60,7 +60,7 @@ impl Controller for Chain {
             let state = RobotState::unknown(robot.joints.len(), robot.has_imu, robot.period_ns);
             let parameters = module.controller.parameters();
             let controller = std::mem::replace(&mut module.controller, Box::new(Self::new()));
-            module.controller = Box::new(Paced::new(controller, pace, parameters, &state));
+            module.controller = Box::new(Decimated::new(controller, pace, parameters, &state));
             Ok(())
         })
     }

@@ -2,15 +2,15 @@
 
 mod about;
 mod chain;
+mod decimated;
 mod decisions;
 mod handover;
-mod paced;
 mod pipelined;
 
 pub use about::{JointInfo, RobotInfo};
 pub use chain::Chain;
+pub use decimated::Decimated;
 pub use decisions::{Decide, Decisions, OnThread, Pace, cpu_time_ns};
-pub use paced::Paced;
 pub use pipelined::Pipelined;
 pub use pipelined::hold as hold_still;
 
@@ -119,7 +119,7 @@ pub trait Controller: Send {
     }
 
     /// How often it decides, and how long that takes, if that is less often than the loop ticks: it is then called on a thread of its own,
-    /// or where time stands still within the tick, and what it commands is followed in a tick that is known before ([`Paced`]). Asked
+    /// or where time stands still within the tick, and what it commands is followed in a tick that is known before ([`Decimated`]). Asked
     /// once, after [`Controller::prepare`].
     ///
     /// # Errors

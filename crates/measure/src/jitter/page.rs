@@ -89,7 +89,7 @@ fn figures(run: &Measurement) -> Vec<Figure> {
             duration_of(delay, delay.max),
             &format!("at {}", duration(delay.max_at as f64)),
         ),
-        figure("lost periods", grouped(counts.missed), &format!("of {} planned", grouped(run.periods()))),
+        figure("lost periods", grouped(counts.skipped), &format!("of {} planned", grouped(run.periods()))),
         figure("thread", run.grade().to_string(), "what the kernel granted; no verdict"),
         figure("CPU", format!("{:.1} %", run.cpu_percent), "of one CPU, by this thread"),
         figure("steal", duration(run.usage.steal_total_ns() as f64), "taken by the hypervisor from all CPUs"),
@@ -153,7 +153,7 @@ fn comparison(runs: &[Measurement]) -> Comparison {
             "lost periods, of planned",
             "%",
             Better::Lower,
-            of(|run| share(run.counts.missed, run.periods())),
+            of(|run| share(run.counts.skipped, run.periods())),
         )
         .row("planned ticks after it stopped", "%", Better::Lower, of(never_ran))
         .row("late ticks, of those that ran", "%", Better::Lower, of(|run| late_share(run, run.causes.late)))
@@ -316,7 +316,7 @@ mod tests {
     fn run(ticks: u64, missed: u64, late: u64, p999: i64, max: i64) -> Measurement {
         let mut run = Experiment::new(Plan::default(), false).unwrap().finish().0;
         run.duration_ns = (ticks + missed) as i64 * 1_000_000;
-        run.counts = Counts { ticks, missed, ..Counts::default() };
+        run.counts = Counts { ticks, skipped: missed, ..Counts::default() };
         run.causes.late = late;
         run.start_delay_ns = Summary { count: ticks + missed, p999, max, ..Summary::default() };
         run

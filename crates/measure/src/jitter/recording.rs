@@ -39,7 +39,7 @@ impl Sample {
             begun_ns,
             done_ns,
             due_ns: tick.due_ns,
-            missed: tick.missed,
+            missed: tick.skipped,
             overrun: false,
             withheld: false,
         }
@@ -272,7 +272,7 @@ mod tests {
         );
         assert_eq!((recording.period.summary().max, recording.period.summary().min), (3 * MS, MS));
         assert_eq!(recording.wake.summary().max, 0);
-        assert_eq!((pacer.counts().overruns, pacer.counts().missed), (1, 2));
+        assert_eq!((pacer.counts().overruns, pacer.counts().skipped), (1, 2));
         assert_eq!(recording.late.worst()[0].part, Some(WORK));
     }
 
@@ -280,7 +280,7 @@ mod tests {
     fn a_missed_tick_is_a_late_wake_of_its_full_length() {
         let (recording, pacer) = played([(0, 0), (1_700_000, 0), (0, 0)]);
         assert_eq!(recording.wake.summary().max, 1_700_000);
-        assert_eq!((pacer.counts().late_wakes, pacer.counts().missed), (1, 1));
+        assert_eq!((pacer.counts().late_wakes, pacer.counts().skipped), (1, 1));
         assert_eq!(recording.late.worst()[0].part, None);
         assert_eq!(recording.wake.summary().max_at, 2_700_000);
     }
@@ -315,7 +315,7 @@ mod tests {
             played((0..1000).map(|n| (if n % 50 == 25 { 7_100_000 } else { 1_000 }, 500)));
         let (wake, delay) = (recording.wake.summary(), recording.start_delay.summary());
         assert_eq!((wake.count, delay.count), (1000, 1000 + 20 * 7));
-        assert_eq!(pacer.counts().missed, 140);
+        assert_eq!(pacer.counts().skipped, 140);
         assert_eq!((wake.p90, delay.p50), (1_000, 1_000));
         assert!(delay.p90 > 1_000_000 && delay.p99 > 6_000_000, "{delay:?}");
         assert_eq!((wake.max, delay.max), (7_100_000, 7_100_000));

@@ -11,8 +11,8 @@ pub fn required() -> Vec<Figure<Measurement>> {
     type Of = Figure<Measurement>;
     let mut figures = vec![
         Of::at_least("rate", Rate, |run| Ok(run.rate_hz())),
-        Of::at_most("lost", Count, |run| Ok(run.counts.missed as f64)),
-        Of::at_most("lost_share", Percent, |run| Ok(share(run.counts.missed, run.periods()))),
+        Of::at_most("lost", Count, |run| Ok(run.counts.skipped as f64)),
+        Of::at_most("lost_share", Percent, |run| Ok(share(run.counts.skipped, run.periods()))),
         Of::at_most("overruns", Count, |run| Ok(run.counts.overruns as f64)),
         // What is always too slow is not later than usual, so ticks that overran count if there are more of them.
         Of::at_most("late", Count, |run| Ok(run.causes.late.max(run.counts.overruns) as f64)),

@@ -261,7 +261,7 @@ impl Measurement {
     /// Planned periods: those with a tick and those without.
     #[must_use]
     pub fn periods(&self) -> u64 {
-        self.counts.ticks + self.counts.missed
+        self.counts.ticks + self.counts.skipped
     }
 
     /// Whether it ended by itself before its time, because a tick took too long and the plan has `stop`. A person who
@@ -269,7 +269,7 @@ impl Measurement {
     #[must_use]
     pub fn stopped(&self) -> bool {
         let counts = &self.counts;
-        let too_long = counts.overruns + counts.late_wakes + counts.missed > 0;
+        let too_long = counts.overruns + counts.late_wakes + counts.skipped > 0;
         self.plan.overrun == Overrun::Stop && too_long && counts.ticks < self.plan.ticks
     }
 
@@ -306,7 +306,7 @@ impl Measurement {
             target_hz: 1e9 / self.plan.period_ns.max(1) as f64,
             rate_hz: self.rate_hz(),
             periods: self.periods(),
-            lost: self.counts.missed,
+            lost: self.counts.skipped,
             late_wakes: self.counts.late_wakes,
             overruns: self.counts.overruns,
             stopped: self.stopped().then_some((self.counts.ticks, self.plan.ticks)),
@@ -409,7 +409,7 @@ mod tests {
         let run = &mut results.runs[0];
         // 98 ticks in time and two that woke 7.1 ms late, for eight planned periods each.
         run.histograms.wake_latency = vec![(1_000, 98), (7_100_000, 2)];
-        run.counts = Counts { ticks: 100, missed: 14, late_wakes: 2, ..Counts::default() };
+        run.counts = Counts { ticks: 100, skipped: 14, late_wakes: 2, ..Counts::default() };
         let read = &Results::parse("old.json", &as_before(&results)).unwrap().runs[0];
         let delay = &read.start_delay_ns;
         assert_eq!((read.definitions, delay.count, delay.p50), (1, 114, 1_000));

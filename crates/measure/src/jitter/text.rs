@@ -81,7 +81,7 @@ fn write_late(run: &Measurement, out: &mut String) -> std::fmt::Result {
         out,
         "overruns {}, lost periods {} of {}, late wakes {}",
         grouped(counts.overruns),
-        grouped(counts.missed),
+        grouped(counts.skipped),
         grouped(run.periods()),
         grouped(counts.late_wakes)
     )?;
@@ -147,7 +147,7 @@ fn write_comparison(runs: &[Measurement], out: &mut String) -> std::fmt::Result 
             duration(s.p50 as f64),
             duration(s.p99 as f64),
             duration(s.max as f64),
-            grouped(run.counts.missed),
+            grouped(run.counts.skipped),
             grouped(run.causes.late),
             run.cpu_percent,
             run.grade()

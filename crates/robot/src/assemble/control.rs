@@ -3,7 +3,7 @@
 use super::{info, state};
 use khz_controllers::{Excite, Hold, Policy, Sine, StandAndSquat, Walk};
 use khz_file::config::{ControllerConfig, RobotConfig, TargetsConfig, TeleopConfig};
-use khz_loop::controller::{ControlError, Controller, Paced, Pipelined};
+use khz_loop::controller::{ControlError, Controller, Decimated, Pipelined};
 use khz_loop::feed::Feed;
 use khz_loop::parameters::{Parameter, ParameterError, settle};
 use khz_loop::state::RobotState;
@@ -76,7 +76,7 @@ pub struct Prepared {
     /// Its parameters, as the loop sees them.
     pub parameters: Vec<Parameter>,
     /// It decides less often than the loop ticks, and has a thread for that, whatever the mode is.
-    pub is_paced: bool,
+    pub is_decimated: bool,
     /// The robot's before anything is known.
     state: RobotState,
 }
@@ -95,11 +95,11 @@ impl Prepared {
         let parameters = settle(controller.parameters(), info.parameters, &config.parameters)
             .map_err(PrepareError::Parameter)?;
         let Some(pace) = controller.pace().map_err(PrepareError::Controller)? else {
-            return Ok(Self { controller, parameters, is_paced: false, state });
+            return Ok(Self { controller, parameters, is_decimated: false, state });
         };
-        let paced = Paced::new(controller, pace, parameters, &state);
-        let parameters = paced.parameters();
-        Ok(Self { controller: Box::new(paced), parameters, is_paced: true, state })
+        let decimated = Decimated::new(controller, pace, parameters, &state);
+        let parameters = decimated.parameters();
+        Ok(Self { controller: Box::new(decimated), parameters, is_decimated: true, state })
     }
 
     /// The same where the file wants it: in the tick, but for what takes longer, or on a thread of its own.
@@ -111,17 +111,17 @@ impl Prepared {
         timing: &LoopConfig,
         supervisor: &SupervisorSettings,
     ) -> Result<Self, PrepareError> {
-        let Self { mut controller, parameters, is_paced, state } = self;
-        if is_paced || timing.mode == Mode::Inline {
+        let Self { mut controller, parameters, is_decimated, state } = self;
+        if is_decimated || timing.mode == Mode::Inline {
             if timing.clock == Clock::Real {
                 controller.to_thread(Box::new(below(timing)))?;
             }
-            return Ok(Self { controller, parameters, is_paced, state });
+            return Ok(Self { controller, parameters, is_decimated, state });
         }
         let pipelined = Pipelined::with_parameters(controller, parameters, &state, below(timing))?;
         let pipelined = pipelined.patient(patience(supervisor, timing.period_ns()));
         let parameters = pipelined.parameters();
-        Ok(Self { controller: Box::new(pipelined), parameters, is_paced, state })
+        Ok(Self { controller: Box::new(pipelined), parameters, is_decimated, state })
     }
 }
 

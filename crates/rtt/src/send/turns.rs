@@ -61,7 +61,7 @@ impl Turns {
         }
         (self.passed, self.sequence) = (period + 1, sequence + 1);
         self.ends_ns = tick.planned_ns + self.period_ns;
-        let (planned_ns, late_ns, missed) = (tick.planned_ns, tick.late_ns, tick.missed);
+        let (planned_ns, late_ns, missed) = (tick.planned_ns, tick.late_ns, tick.skipped);
         let (begun_ns, ends_ns, period_ns) = (now_ns(), self.ends_ns, self.period_ns);
         Some(Turn { sequence, planned_ns, late_ns, missed, begun_ns, ends_ns, period_ns })
     }

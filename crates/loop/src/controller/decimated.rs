@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// # Realtime contract
 /// The same as that of [`Decisions`].
-pub struct Paced {
+pub struct Decimated {
     decisions: Decisions<ServoCommand>,
     pace: Pace,
     starts: bool,
@@ -51,7 +51,7 @@ impl Decide<ServoCommand> for Deciding {
     }
 }
 
-impl Paced {
+impl Decimated {
     /// A controller that is prepared, with every parameter it reads. `state` is any state of the same robot; it gives the sizes.
     pub fn new(
         controller: Box<dyn Controller>,
@@ -74,7 +74,7 @@ impl Paced {
     }
 }
 
-impl Controller for Paced {
+impl Controller for Decimated {
     fn parameters(&self) -> Vec<Parameter> {
         self.parameters.clone()
     }
@@ -151,18 +151,18 @@ mod tests {
         }
     }
 
-    fn paced(permission: Option<Receiver<()>>) -> (Paced, RobotState) {
+    fn decimated(permission: Option<Receiver<()>>) -> (Decimated, RobotState) {
         let mut state = RobotState::unknown(1, false, 1_000_000);
         state.servos[0].position = 0.25;
         let step = Parameter::float("step", 1.0, 0.0..=5.0);
         let pace = Pace { every: 5, delay: 3, max_late: 2, waits_for_first: false };
         let counts = Counts(0.0, step.clone(), permission);
-        (Paced::new(Box::new(counts), pace, vec![step], &state), state)
+        (Decimated::new(Box::new(counts), pace, vec![step], &state), state)
     }
 
-    fn tick(paced: &mut Paced, state: &mut RobotState) -> f64 {
+    fn tick(decimated: &mut Decimated, state: &mut RobotState) -> f64 {
         let mut commands = [ServoCommand::Stop];
-        paced.update(state, &mut commands).expect("commands");
+        decimated.update(state, &mut commands).expect("commands");
         state.tick += 1;
         match commands[0] {
             ServoCommand::Position(command) => command.position,
@@ -172,42 +172,42 @@ mod tests {
 
     #[test]
     fn it_holds_still_then_follows_each_decision_after_its_delay() {
-        let (mut paced, mut state) = paced(None);
-        paced.start(&state).expect("a start");
-        let positions: Vec<f64> = (0..14).map(|_| tick(&mut paced, &mut state)).collect();
+        let (mut decimated, mut state) = decimated(None);
+        decimated.start(&state).expect("a start");
+        let positions: Vec<f64> = (0..14).map(|_| tick(&mut decimated, &mut state)).collect();
         let expected = [0.25, 0.25, 0.25, 11.0, 11.0, 11.0, 11.0, 11.0, 12.0, 12.0, 12.0, 12.0, 12.0, 13.0];
         assert_eq!(positions, expected);
-        assert!(paced.is_finished());
+        assert!(decimated.is_finished());
         state.servos[0].position = 0.5;
-        paced.start(&state).expect("a start");
-        assert!(!paced.is_finished());
-        let positions: Vec<f64> = (0..4).map(|_| tick(&mut paced, &mut state)).collect();
+        decimated.start(&state).expect("a start");
+        assert!(!decimated.is_finished());
+        let positions: Vec<f64> = (0..4).map(|_| tick(&mut decimated, &mut state)).collect();
         assert_eq!(positions, [0.5, 0.5, 0.5, 11.0], "it begins anew");
     }
 
     #[test]
     fn a_parameter_is_taken_between_two_decisions() {
-        let (mut paced, mut state) = paced(None);
-        paced.start(&state).expect("a start");
-        (0..4).for_each(|_| _ = tick(&mut paced, &mut state));
-        paced.parameters()[0].put(2.0);
-        let positions: Vec<f64> = (4..10).map(|_| tick(&mut paced, &mut state)).collect();
+        let (mut decimated, mut state) = decimated(None);
+        decimated.start(&state).expect("a start");
+        (0..4).for_each(|_| _ = tick(&mut decimated, &mut state));
+        decimated.parameters()[0].put(2.0);
+        let positions: Vec<f64> = (4..10).map(|_| tick(&mut decimated, &mut state)).collect();
         assert_eq!(positions, [11.0, 11.0, 11.0, 11.0, 13.0, 13.0]);
     }
 
     #[test]
     fn a_first_call_may_take_long_and_later_ones_may_not() {
         let (permit, permission) = channel();
-        let (mut paced, mut state) = paced(Some(permission));
-        paced.start(&state).expect("a start");
-        paced.to_thread(Box::new(|| ())).expect("a thread");
-        (0..200).for_each(|_| assert_eq!(tick(&mut paced, &mut state), 0.25));
+        let (mut decimated, mut state) = decimated(Some(permission));
+        decimated.start(&state).expect("a start");
+        decimated.to_thread(Box::new(|| ())).expect("a thread");
+        (0..200).for_each(|_| assert_eq!(tick(&mut decimated, &mut state), 0.25));
         permit.send(()).expect("a decision under way");
-        while tick(&mut paced, &mut state) < 11.0 {}
+        while tick(&mut decimated, &mut state) < 11.0 {}
         let mut commands = [ServoCommand::Stop];
         let error = (0..40).find_map(|_| {
             state.tick += 1;
-            paced.update(&state, &mut commands).err()
+            decimated.update(&state, &mut commands).err()
         });
         assert!(error.is_some_and(|error| error.to_string().contains("late")));
         drop(permit);
