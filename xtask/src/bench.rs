@@ -23,11 +23,11 @@ pub fn run(words: &[String]) -> Result<bool> {
         bail!("no bench is called `{name}`; there are: {}", all.join(", "));
     }
     if flags.iter().any(|flag| *flag == "--list") {
-        all.iter().for_each(|name| println!("{name:<12} {}", summary(name)));
-        println!(
-            "instructions [--write] [--cache-sim] [ROW…]  instructions of a tick, against {}",
+        let lines: String = all.iter().map(|name| format!("{name:<12} {}\n", summary(name))).collect();
+        shell::print(&format!(
+            "{lines}instructions [--write] [--cache-sim] [ROW…]  instructions of a tick, against {}\n",
             instructions::TABLE
-        );
+        ));
         return Ok(true);
     }
     let quick = flags.iter().any(|flag| *flag == "--quick");

@@ -49,7 +49,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
 
   test [PART…]               install what the tests need, build, run every test (--list names the parts, --times
                              writes the table of their times); of Python also a file, or a test in one
-  test quick [--base REV]    lints and tests of what changed since the branch left main
+  test quick [--base REV]    lints and tests of what changed since the branch left main (--list names them)
   nightly [PART…]            what is slow by nature (--list names the parts, and when each last passed)
   lints [--times]            formatting, clippy, documentation, layers, tracked files, hazards
   layers                     check that dependencies between our crates point downwards

@@ -83,9 +83,8 @@ const PARTS: &[Part] = &[
 /// If a name is no part's.
 pub fn run(words: &[String]) -> Result<bool> {
     if words.iter().any(|word| word == "--list") {
-        PARTS
-            .iter()
-            .for_each(|part| println!("{:<12} {}; last passed {}", part.name, part.does, last(part.name)));
+        let line = |part: &Part| format!("{:<12} {}; {}\n", part.name, part.does, last(part.name));
+        shell::print(&PARTS.iter().map(line).collect::<String>());
         return Ok(true);
     }
     if let Some(word) = words.iter().find(|word| PARTS.iter().all(|part| part.name != **word)) {
@@ -100,7 +99,7 @@ pub fn run(words: &[String]) -> Result<bool> {
             false
         });
         lines.push(format!(
-            "{}: {}, before that it last passed {}",
+            "{}: {}; before that it {}",
             part.name,
             if sound { "passed" } else { "FAILED" },
             last(part.name)
@@ -225,10 +224,14 @@ fn lerobot() -> Result<bool> {
     shell::succeeds(tests.env("KHZ_SLOW", "1").env("KHZ", parts::khz()?))
 }
 
-/// The commit and the day of a part's last success on this machine.
+/// The day and the commit of a part's last success on this machine.
 fn last(part: &str) -> String {
     let text = std::fs::read_to_string(file(part)).unwrap_or_default();
-    if text.is_empty() { "never on this machine".into() } else { text.trim().to_owned() }
+    if text.is_empty() {
+        "never passed on this machine".into()
+    } else {
+        format!("last passed {}", text.trim())
+    }
 }
 
 fn note(part: &str) -> Result<()> {

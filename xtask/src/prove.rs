@@ -26,7 +26,7 @@ const PROOFS: &[Proof] = &[
 pub fn run(words: &[String]) -> Result<bool> {
     let names: Vec<&str> = PROOFS.iter().map(|proof| proof.name).collect();
     if words.iter().any(|word| word == "--list") {
-        names.iter().for_each(|name| println!("{name}"));
+        shell::print(&names.iter().map(|name| format!("{name}\n")).collect::<String>());
         return Ok(true);
     }
     if let Some(word) = words.iter().find(|word| !names.contains(&word.as_str())) {

@@ -10,6 +10,7 @@ mod lanes;
 pub mod parts;
 mod quick;
 pub mod times;
+mod watch;
 
 use crate::shell;
 use crate::tally::Tally;
@@ -17,6 +18,20 @@ use anyhow::{Result, bail};
 use done::Done;
 pub use done::Outcome;
 use std::time::Instant;
+
+const HELP: &str = "usage: cargo xtask test [PART…] [--times]
+
+Without a part it runs all of them. As root it first installs the Debian packages that are missing. A file of Python tests, or one test, is
+named as pytest names it: tests/rtt/test_rtt.py::test_a_port_in_use_is_named
+
+  --list   names the parts, what each is, and what it took (tests/times.tsv)
+  --times  writes what they take into that table
+
+cargo xtask test quick [--list] [--base REV]
+
+Runs lints, and the tests of what changed since the branch left main, or since REV. It names other parts that read the change, too.
+
+  --list   only names what would run";
 
 /// Runs the named parts (all if none is named); true if nothing failed. A file of Python tests, or a test in one, may be
 /// named as pytest names it.
@@ -27,8 +42,11 @@ pub fn run(words: &[String]) -> Result<bool> {
     let parts = parts::all();
     match words {
         [word] if word == "--list" => {
-            parts.iter().for_each(|part| println!("{part}"));
-            println!("quick [--base REV]");
+            shell::print(&list(&parts));
+            return Ok(true);
+        }
+        [.., word] if ["--help", "-h"].contains(&word.as_str()) => {
+            shell::print(&format!("{HELP}\n"));
             return Ok(true);
         }
         [word, rest @ ..] if word == "quick" => return quick::run(rest),
@@ -50,6 +68,13 @@ pub fn run(words: &[String]) -> Result<bool> {
         times::write(&done)?;
     }
     Ok(summarise(&done))
+}
+
+/// The parts, with their times and what each is.
+fn list(parts: &[String]) -> String {
+    let line = |part: &String| format!("{part:<17}{:>4} s  {}\n", times::wall_s(part), parts::about(part));
+    let lines: String = parts.iter().map(line).collect();
+    format!("{lines}{:<17}        what a change touches: {}\n", "quick", quick::USAGE)
 }
 
 /// Runs one part in this process, and leaves what became of it for the one that started it.

@@ -63,7 +63,7 @@ const PATIENCE_S: &str = "1200";
 pub fn run(words: &[String]) -> Result<bool> {
     let all = scripts();
     if words.iter().any(|word| word == "--list") {
-        all.iter().for_each(|name| println!("{name}"));
+        shell::print(&all.iter().map(|name| format!("{name}\n")).collect::<String>());
         return Ok(true);
     }
     if let Some(name) = words.iter().find(|word| !all.contains(word)) {

@@ -25,10 +25,38 @@ const FLEET: &str = "fleet";
 const BATCH: [&str; 6] = [PACKAGES, FLEET, "fuzz", "campaign", "tests/docs", "instructions"];
 
 /// The part with the virtual machine, whose guest has robots that run in real time.
-const GUEST: &str = "vm";
+pub const GUEST: &str = "vm";
 
 /// Folders whose tests measure time themselves: one of them at a time.
 const MEASURING: [&str; 3] = ["tests/oracle", "tests/rtt", "tests/links"];
+
+/// What each part is.
+const ABOUT: &[(&str, &str)] = &[
+    (UNITS, "unit, integration and documentation tests of every crate"),
+    ("tests/browser", "the live page and the reports in Chromium"),
+    ("tests/capi", "the C library, from C and C++"),
+    ("tests/dataset", "datasets of logs, read by DuckDB and Polars"),
+    ("tests/dist", "packages, tarball and wheel, installed and run"),
+    ("tests/docs", "the site, and every command and snippet of the pages"),
+    ("tests/fleet", "several robots over Zenoh"),
+    ("tests/lerobot", "the plug-in for LeRobot"),
+    ("tests/links", "programs of vendors and users drive emulated servos"),
+    ("tests/live", "Foxglove's client watches a robot"),
+    ("tests/mujoco", "robots with bodies in MuJoCo"),
+    ("tests/official", "moteus' own programs drive emulated servos"),
+    ("tests/oracle", "the figures and sentences of runs, recomputed"),
+    ("tests/policy", "trained policies, compared with onnxruntime"),
+    ("tests/python", "the Python package"),
+    ("tests/python-log", "exported logs, read by others' packages"),
+    ("tests/rtt", "UDP round trips between processes and in namespaces"),
+    ("tests/schema", "the schema of robot files, as editors read it"),
+    (GUEST, "CAN and real-time scheduling in a virtual machine"),
+    (PACKAGES, "builds khz, the packages and the wheel that others test"),
+    (FLEET, "builds khz-fleet; its unit tests"),
+    ("fuzz", "every fuzz target: its corpus, then a few seconds"),
+    ("campaign", "10,000 runs with injected faults"),
+    ("instructions", "instructions of a tick, which may not grow"),
+];
 
 /// Beside what a part may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +82,11 @@ pub fn all() -> Vec<String> {
 /// Whether this is the part, or a file or a test of its folder.
 pub fn is_of(word: &str, part: &str) -> bool {
     word == part || part.starts_with("tests/") && word.starts_with(&format!("{part}/"))
+}
+
+/// What a part is, in words.
+pub fn about(part: &str) -> &'static str {
+    ABOUT.iter().find(|(name, _)| *name == part).map_or("", |(_, about)| about)
 }
 
 /// Where a part runs.
@@ -198,12 +231,15 @@ fn machine() -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn parts_begin_with_rust_and_have_all_of_the_batch() {
         let parts = all();
         assert_eq!(parts.first().map(String::as_str), Some(UNITS));
         assert!(BATCH.iter().chain([&GUEST]).all(|batch| parts.iter().any(|part| part == batch)));
+        let named: BTreeSet<&str> = ABOUT.iter().map(|(part, _)| *part).collect();
+        assert_eq!(named, parts.iter().map(String::as_str).collect());
         assert!(MEASURING.iter().all(|name| parts.iter().any(|part| part == name)));
     }
 }

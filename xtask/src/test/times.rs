@@ -5,7 +5,8 @@ use crate::shell;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
-/// The table: part, seconds it ran, seconds of processor time; of a fresh clone.
+/// The table: part, seconds it ran, seconds of processor time; of a fresh clone. A line before it has the day, the commit and the machine
+/// of the last run that wrote it.
 const TABLE: &str = "tests/times.tsv";
 
 /// A part has grown if it took this much more processor time than in the table …
@@ -50,14 +51,21 @@ pub fn write(done: &[Done]) -> Result<()> {
         .filter(ran)
         .map(|each| format!("{}\t{}\t{}", each.part, each.wall_s, each.cpu_s))
         .collect();
-    let others = table.lines().skip(1).filter(|line| {
-        let name = line.split('\t').next().unwrap_or_default();
-        !done.iter().any(|each| each.part == name)
-    });
-    lines.extend(others.map(str::to_owned));
+    let others = rows(&table).filter(|(name, ..)| !done.iter().any(|each| each.part == *name));
+    lines.extend(others.map(|(name, wall_s, cpu_s)| format!("{name}\t{wall_s}\t{cpu_s}")));
     lines.sort();
-    std::fs::write(file(), format!("part\twall_s\tcpu_s\n{}\n", lines.join("\n")))
+    std::fs::write(file(), format!("# {}\npart\twall_s\tcpu_s\n{}\n", origin()?, lines.join("\n")))
         .context("cannot write the table")
+}
+
+/// Day, commit and machine.
+fn origin() -> Result<String> {
+    let of = |program, words: &[&str]| shell::output(&mut shell::command(program, words));
+    let (day, commit) = (of("date", &["--utc", "+%Y-%m-%d"])?, of("git", &["rev-parse", "--short", "HEAD"])?);
+    let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = about.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let (model, cpus) = (model.map_or("unknown", |(_, model)| model), std::thread::available_parallelism()?);
+    Ok(format!("{} at {}, {cpus} CPUs: {model}", day.trim(), commit.trim()))
 }
 
 /// How long a part ran, in seconds; one that is new counts as short.
@@ -67,7 +75,8 @@ pub fn wall_s(part: &str) -> u64 {
 }
 
 fn rows(table: &str) -> impl Iterator<Item = (&str, u64, u64)> {
-    table.lines().skip(1).filter_map(|line| {
+    // The lines before the parts have no numbers.
+    table.lines().filter_map(|line| {
         let mut cells = line.split('\t');
         Some((cells.next()?, cells.next()?.parse().ok()?, cells.next()?.parse().ok()?))
     })
@@ -83,7 +92,10 @@ mod tests {
 
     #[test]
     fn rows_are_read() {
-        let rows: Vec<_> = rows("part\twall_s\tcpu_s\nrust\t300\t700\nvm\t200\t250\n").collect();
+        let rows: Vec<_> = rows(
+            "# 2026-11-28 at 4338ff4b, 2 CPUs: one\npart\twall_s\tcpu_s\nrust\t300\t700\nvm\t200\t250\n",
+        )
+        .collect();
         assert_eq!(rows, [("rust", 300, 700), ("vm", 200, 250)]);
     }
 
