@@ -1,4 +1,4 @@
-//! One machine: what is assembled of its robot file, the life of a run, and its records.
+//! One machine: what is assembled of its robot file, a run on its own thread, and its records.
 #![forbid(unsafe_code)]
 
 pub mod assemble;
