@@ -123,10 +123,10 @@ pub struct Watch {
     caught_up: bool,
     /// It was held up too long in this tick to go on.
     is_long: bool,
-    /// Every device answered in the last tick.
-    complete: bool,
-    /// Ticks since the loop was last held up for more than a period while all was well; [`BACK_TICKS`] once every device has answered
-    /// since.
+    /// Every device has answered in one tick since the loop was held up last.
+    answered: bool,
+    /// Ticks since the loop was last held up for more than a period after every device had answered; [`BACK_TICKS`] once every device
+    /// has answered since.
     back: u32,
 }
 
@@ -146,7 +146,7 @@ impl Watch {
             held_up_ns: 0,
             caught_up: false,
             is_long: false,
-            complete: false,
+            answered: false,
             back: BACK_TICKS,
         }
     }
@@ -202,13 +202,14 @@ impl Watch {
         self.held_up_ns = seen.held_up_ns + if self.caught_up { 0 } else { self.held_up_ns };
         let complete = seen.cycle.missed + seen.cycle.quiet == 0 && !seen.cycle.imu_missed;
         self.caught_up = complete && seen.held_up_ns <= state.period_ns;
-        self.back = match self.complete {
-            true if seen.held_up_ns > state.period_ns => 0,
+        let stood_still = seen.held_up_ns > state.period_ns;
+        self.back = match self.answered {
+            true if stood_still => 0,
             // A device that is silent while the loop is held up again and again gets no more time by it.
             _ if !complete => (self.back + 1).min(BACK_TICKS),
             _ => BACK_TICKS,
         };
-        self.complete = complete;
+        self.answered = complete || self.answered && !stood_still;
         self.still_since_ns = if still { self.still_since_ns.or(Some(state.now_ns)) } else { None };
         let down = seen.cycle.links_down;
         if down | self.refusing != 0 {

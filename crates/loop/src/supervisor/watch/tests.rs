@@ -209,6 +209,12 @@ fn devices_have_time_to_answer_after_a_stall_and_until_all_have() {
     assert!(just_back(&[well, held_up(period_ns + 1)]));
     assert!(!just_back(&[well, held_up(period_ns + 1), well]), "all have answered");
     assert!(just_back(&[well, held_up(period_ns + 1), missed(1, 1)]), "one of each has not");
+    // One that is not asked for some ticks after a missed reply came down by a stall that began then.
+    let stall_after_a_miss = Observation { held_up_ns: period_ns + 1, ..missed(0, 1) };
+    assert!(just_back(&[well, missed(1, 0), stall_after_a_miss]));
+    let mut silent = vec![well];
+    silent.extend([stall_after_a_miss; 6]);
+    assert!(!just_back(&silent), "held up again and again, it gets no more time");
 }
 
 /// Replies in the tick of a stall are to queries of before it: if one of the next is lost, the stall still explains its age.
