@@ -69,10 +69,9 @@ impl Link for Injected {
 /// The fault of this name.
 ///
 /// # Errors
-/// `ValueError` with the names there are.
+/// `ValueError` with the names or the sizes there are.
 pub fn fault(kind: &str, servo: usize, value: f64) -> PyResult<InjectedFault> {
-    let message = || format!("no fault is called `{kind}`; there are: {}", InjectedFault::names(None));
-    InjectedFault::named(kind, servo, value).ok_or_else(|| PyValueError::new_err(message()))
+    InjectedFault::named(kind, servo, value).map_err(PyValueError::new_err)
 }
 
 /// Puts a fault in, where there are emulated devices.

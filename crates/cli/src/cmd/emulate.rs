@@ -113,9 +113,8 @@ impl Pending {
         let number = |name: &str| robot.servos.iter().position(|servo| servo.name == name);
         let servo =
             servo.map_or(Some(0), number).with_context(|| format!("--fault {text}: no such servo"))?;
-        let what = InjectedFault::named(kind, servo, value).with_context(|| {
-            format!("--fault {text}: no such kind; there are: {}", InjectedFault::names(None))
-        })?;
+        let what =
+            InjectedFault::named(kind, servo, value).map_err(|why| anyhow!("--fault {text}: {why}"))?;
         if let Some(servo) = robot.servos.get(servo) {
             is_there(what, servo).map_err(|why| anyhow!("--fault {text}: {why}"))?;
         }
