@@ -186,10 +186,12 @@ pub(super) fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, re
     if servo.watchdog_s < least
         && let Some(span) = written(i, "watchdog_s", reader).or_else(|| reader.span("loop.rate_hz"))
     {
-        let problem =
-            Problem::error(format!("servo[{i}].watchdog_s"), "the servo would go limp between two ticks")
-                .at(span, format!("a watchdog of {} s at {} Hz", servo.watchdog_s, robot.timing.rate_hz))
-                .help(format!("write at least two periods, {} s; 0.1 is usual", at_least(least)));
+        let problem = Problem::error(
+            format!("servo[{i}].watchdog_s"),
+            "the servo would act by itself between two ticks",
+        )
+        .at(span, format!("a watchdog of {} s at {} Hz", servo.watchdog_s, robot.timing.rate_hz))
+        .help(format!("write at least two periods, {} s; 0.1 is usual", at_least(least)));
         reader.problems.push(problem);
     }
 }
