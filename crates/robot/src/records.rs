@@ -124,15 +124,15 @@ impl Observer for RunLog {
     fn tick(&mut self, tick: &Tick<'_>) {
         let (machine, at_ns) = (tick.machine, tick.record.started_ns);
         let (state, number) = (machine.state(), tick.record.number);
-        self.tap.push_value(self.tick, at_ns, &tick.record);
-        self.tap.push_with(self.servo, at_ns, |out| {
+        self.tap.gather_value(self.tick, at_ns, &tick.record);
+        self.tap.gather_with(self.servo, at_ns, |out| {
             state.servos.iter().for_each(|servo| measured(servo, state.now_ns).encode(out));
         });
-        self.tap.push_with(self.command, at_ns, |out| {
+        self.tap.gather_with(self.command, at_ns, |out| {
             machine.commands().iter().for_each(|command| commanded(command).encode(out));
         });
         if let (Some(record), Some(imu)) = (self.imu, &state.imu) {
-            self.tap.push_value(record, at_ns, &sensed(imu, state.now_ns));
+            self.tap.gather_value(record, at_ns, &sensed(imu, state.now_ns));
         }
         if let Some(follows) = &mut self.follows {
             follows.record(&mut self.tap, at_ns);
@@ -157,6 +157,7 @@ impl Observer for RunLog {
                 self.tap.push(self.event, transition.at_ns, bytes);
             }
         }
+        self.tap.hand_over();
     }
 }
 

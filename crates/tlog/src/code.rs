@@ -69,12 +69,11 @@ impl<'a> Slice<'a> {
 impl Sink for Slice<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        // One that wraps is before its start, and so no range.
-        let end = self.len.wrapping_add(bytes.len());
-        match self.bytes.get_mut(self.len..end) {
+        // Where it begins and where it ends one after the other: a sum of both would have to be checked, too.
+        match self.bytes.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
             Some(target) => {
                 target.copy_from_slice(bytes);
-                self.len = end;
+                self.len += bytes.len();
             }
             None => self.len = usize::MAX,
         }
