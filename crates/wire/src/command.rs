@@ -50,17 +50,6 @@ macro_rules! values {
                 Format::listed(&[$((Register::$register, Resolution::Float)),*])
             }
 
-            /// Every value, in the order of [`Self::REGISTERS`].
-            #[allow(dead_code, reason = "only those of a position command are asked for by their place")]
-            #[inline]
-            pub(crate) const fn values(&self) -> [f64; Self::REGISTERS.len()] {
-                [$(self.$field),*]
-            }
-
-            /// The registers of the command.
-            #[allow(dead_code, reason = "as `values`")]
-            pub(crate) const REGISTERS: &[Register] = &[$(Register::$register),*];
-
             /// The value for a register, if it is one of the command's.
             #[inline]
             pub const fn value(&self, register: Register) -> Option<f64> {

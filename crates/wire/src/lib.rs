@@ -68,5 +68,5 @@ pub use register::Register;
 pub use reply::Reply;
 pub use request::Request;
 pub use subframe::{Subframe, Subframes, Writer};
-pub use template::{CommandTemplate, Reading, ReplyLayout};
+pub use template::{CommandTemplate, Layout, Reading, ReplyLayout, Target};
 pub use value::{Class, Resolution, Value};

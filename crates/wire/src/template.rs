@@ -13,12 +13,45 @@ use crate::reply::Reply;
 use crate::subframe::{RegisterRun, SubframeError, Writer};
 use crate::value::{Class, Resolution, Value};
 
-/// A position command with its query, ready but for the numbers.
+/// A position command with its query, ready but for the numbers of [`Target`].
 #[derive(Clone, Debug)]
 pub struct CommandTemplate {
     frame: Frame,
-    /// In the order of the command's values.
-    slots: [Slot; Position::REGISTERS.len()],
+    /// In the order of [`Target::values`].
+    slots: [Slot; Target::REGISTERS.len()],
+}
+
+/// The values of a position command that change from tick to tick; the others are there from the start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// rev. NaN: go on from the present control position with `velocity`.
+    pub position: f64,
+    /// rev/s. NaN counts as 0.
+    pub velocity: f64,
+    /// Feed-forward torque, N·m.
+    pub torque: f64,
+    /// Scales the servo's kp, 0 to 1.
+    pub kp_scale: f64,
+    /// Scales the servo's kd, 0 to 1.
+    pub kd_scale: f64,
+    /// N·m. NaN: no limit but the current's.
+    pub max_torque: f64,
+}
+
+impl Target {
+    const REGISTERS: [Register; 6] = [
+        Register::COMMAND_POSITION,
+        Register::COMMAND_VELOCITY,
+        Register::COMMAND_TORQUE,
+        Register::COMMAND_KP_SCALE,
+        Register::COMMAND_KD_SCALE,
+        Register::COMMAND_MAX_TORQUE,
+    ];
+
+    #[inline]
+    const fn values(&self) -> [f64; Self::REGISTERS.len()] {
+        [self.position, self.velocity, self.torque, self.kp_scale, self.kd_scale, self.max_torque]
+    }
 }
 
 /// Where a value of a position command is.
@@ -42,25 +75,29 @@ impl Slot {
 }
 
 impl CommandTemplate {
-    /// Lays the frame out: mode, the registers of `format`, the reads of `query`. Registers of `format` that
+    /// Lays the frame of this command out: mode, the registers of `format`, the reads of `query`. Registers of `format` that
     /// are not a position command's are left out. A reply is asked for exactly if there is a query.
     ///
     /// # Errors
     /// [`TemplateError`].
-    pub fn new(address: Address, format: &Format, query: &Format) -> Result<Self, TemplateError> {
+    pub fn new(
+        address: Address,
+        command: &Position,
+        format: &Format,
+        query: &Format,
+    ) -> Result<Self, TemplateError> {
         if !query.is_answerable() {
             return Err(TemplateError::ReplyTooLong);
         }
-        let position = Position::default();
-        let own = format.only(|register| position.value(register).is_some());
-        let command = Command::Position(position);
-        let frame = command.frame(address, &own, query).map_err(|_| TemplateError::RequestTooLong)?;
+        let own = format.only(|register| command.value(register).is_some());
+        let frame = Command::Position(*command)
+            .frame(address, &own, query)
+            .map_err(|_| TemplateError::RequestTooLong)?;
         // The mode's write takes the first three bytes.
         let numbers = Numbers::of(&own, 3);
-        let (registers, values) = (Position::REGISTERS, position.values());
-        let slots = core::array::from_fn(|place| Slot {
-            number: numbers.iter().find(|number| number.register == registers[place]).copied(),
-            written: values[place].to_bits(),
+        let slots = Target::REGISTERS.map(|register| Slot {
+            number: numbers.iter().find(|number| number.register == register).copied(),
+            written: command.value(register).unwrap_or(f64::NAN).to_bits(),
         });
         Ok(Self { frame, slots })
     }
@@ -74,9 +111,9 @@ impl CommandTemplate {
 
     /// Puts the numbers in that are not there yet; the frame to send. Inlined, as it is called for every command.
     #[inline(always)]
-    pub fn fill(&mut self, command: &Position) -> &Frame {
+    pub fn fill(&mut self, target: &Target) -> &Frame {
         let buffer = self.frame.buffer_mut();
-        for (value, slot) in command.values().into_iter().zip(&mut self.slots) {
+        for (value, slot) in target.values().into_iter().zip(&mut self.slots) {
             if value.to_bits() != slot.written {
                 slot.put(value, buffer);
             }
@@ -153,6 +190,13 @@ impl ReplyLayout {
         Ok(Self { padded: layout, len })
     }
 
+    /// What replies look like in which these registers have these values, padded as on CAN-FD.
+    pub fn with(&self, known: &[(Register, f64)]) -> Layout {
+        let mut layout = self.padded;
+        known.iter().for_each(|(register, value)| layout.number_is(*register, *value));
+        layout
+    }
+
     /// Where this register's number is; [`Reading::ABSENT`] if it was not asked for.
     pub fn reading(&self, register: Register) -> Reading {
         let number = self.padded.iter().find(|number| number.register == register);
@@ -189,7 +233,7 @@ impl ReplyLayout {
     /// The frame has exactly this layout, padding aside.
     #[inline]
     pub fn fits(&self, frame: &Frame) -> bool {
-        self.padded.fits(frame.buffer(), frame.len()) || self.fits_padded_otherwise(frame.payload())
+        self.padded.is_of(frame) || self.fits_padded_otherwise(frame.payload())
     }
 
     /// With less padding than a frame of CAN-FD has, or with more.
@@ -281,7 +325,7 @@ fn truncated(word: i32) -> i32 {
 
 /// A payload, byte by byte, but for its numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub struct Layout {
     /// Bits that are known, and what they are.
     mask: [u8; MAX_PAYLOAD],
     expected: [u8; MAX_PAYLOAD],
@@ -291,19 +335,19 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub const EMPTY: Self =
+    pub(crate) const EMPTY: Self =
         Self { mask: [0; MAX_PAYLOAD], expected: [0; MAX_PAYLOAD], len: 0, numbers: Numbers::NONE };
 
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Adds bytes that are always the same. There must be room.
-    pub fn known(&mut self, bytes: &[u8]) {
+    pub(crate) fn known(&mut self, bytes: &[u8]) {
         let place = self.len..self.len + bytes.len();
         self.mask[place.clone()].fill(0xff);
         self.expected[place].copy_from_slice(bytes);
@@ -311,7 +355,7 @@ impl Layout {
     }
 
     /// Adds a run's numbers; `None` if there is no room, or a register of a larger number than there is.
-    pub fn numbers(&mut self, run: RegisterRun) -> Option<()> {
+    pub(crate) fn numbers(&mut self, run: RegisterRun) -> Option<()> {
         let end = self.len + (run.count as usize).checked_mul(run.resolution.size())?;
         let last = run.start.checked_add(run.count.saturating_sub(1))?;
         let fits = end <= MAX_PAYLOAD
@@ -320,19 +364,34 @@ impl Layout {
         fits.then(|| self.len = self.numbers.push(run, self.len))
     }
 
+    /// Adds that the number of this register is that of `value`, if there is one.
+    fn number_is(&mut self, register: Register, value: f64) {
+        let numbers = self.numbers;
+        for number in numbers.iter().filter(|number| number.register == register) {
+            number.write(value, &mut self.expected);
+            number.of_mut(&mut self.mask)[..number.resolution.size()].fill(0xff);
+        }
+    }
+
     /// The known bytes, and 0 for the numbers.
-    pub const fn bytes(&self) -> &[u8; MAX_PAYLOAD] {
+    pub(crate) const fn bytes(&self) -> &[u8; MAX_PAYLOAD] {
         &self.expected
     }
 
     #[inline]
-    pub fn iter(&self) -> core::slice::Iter<'_, Number> {
+    pub(crate) fn iter(&self) -> core::slice::Iter<'_, Number> {
         self.numbers.iter()
+    }
+
+    /// The frame has this layout, and the padding that belongs to it.
+    #[inline]
+    pub fn is_of(&self, frame: &Frame) -> bool {
+        self.fits(frame.buffer(), frame.len())
     }
 
     /// A payload of this length has this layout.
     #[inline]
-    pub fn fits(&self, payload: &[u8; MAX_PAYLOAD], len: usize) -> bool {
+    pub(crate) fn fits(&self, payload: &[u8; MAX_PAYLOAD], len: usize) -> bool {
         // All of it, as the lengths of arrays are known to the compiler.
         len == self.len && self.begins(payload)
     }
@@ -452,11 +511,18 @@ mod tests {
     #[test]
     fn filling_equals_encoding_anew() {
         let (format, query) = formats();
-        let mut template = CommandTemplate::new(Address::to(7, false), &format, &query).unwrap();
+        let always = Position { watchdog: 0.1, ..Position::default() };
+        let mut template = CommandTemplate::new(Address::to(7, false), &always, &format, &query).unwrap();
+        assert_eq!(
+            *template.frame(),
+            Command::Position(always).frame(Address::to(7, false), &format, &query).unwrap()
+        );
         for (position, velocity, torque) in [(0.25, -1.0, 0.5), (f64::NAN, 1e9, -0.0), (0.0, 0.0, 3.0)] {
-            let values = Position { position, velocity, torque, watchdog: 0.1, ..Position::default() };
+            let Position { kd_scale, max_torque, .. } = always;
+            let target = Target { position, velocity, torque, kp_scale: 0.5, kd_scale, max_torque };
+            let values = Position { position, velocity, torque, kp_scale: 0.5, ..always };
             let anew = Command::Position(values).frame(Address::to(7, false), &format, &query).unwrap();
-            assert_eq!(*template.fill(&values), anew);
+            assert_eq!(*template.fill(&target), anew);
         }
     }
 
@@ -525,11 +591,13 @@ mod tests {
         let query = floats
             .fold(Format::new(), |format, (register, resolution)| format.with(register, resolution).unwrap());
         let to = Address::to(1, true);
-        let refused = CommandTemplate::new(to, &Format::default_position(), &query).unwrap_err();
+        let refused =
+            CommandTemplate::new(to, &Position::default(), &Format::default_position(), &query).unwrap_err();
         assert_eq!(refused, TemplateError::ReplyTooLong);
         assert_eq!(query_frame(to, &query), Err(TemplateError::ReplyTooLong));
         let refused =
-            CommandTemplate::new(to, &Position::all_floats(), &Format::default_query()).unwrap_err();
+            CommandTemplate::new(to, &Position::default(), &Position::all_floats(), &Format::default_query())
+                .unwrap_err();
         assert_eq!(refused, TemplateError::RequestTooLong);
     }
 }

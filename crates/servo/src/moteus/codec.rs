@@ -11,8 +11,8 @@ use khz_wire::command::{Command, Position, ZeroVelocity};
 use khz_wire::frame::MAX_PAYLOAD;
 use khz_wire::subframe::{RegisterError, opcode};
 use khz_wire::{
-    Address, Class, CommandTemplate, Fault, Frame, Mode, Reading, Register, Reply, ReplyLayout, Resolution,
-    Subframe, Subframes,
+    Address, Class, CommandTemplate, Fault, Frame, Layout, Mode, Reading, Register, Reply, ReplyLayout,
+    Resolution, Subframe, Subframes, Target,
 };
 use std::f64::consts::TAU;
 use std::ops::Range;
@@ -57,7 +57,8 @@ const MARKED_LEN: usize = 3;
 #[derive(Debug)]
 pub struct Codec {
     mounting: Mounting,
-    watchdog_s: f64,
+    /// Of a servo's revolution in the joint's radians.
+    scale: f64,
     /// Magnitudes of position (rev), velocity (rev/s) and torque (N·m) from which on a reply means "this or more".
     saturated: [f64; 3],
     /// One for each rotation of the query's reads.
@@ -87,6 +88,8 @@ struct Rotation {
     mode_len: usize,
     position_len: usize,
     reply: ReplyLayout,
+    /// Of a reply of a servo that follows, and reports no fault.
+    following: Layout,
     readings: Readings,
     /// First registers of the reply.
     first: u32,
@@ -109,9 +112,9 @@ impl Codec {
         .map(|(class, format)| format.resolution().map_or(f64::INFINITY, |format| class.greatest(format)));
         let (command, query) = (command_format(command), query_format(query));
         let reads_len = query.query_len();
-        let mut rotations: Vec<_> = (0..query.runs().count())
-            .map(|by| Rotation::new(address, &command, &query.rotated(by)).expect("the longest formats fit"))
-            .collect();
+        let rotation = |by| Rotation::new(address, watchdog_s, &command, &query.rotated(by));
+        let rotations = (0..query.runs().count()).map(|by| rotation(by).expect("the longest formats fit"));
+        let mut rotations: Vec<_> = rotations.collect();
         rotations.retain(|rotation| rotation.is_harmless(reads_len, None));
         let longest = rotations.iter().map(|rotation| rotation.position_len + reads_len).max();
         let fits =
@@ -119,7 +122,7 @@ impl Codec {
         let is_harmless =
             |&mark: &u8| rotations.first().is_some_and(|first| first.is_harmless(reads_len, Some(mark)));
         let marks = MARKS.into_iter().filter(|_| fits).filter(is_harmless).collect();
-        Self { mounting, watchdog_s, saturated, rotations, reads_len, marks }
+        Self { mounting, scale: mounting.sign * TAU, saturated, rotations, reads_len, marks }
     }
 
     /// How many rotations and marks its queries can have as symbols.
@@ -127,7 +130,7 @@ impl Codec {
         (self.rotations.len(), self.marks.len())
     }
 
-    /// The frame for this command, with a query of this symbol. Inlined as [`Codec::put`].
+    /// The frame for this command, with a query of this symbol. Inlined, as it is called for every command.
     #[inline(always)]
     pub fn encode(&mut self, command: &ServoCommand, symbol: Symbol, frame: &mut Frame) {
         let (at, mark) = self.rotation_and_mark(symbol);
@@ -157,22 +160,37 @@ impl Codec {
         }
     }
 
-    fn to_servo(&self, target: &PositionCommand) -> Position {
+    fn to_servo(&self, target: &PositionCommand) -> Target {
         let Mounting { sign, offset } = self.mounting;
-        Position {
+        Target {
             position: sign * (target.position - offset) / TAU,
             velocity: sign * target.velocity / TAU,
             torque: sign * target.torque,
             kp_scale: target.kp_scale,
             kd_scale: target.kd_scale,
             max_torque: target.max_torque,
-            watchdog: self.watchdog_s,
-            ..Position::default()
         }
     }
 
-    /// Where the values of this reply are, if it is one as was asked for by the query of this symbol. So are nearly all.
+    /// Where the values of this reply are, if it is one as was asked for by the query of this symbol, of a servo that follows and reports no
+    /// fault. So are nearly all of a robot under control.
     #[inline]
+    pub fn following(&self, frame: &Frame, symbol: Symbol) -> Option<&Readings> {
+        let rotation = self.rotations.get(usize::from(symbol))?;
+        rotation.following.is_of(frame).then_some(&rotation.readings)
+    }
+
+    /// Puts the values of such a reply into `servo`. Inlined, as it is called for nearly every reply.
+    #[inline(always)]
+    pub fn put_following(&self, readings: &Readings, frame: &Frame, servo: &mut ServoState) {
+        self.put_measured(&readings.measured(frame), servo);
+        // Nearly always it followed before, and nothing was wrong: then what follows leaves all as it is.
+        if servo.doing != Doing::Following || servo.fault.code != 0 || servo.refused.is_some() {
+            put_mode(Some(Mode::Position as i32), Some(Fault::NONE), None, servo);
+        }
+    }
+
+    /// Where the values of this reply are, if it is one as was asked for by the query of this symbol.
     pub fn straight(&self, frame: &Frame, symbol: Symbol) -> Option<&Readings> {
         let rotation = self.rotations.get(usize::from(symbol))?;
         rotation.reply.fits(frame).then_some(&rotation.readings)
@@ -212,26 +230,24 @@ impl Codec {
         self.put(&values, servo);
     }
 
-    /// Puts the values of a reply into `servo`. Inlined where that happens for nearly every reply: values that are handed over lie in memory.
-    #[inline(always)]
+    /// Puts the values of a reply into `servo`.
     pub fn put(&self, values: &Values, servo: &mut ServoState) {
+        self.put_measured(&values.measured, servo);
+        put_mode(values.mode, values.fault, values.refused, servo);
+    }
+
+    #[inline(always)]
+    fn put_measured(&self, measured: &Measured, servo: &mut ServoState) {
         let Mounting { sign, offset } = self.mounting;
-        servo.position = sign * TAU * unsaturated(values.position, self.saturated[0]) + offset;
-        servo.velocity = sign * TAU * unsaturated(values.velocity, self.saturated[1]);
-        servo.torque = sign * unsaturated(values.torque, self.saturated[2]);
-        servo.voltage = values.voltage;
-        servo.temperature = values.temperature;
-        // Nearly always it does what it did, and nothing is wrong: then what follows leaves all as it is.
-        let is_same = values.mode == Some(servo.mode.number.into()) && servo.mode.number != 0;
-        let is_well = values.fault == Some(Fault::NONE) && servo.fault.code == 0;
-        if !(is_same && is_well && values.refused.is_none() && servo.refused.is_none()) {
-            put_mode(values.mode, values.fault, values.refused, servo);
-        }
+        servo.position = self.scale * unsaturated(measured.position, self.saturated[0]) + offset;
+        servo.velocity = self.scale * unsaturated(measured.velocity, self.saturated[1]);
+        servo.torque = sign * unsaturated(measured.torque, self.saturated[2]);
+        servo.voltage = measured.voltage;
+        servo.temperature = measured.temperature;
     }
 }
 
 /// Puts into `servo` what it does, what is wrong with it, and what it refuses.
-#[cold]
 #[inline(never)]
 fn put_mode(number: Option<i32>, fault: Option<Fault>, refused: Option<Refused>, servo: &mut ServoState) {
     // What was refused stays as it was last read; anything else that is no mode is never commanded.
@@ -287,13 +303,18 @@ const fn doing(mode: Mode) -> Doing {
     }
 }
 
-/// The values of a reply, in the servo's units; NaN if absent.
-pub struct Values {
+/// What a reply measures, in the servo's units; NaN if absent.
+pub struct Measured {
     position: f64,
     velocity: f64,
     torque: f64,
     voltage: f64,
     temperature: f64,
+}
+
+/// The values of a reply.
+pub struct Values {
+    measured: Measured,
     mode: Option<i32>,
     fault: Option<Fault>,
     refused: Option<Refused>,
@@ -324,15 +345,22 @@ impl Readings {
         }
     }
 
-    /// The values of a reply of this layout. Inlined as [`Codec::put`].
+    /// What a reply of this layout measures. Inlined: values that are handed over lie in memory.
     #[inline(always)]
-    pub fn of_reply(&self, frame: &Frame) -> Values {
-        Values {
+    fn measured(&self, frame: &Frame) -> Measured {
+        Measured {
             position: self.position.value(frame),
             velocity: self.velocity.value(frame),
             torque: self.torque.value(frame),
             voltage: self.voltage.value(frame),
             temperature: self.temperature.value(frame),
+        }
+    }
+
+    /// The values of a reply of this layout.
+    pub fn of_reply(&self, frame: &Frame) -> Values {
+        Values {
+            measured: self.measured(frame),
             // Always asked for.
             mode: Some(self.mode.integer(frame)),
             fault: Some(Fault(self.fault.integer(frame) as u8)),
@@ -347,11 +375,13 @@ impl Values {
     fn of_parts(reply: &Reply) -> Self {
         let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
         Self {
-            position: known(reply.position),
-            velocity: known(reply.velocity),
-            torque: known(reply.torque),
-            voltage: known(reply.voltage),
-            temperature: known(reply.temperature),
+            measured: Measured {
+                position: known(reply.position),
+                velocity: known(reply.velocity),
+                torque: known(reply.torque),
+                voltage: known(reply.voltage),
+                temperature: known(reply.temperature),
+            },
             mode: reply.mode_number,
             fault: reply.fault,
             refused: refused(reply),
@@ -382,12 +412,18 @@ fn refused(reply: &Reply) -> Option<Refused> {
 }
 
 impl Rotation {
-    fn new(address: Address, command: &khz_wire::Format, query: &khz_wire::Format) -> Option<Self> {
+    fn new(
+        address: Address,
+        watchdog_s: f64,
+        command: &khz_wire::Format,
+        query: &khz_wire::Format,
+    ) -> Option<Self> {
         let none = khz_wire::Format::new();
         let damp = Command::ZeroVelocity(ZeroVelocity::default());
         let mut stop = Command::Stop.frame(address, &none, query).ok()?;
         let mut damp = damp.frame(address, &none, query).ok()?;
-        let position = CommandTemplate::new(address, command, query).ok()?;
+        let always = Position { watchdog: watchdog_s, ..Position::default() };
+        let position = CommandTemplate::new(address, &always, command, query).ok()?;
         let before_reads = |frame: &Frame| frame.payload().len().checked_sub(query.query_len());
         let (mode_len, position_len) = (before_reads(&stop)?, before_reads(position.frame())?);
         stop.pad();
@@ -400,6 +436,7 @@ impl Rotation {
             mode_len,
             position_len,
             readings: Readings::of(&reply),
+            following: reply.with(&[(Register::MODE, Mode::Position as u8 as f64), (Register::FAULT, 0.0)]),
             reply,
             first: query.runs().next()?.start,
             first_count: query.runs().next()?.count,
@@ -636,17 +673,29 @@ mod tests {
         let refusal = vec![0x21, 0, 10, 0x31, 1, 1];
         let replies: Vec<_> =
             (0..=255).flat_map(|mode| [0, 33, 96].map(|fault| reply(mode, fault))).collect();
+        let padded = |payload: &[u8]| {
+            let mut frame = Frame::new(0x100, payload).unwrap();
+            frame.pad();
+            frame
+        };
         let after = |mut servo: ServoState, payload: &[u8]| {
-            codec.decode(&Frame::new(0x100, payload).unwrap(), 0, &mut servo);
+            codec.decode(&padded(payload), 0, &mut servo);
             servo
         };
         let says = |servo: ServoState| (servo.doing, servo.mode, servo.fault, servo.refused);
+        let following = padded(&reply(10, 0));
+        let readings = codec.following(&following, 0).unwrap();
         for before in replies.iter().chain([&refusal]) {
             let before = after(ServoState::UNKNOWN, before);
             for reply in &replies {
                 assert_eq!(says(after(before, reply)), says(after(ServoState::UNKNOWN, reply)), "{before:?}");
             }
+            let mut short = before;
+            codec.put_following(readings, &following, &mut short);
+            assert_eq!(short, after(before, following.payload()), "{before:?}");
         }
+        let others = replies.iter().filter(|other| codec.following(&padded(other), 0).is_none());
+        assert_eq!(others.count(), replies.len() - 1, "one alone is of a servo that follows without a fault");
     }
 
     #[test]

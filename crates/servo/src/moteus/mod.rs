@@ -170,6 +170,21 @@ impl Servo {
     }
 
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
+        // Nearly all.
+        if let Some(readings) = self.codec.following(frame, self.symbol)
+            && let Some(sent_ns) = self.queries.newest_answered(self.symbol)
+        {
+            self.codec.put_following(readings, frame, state);
+            state.at_ns = sent_ns;
+            return Taken::State { servo: self.number, sent_ns, newest: true };
+        }
+        self.take_any(frame, state)
+    }
+
+    /// [`Servo::take`] of any frame.
+    // Within its caller it would take the registers of the short way.
+    #[inline(never)]
+    fn take_any(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
         let servo = self.number;
         let straight = self.codec.straight(frame, self.symbol);
         let read = match straight {

@@ -40,6 +40,7 @@ pub enum Answer {
 
 /// The queries of one device.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq))]
 pub struct Queries {
     /// By symbol.
     sent: Box<[Sent]>,
@@ -68,7 +69,7 @@ enum Blind {
 }
 
 /// The last query with a symbol.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sent {
     /// 0: there was none.
     number: u64,
@@ -95,8 +96,10 @@ impl Queries {
     /// The symbol for the next query.
     pub fn next(&self) -> Symbol {
         let number = self.newest + 1;
-        // The usual case straight: the last query was answered, and the next rotation is free.
-        if self.answered == self.newest && number >= self.wary_until && self.is_free(&self.sent[self.turn]) {
+        // The usual case straight: the last query was answered, and the next rotation is free, as a rule because its own last one was.
+        let sent = &self.sent[self.turn];
+        let is_free = || !sent.open && !sent.refused && sent.used < self.newest || self.is_free(sent);
+        if self.answered == self.newest && number >= self.wary_until && is_free() {
             return self.turn as Symbol;
         }
         let unanswered = number - self.answered;
@@ -149,6 +152,18 @@ impl Queries {
         self.turn = if self.turn + 1 < self.rotations { self.turn + 1 } else { 0 };
         let sent = &mut self.sent[usize::from(symbol)];
         *sent = Sent { number: self.newest, used: self.newest, at_ns, open: true, ..*sent };
+    }
+
+    /// [`Queries::answered`] of nearly every reply, as long as that is to the newest query, which has this symbol, not the blind one: when
+    /// it was sent. `None`, and nothing else, if it has been answered before, or was not sent yet.
+    #[inline]
+    pub fn newest_answered(&mut self, symbol: Symbol) -> Option<i64> {
+        let newest = self.newest;
+        let sent =
+            self.sent.get_mut(usize::from(symbol)).filter(|sent| sent.open && sent.number == newest)?;
+        (sent.open, sent.used) = (false, newest);
+        (self.blind, self.answered) = (Blind::Nothing, newest);
+        Some(sent.at_ns)
     }
 
     /// A reply with this symbol came. `refused`: the device does not read the register that is its mark.
@@ -214,6 +229,49 @@ mod tests {
                 assert_eq!(queries.answered(symbol, false), fresh(tick));
             }
         }
+    }
+
+    #[test]
+    fn the_short_way_says_what_the_long_one_does() {
+        let mut queries = Queries::new(3, MARKS);
+        let mut random = 1_u32;
+        let (mut short, mut others) = (0, 0);
+        for tick in 0..10_000 {
+            let mut chance = |of: u32| {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (random >> 16).is_multiple_of(of)
+            };
+            if chance(300) {
+                queries.be_wary();
+            }
+            let symbol = queries.next();
+            let is_blind = symbol == queries.blind();
+            // Now and then a reply comes before its query is sent, is lost, or comes twice.
+            let replies = if chance(50) { 0 } else { 1 + usize::from(chance(50)) };
+            let sends_first = !chance(50);
+            if sends_first {
+                queries.sent(symbol, tick);
+            }
+            for _ in (0..replies).filter(|_| !is_blind) {
+                let mut by_long = queries.clone();
+                let answer = by_long.answered(symbol, false);
+                let before = queries.clone();
+                match queries.newest_answered(symbol) {
+                    Some(sent_ns) => {
+                        assert_eq!((answer, &queries), (fresh(sent_ns), &by_long));
+                        short += 1;
+                    }
+                    None => {
+                        assert!(queries == before && answer != fresh(tick));
+                        (queries, others) = (by_long, others + 1);
+                    }
+                }
+            }
+            if !sends_first {
+                queries.sent(symbol, tick);
+            }
+        }
+        assert!(short > 5000 && others > 100, "{short} short, {others} long");
     }
 
     #[test]
