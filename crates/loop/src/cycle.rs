@@ -412,7 +412,9 @@ impl Cycle {
         if in_time {
             self.pending -= 1;
             self.result.replied += 1;
-            self.lanes[device.lane].answered(&self.devices, at_ns);
+            if self.has_half_duplex {
+                self.lanes[device.lane].answered(&self.devices, at_ns);
+            }
         }
         in_time
     }

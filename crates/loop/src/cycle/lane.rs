@@ -88,7 +88,8 @@ impl Lane {
         self.half_duplex
     }
 
-    fn servos(&self, turn: Turn) -> &[usize] {
+    #[inline]
+    fn servos(&self, turn: &Turn) -> &[usize] {
         &self.numbers[turn.from..turn.to]
     }
 
@@ -148,41 +149,45 @@ impl Lane {
         [now_ns, deadline_ns]: [i64; 2],
         result: &mut CycleResult,
     ) -> bool {
-        while let Some(&turn) = self.order.get(self.taken) {
-            let servos = &mut *self.families[turn.family];
-            let Some(request) = servos.request(turn.turn, self.part) else {
-                // A turn in which nothing is asked.
-                keep_quiet(&self.numbers[turn.from..turn.to], devices, result);
-                (self.taken, self.part) = (self.taken + 1, 0);
-                continue;
-            };
-            let replies = request.replies;
-            return match links[self.link].send(self.channel, &request, now_ns) {
-                Ok(()) => {
-                    self.sent(turn, replies, devices, [now_ns, deadline_ns]);
-                    true
-                }
-                Err(LinkError::Full) => false,
-                Err(LinkError::Down { .. } | LinkError::Unsupported) => {
-                    self.down = true;
-                    result.links_down |= 1 << self.link;
-                    false
-                }
-            };
+        let Some(turn) = self.order.get(self.taken) else { return false };
+        let servos = &mut *self.families[turn.family];
+        let Some(request) = servos.request(turn.turn, self.part) else {
+            self.keep_quiet(devices, result);
+            return self.send_next(devices, links, [now_ns, deadline_ns], result);
+        };
+        let replies = request.replies;
+        match links[self.link].send(self.channel, &request, now_ns) {
+            Ok(()) => {}
+            Err(LinkError::Full) => return false,
+            Err(LinkError::Down { .. } | LinkError::Unsupported) => {
+                self.down = true;
+                result.links_down |= 1 << self.link;
+                return false;
+            }
         }
-        false
-    }
-
-    /// The link took a request of this turn.
-    fn sent(&mut self, turn: Turn, replies: u16, devices: &mut [Device], [now_ns, deadline_ns]: [i64; 2]) {
-        if self.families[turn.family].sent(turn.turn, self.part, now_ns) {
+        if servos.sent(turn.turn, self.part, now_ns) {
             self.numbers[turn.from..turn.to].iter().for_each(|&servo| devices[servo].asked());
             (self.taken, self.part) = (self.taken + 1, 0);
         } else {
             self.part += 1;
         }
         if self.half_duplex && replies > 0 {
-            self.wait_for(turn, devices, [now_ns, deadline_ns]);
+            self.wait_for(*turn, devices, [now_ns, deadline_ns]);
+        }
+        true
+    }
+
+    /// Passes over turns in which nothing is asked, so that what their servos still answer cannot be mistaken. They are few.
+    #[cold]
+    #[inline(never)]
+    fn keep_quiet(&mut self, devices: &mut [Device], result: &mut CycleResult) {
+        while let Some(turn) = self.order.get(self.taken)
+            && self.families[turn.family].request(turn.turn, self.part).is_none()
+        {
+            let servos = self.servos(turn);
+            servos.iter().for_each(|&servo| devices[servo].keep_quiet());
+            result.quiet += servos.len() as u16;
+            (self.taken, self.part) = (self.taken + 1, 0);
         }
     }
 
@@ -199,7 +204,7 @@ impl Lane {
     /// it usually takes, in the next cycle too, and the first time, when that is not known, twice as long as it has.
     fn give_up_ns(&self, turn: Turn, devices: &[Device], deadline_ns: i64) -> i64 {
         let least_ns = |turn: &Turn| {
-            let timeouts = self.servos(*turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
+            let timeouts = self.servos(turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
             timeouts.max().unwrap_or(0)
         };
         let Some(rest) = self.order.get(self.taken..).filter(|rest| !rest.is_empty()) else {
@@ -232,7 +237,7 @@ impl Lane {
     /// The servos that may not answer in time because they are switching on.
     pub fn switching_on(&self) -> impl Iterator<Item = usize> + '_ {
         let turns = self.order.iter().filter(|turn| self.families[turn.family].is_switching_on(turn.turn));
-        turns.flat_map(|turn| self.servos(*turn)).copied()
+        turns.flat_map(|turn| self.servos(turn)).copied()
     }
 
     /// Reads a frame of this bus into the state of its servo.
@@ -248,12 +253,11 @@ impl Lane {
             .unwrap_or(Taken::Unexpected)
     }
 
-    /// A fresh reply has been read: with the last outstanding one the bus is free for the next query.
-    #[inline]
+    /// A fresh reply has been read: with the last outstanding one a half-duplex bus is free for the next query.
     pub fn answered(&mut self, devices: &[Device], at_ns: i64) {
         if let Some(turn) = self.outstanding
             && !self.is_old
-            && !self.servos(turn).iter().any(|&servo| devices[servo].is_awaited())
+            && !self.servos(&turn).iter().any(|&servo| devices[servo].is_awaited())
         {
             self.took_ns[turn.number] = at_ns - self.since_ns;
             self.outstanding = None;
@@ -264,7 +268,7 @@ impl Lane {
     pub fn received_late(&mut self, servo: usize, at_ns: i64) {
         if self.is_old
             && let Some(turn) = self.outstanding
-            && self.servos(turn).contains(&servo)
+            && self.servos(&turn).contains(&servo)
         {
             let took_ns = at_ns - self.since_ns;
             self.to_come = self.to_come.saturating_sub(1);
@@ -300,7 +304,7 @@ impl Lane {
         if !std::mem::replace(&mut self.is_old, true)
             && let Some(turn) = self.outstanding
         {
-            self.to_come = self.servos(turn).iter().filter(|&&servo| devices[servo].was_missed()).count();
+            self.to_come = self.servos(&turn).iter().filter(|&&servo| devices[servo].was_missed()).count();
         }
         // The deadline cut the last one off, unless the bus was its own all the time: then it is silent.
         let cut_off = usize::from(self.outstanding.is_some() && self.taken > 1);
@@ -308,7 +312,7 @@ impl Lane {
         if std::mem::take(&mut self.is_reordered) && served == self.order.len() {
             self.order.copy_from_slice(&self.usual);
         }
-        let is_silent = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].was_missed());
+        let is_silent = |turn: &Turn| self.servos(turn).iter().any(|&servo| devices[servo].was_missed());
         if served < self.order.len() {
             self.order.rotate_left(served);
         } else if self.half_duplex
@@ -317,12 +321,4 @@ impl Lane {
             self.order[place..].rotate_left(1);
         }
     }
-}
-
-/// These servos are asked nothing, so that what they still answer cannot be mistaken. Such turns are few.
-#[cold]
-#[inline(never)]
-fn keep_quiet(servos: &[usize], devices: &mut [Device], result: &mut CycleResult) {
-    servos.iter().for_each(|&servo| devices[servo].keep_quiet());
-    result.quiet += servos.len() as u16;
 }
