@@ -36,12 +36,21 @@ impl Track {
     /// replies farther apart than 13 ms, or without a velocity, only a change that `most` does not allow is a jump.
     #[inline]
     pub fn jumps(&mut self, at_ns: i64, [position, velocity]: [f64; 2], most: [f64; 2]) -> bool {
+        !self.goes_on(at_ns, [position, velocity], most[1])
+            && self.jumps_unless_led([position, velocity], at_ns, most)
+    }
+
+    /// Takes them in if the joint is where its velocity leads it, as it nearly always is, and moved no farther than that. If false,
+    /// nothing was taken in, and [`Track::jumps`] has to decide.
+    #[inline]
+    pub fn goes_on(&mut self, at_ns: i64, [position, velocity]: [f64; 2], most_moved: f64) -> bool {
         let dt_s = self.seconds_until(at_ns);
-        if dt_s < NEAR_S && self.slipped == 0.0 && self.leads_to([position, velocity], dt_s, most[1]) {
+        let goes_on =
+            dt_s < NEAR_S && self.slipped == 0.0 && self.leads_to([position, velocity], dt_s, most_moved);
+        if goes_on {
             (self.position, self.velocity, self.at_ns) = (position, velocity, at_ns);
-            return false;
         }
-        self.jumps_unless_led([position, velocity], at_ns, most)
+        goes_on
     }
 
     #[inline]

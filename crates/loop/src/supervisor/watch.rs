@@ -103,6 +103,8 @@ impl Changes {
 pub struct Watch {
     /// Per servo.
     tallies: Vec<Tally>,
+    /// All servos [go on](Tally::goes_on) in this tick.
+    all_go_on: bool,
     /// Refusals in a row, per link, …
     refusals: [u32; 64],
     /// … and the links that have any; bit per link.
@@ -134,6 +136,7 @@ impl Watch {
     pub fn new(servos: usize) -> Self {
         Self {
             tallies: vec![Tally::default(); servos],
+            all_go_on: false,
             refusals: [0; 64],
             refusing: 0,
             overruns: 0,
@@ -190,11 +193,17 @@ impl Watch {
         };
         // While it comes down a joint may fall.
         let factor = if phase == Phase::Active { settings.velocity_factor } else { f64::INFINITY };
-        let mut still = true;
+        let stale_before_ns = state.now_ns.saturating_sub(settings.stale_ns());
+        let (mut still, mut all_go_on) = (true, phase == Phase::Active);
         for ((tally, servo), joint) in self.tallies.iter_mut().zip(&state.servos).zip(joints) {
-            tally.update(servo, joint, state.now_ns, phase, (too_much, factor));
+            let goes_on = phase == Phase::Active && tally.goes_on(servo, joint, stale_before_ns, settings);
+            if !goes_on {
+                tally.update(servo, joint, state.now_ns, phase, (too_much, factor));
+            }
+            all_go_on &= goes_on;
             still &= tally.is_still(servo, joint, settings.still_velocity);
         }
+        self.all_go_on = all_go_on;
         state.imu.iter().for_each(|imu| self.imu.update(&imu.sample));
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
         self.count_slow(seen, settings);
@@ -335,32 +344,8 @@ impl Watch {
         forgiving: bool,
     ) {
         let mut find = |cause: Cause| findings.add(cause);
-        let silence = bearable_silence(state.period_ns, settings, forgiving);
-        let stale_ns = settings.stale_ns();
-        let stale_before_ns = state.now_ns.saturating_sub(stale_ns);
-        let all = state.servos.iter().zip(joints).zip(&self.tallies);
-        for (at, ((servo, joint), tally)) in (0..).zip(all) {
-            if tally.is_following && servo.at_ns >= stale_before_ns && is_well(servo, joint, settings) {
-                continue;
-            }
-            if let Some(cause) = servo_trouble(at, servo, joint, tally, state.now_ns) {
-                find(cause);
-            }
-            look_at_values(at, servo, joint, settings, &mut find);
-            if tally.unmeasured[0] >= UNMEASURED_REPLIES {
-                find(Cause::VoltageUnknown { servo: at });
-            }
-            if tally.unmeasured[1] >= UNMEASURED_REPLIES {
-                find(Cause::TemperatureUnknown { servo: at });
-            }
-            if tally.missed >= silence {
-                find(Cause::MissedReplies { servo: at, count: tally.missed });
-            }
-            if servo.at_ns < stale_before_ns {
-                let age_ns = servo.age_ns(state.now_ns);
-                let held_up = self.held_up(age_ns, stale_ns, Trigger::Stale);
-                find(held_up.unwrap_or(Cause::Stale { servo: at, age_ns }));
-            }
+        if !self.all_go_on {
+            self.look_at_servos(joints, state, settings, forgiving, &mut find);
         }
         if let Some(servo) = seen.cycle.intruded {
             find(Cause::DuplicateReplies { servo });
@@ -379,6 +364,45 @@ impl Watch {
         }
         if let Some(age_ns) = seen.targets_silent_ns {
             find(Cause::TargetsSilent { age_ns });
+        }
+    }
+
+    /// Within its caller it would take the registers of what nearly every tick looks at.
+    #[inline(never)]
+    fn look_at_servos(
+        &self,
+        joints: &[Joint],
+        state: &RobotState,
+        settings: &Thresholds,
+        forgiving: bool,
+        find: &mut impl FnMut(Cause),
+    ) {
+        let silence = bearable_silence(state.period_ns, settings, forgiving);
+        let stale_ns = settings.stale_ns();
+        let stale_before_ns = state.now_ns.saturating_sub(stale_ns);
+        let all = state.servos.iter().zip(joints).zip(&self.tallies);
+        for (at, ((servo, joint), tally)) in (0..).zip(all) {
+            if tally.is_following && servo.at_ns >= stale_before_ns && is_well(servo, joint, settings) {
+                continue;
+            }
+            if let Some(cause) = servo_trouble(at, servo, joint, tally, state.now_ns) {
+                find(cause);
+            }
+            look_at_values(at, servo, joint, settings, find);
+            if tally.unmeasured[0] >= UNMEASURED_REPLIES {
+                find(Cause::VoltageUnknown { servo: at });
+            }
+            if tally.unmeasured[1] >= UNMEASURED_REPLIES {
+                find(Cause::TemperatureUnknown { servo: at });
+            }
+            if tally.missed >= silence {
+                find(Cause::MissedReplies { servo: at, count: tally.missed });
+            }
+            if servo.at_ns < stale_before_ns {
+                let age_ns = servo.age_ns(state.now_ns);
+                let held_up = self.held_up(age_ns, stale_ns, Trigger::Stale);
+                find(held_up.unwrap_or(Cause::Stale { servo: at, age_ns }));
+            }
         }
     }
 

@@ -68,7 +68,12 @@ proptest! {
         for (at, (commanded, servo, _)) in (0..).zip(ticks) {
             let servo = ServoState { at_ns: at, ..servo };
             (tally.commanded_before, tally.commanded) = (tally.commanded, commanded);
+            let (before, mut short) = (tally, tally);
+            let goes_on = short.goes_on(&servo, &joint, 0, &settings);
             tally.update(&servo, &joint, at, Phase::Active, (Some(ASTRAY), 2.0));
+            prop_assert_eq!(format!("{short:?}"), format!("{:?}", if goes_on { tally } else { before }));
+            prop_assert!(!goes_on || tally.is_following && is_well(&servo, &joint, &settings));
+            prop_assert!(!tally.goes_on(&servo, &joint, at + 1, &settings), "too old");
             if tally.is_following && is_well(&servo, &joint, &settings) {
                 prop_assert_eq!(servo_trouble(0, &servo, &joint, &tally, at), None);
                 let mut found = None;
