@@ -1,7 +1,7 @@
 //! Keeps commands within the limits of each servo, and lowers torque when one runs hot.
 
 use super::joint::Joint;
-use super::reach::{self, Allowed, Grip, Rules, Usual};
+use super::reach::{self, Allowed, Grip, Manner, Rules, Usual};
 use super::{Cause, Fixed, OutOfLimits, SupervisorSettings};
 use crate::state::RobotState;
 use khz_servo::{Doing, PositionCommand, ServoCommand, ServoState};
@@ -33,18 +33,20 @@ pub struct Last {
     pub velocity: f64,
     /// The weakest it followed its target with since it was last near it.
     pub grip: Grip,
+    /// How it was to follow a target that [stayed](reach::stays) as it was asked for, and was near.
+    pub steady: Option<Manner>,
 }
 
 impl Default for Last {
     fn default() -> Self {
-        Self { sent: None, asked: None, velocity: f64::NAN, grip: Grip::STRONGEST }
+        Self { sent: None, asked: None, velocity: f64::NAN, grip: Grip::STRONGEST, steady: None }
     }
 }
 
 impl Guard {
-    /// For servos of these joints.
-    pub fn new(joints: &[Joint]) -> Self {
-        let usual = Fixed(joints.iter().map(Usual::of).collect());
+    /// For servos of these joints, which may be found so far beyond their limits, rad.
+    pub fn new(joints: &[Joint], tolerance: f64) -> Self {
+        let usual = Fixed(joints.iter().map(|joint| Usual::of(joint, tolerance)).collect());
         Self { usual, last: vec![Last::default(); joints.len()], leads: false, clamped: 0 }
     }
 
@@ -96,7 +98,8 @@ impl Guard {
         for (at, ((((command, joint), usual), servo), last)) in (0..).zip(all) {
             if let ServoCommand::Position(asked) = command
                 && servo.at_ns >= tick.reported_since_ns
-                && reach::stays(joint, usual, asked, servo, last, &tick.rules)
+                && (reach::goes_on(joint, usual, asked, servo, last, &tick.rules)
+                    || reach::stays(joint, usual, asked, servo, last, &tick.rules))
             {
                 asked.max_torque = tick.most_torque(joint, asked.max_torque, servo);
                 continue;
@@ -171,9 +174,12 @@ impl Tick<'_> {
     /// The greatest torque to send. NaN: no limit, also if the controller's is beyond what its format carries.
     #[inline]
     fn most_torque(&self, joint: &Joint, asked: f64, servo: &ServoState) -> f64 {
+        if joint.carries.max_torque == 0.0 {
+            return f64::NAN;
+        }
         let share = heat_share(servo.temperature, self.settings) * self.derate;
         let most = joint.bounds.torque_within(asked) * share;
-        if !most.is_finite() || joint.carries.max_torque == 0.0 {
+        if !most.is_finite() {
             return f64::NAN;
         }
         // A little torque must not become none by rounding: the joint would fall.
@@ -238,8 +244,8 @@ mod tests {
                 at_ns: 0,
                 ..ServoState::UNKNOWN
             };
-            let joints = vec![joint];
-            Self { guard: Guard::new(&joints), joints, state, settings: SupervisorSettings::default() }
+            let (joints, settings) = (vec![joint], SupervisorSettings::default());
+            Self { guard: Guard::new(&joints, settings.position_tolerance), joints, state, settings }
         }
 
         fn try_check(&mut self, command: PositionCommand) -> (ServoCommand, Option<Cause>) {

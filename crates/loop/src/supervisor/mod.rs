@@ -194,7 +194,7 @@ impl Supervisor {
             blame: None,
             watch: Watch::new(joints.len()),
             bring_up: BringUp::default(),
-            guard: Guard::new(&joints),
+            guard: Guard::new(&joints, settings.position_tolerance),
             turn: ControllerTurn::Update,
             recovery: match settings.recover {
                 Recover::On => Recovery::of(&joints).map(Box::new),

@@ -12,6 +12,7 @@ use crate::state::RobotState;
 use khz_servo::Doing;
 use khz_servo::PositionCommand;
 use khz_servo::ServoState;
+use std::fmt;
 
 /// At a high rate; see [`Rules::braking_s`]. The servo's velocity gain brakes a joint; this is longer than its time constant
 /// (inertia by gain: 10 to 45 ms), so that the joint follows.
@@ -61,6 +62,32 @@ impl Grip {
 
     fn least(self, other: Self) -> Self {
         Self { kp_scale: self.kp_scale.min(other.kp_scale), torque: self.torque.min(other.torque) }
+    }
+}
+
+/// How a servo is to follow its target: torque, gains and greatest torque, bit by bit.
+#[derive(Clone, Copy)]
+pub struct Manner([u64; 4]);
+
+/// No state differs by it from another: it decides how soon a command is known to stay, not whether it does.
+impl fmt::Debug for Manner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("_")
+    }
+}
+
+impl Manner {
+    #[inline]
+    const fn of(command: &PositionCommand) -> Self {
+        let PositionCommand { torque, kp_scale, kd_scale, max_torque, .. } = *command;
+        Self([torque.to_bits(), kp_scale.to_bits(), kd_scale.to_bits(), max_torque.to_bits()])
+    }
+
+    /// Not `==`, for which the numbers of a command would be put into memory first.
+    #[inline]
+    const fn is(self, Self(other): Self) -> bool {
+        let Self(own) = self;
+        (own[0] ^ other[0]) | (own[1] ^ other[1]) | (own[2] ^ other[2]) | (own[3] ^ other[3]) == 0
     }
 }
 
@@ -116,10 +143,13 @@ pub struct Usual {
     position: [f64; 2],
     /// The greatest velocity that is, rad/s.
     velocity: f64,
+    /// Where it may be found, rad; no infinity is among them.
+    found: [f64; 2],
 }
 
 impl Usual {
-    pub fn of(joint: &Joint) -> Self {
+    /// It may be found so far beyond its limits, rad.
+    pub fn of(joint: &Joint, tolerance: f64) -> Self {
         let Joint { bounds, target, carries, .. } = joint;
         // A step less than the sum, which rounds differently from the difference that limits what can be sent.
         let sent = match carries.position {
@@ -134,13 +164,48 @@ impl Usual {
             ],
             // An infinite one is none, also where there is no limit and nothing is sent.
             velocity: bounds.velocity.min(carries.velocity).min(f64::MAX),
+            found: [
+                (bounds.position[0] - tolerance).max(f64::MIN),
+                (bounds.position[1] + tolerance).min(f64::MAX),
+            ],
         }
     }
 }
 
+/// Whether a command [stays], of a joint that was near its last target and is near this, in the manner it was asked to follow that: so do
+/// nearly all, and most of what [`stays`] looks at is the same as in the tick before. If false, that has to check.
+#[inline]
+pub fn goes_on(
+    joint: &Joint,
+    usual: &Usual,
+    asked: &PositionCommand,
+    servo: &ServoState,
+    last: &mut Last,
+    rules: &Rules,
+) -> bool {
+    let (PositionCommand { position, velocity, .. }, measured) = (*asked, servo.position);
+    let (Some(sent), Some(manner)) = (last.sent, last.steady) else { return false };
+    // Comparisons with NaN are false. Where the last target was sent as it was asked, one step is as long as the other.
+    let goes_on = manner.is(Manner::of(asked))
+        && servo.doing == Doing::Following
+        && position >= usual.position[0]
+        && position <= usual.position[1]
+        && measured >= usual.found[0]
+        && measured <= usual.found[1]
+        && velocity.abs() <= usual.velocity
+        && (position - sent).abs() <= joint.bounds.velocity * rules.period_s
+        && (position - measured).abs() <= rules.tolerance
+        && leads_on(joint, asked, measured, rules);
+    if goes_on {
+        (last.sent, last.asked, last.velocity) = (Some(position), Some(position), servo.velocity);
+    }
+    goes_on
+}
+
 /// Whether a command stays as it was asked, as of a robot that moves within its limits nearly all do; then `last` has its target. Computes
 /// what [`limit`] would, and that the command is sound and can be sent, in a third of the time; if false, those have to check.
-#[inline]
+// Within its caller it would take the registers of the shorter way.
+#[inline(never)]
 pub fn stays(
     joint: &Joint,
     usual: &Usual,
@@ -165,7 +230,7 @@ pub fn stays(
         && (carries.kd_scale || kd_scale == 1.0)
         && (carries.max_torque != 0.0 || max_torque.is_nan());
     let is_driven = kp_scale >= WEAK && servo.doing == Doing::Following;
-    let is_there = measured.is_finite() && bounds.exceeded(measured, rules.tolerance).is_none();
+    let is_there = measured >= usual.found[0] && measured <= usual.found[1];
     if !(is_whole && travels && is_driven && is_there) {
         return false;
     }
@@ -180,7 +245,8 @@ pub fn stays(
     }
     let is_near = (position - measured).abs() <= rules.tolerance;
     let grip = if is_near { grip } else { grip.least(last.grip) };
-    *last = Last { sent: Some(position), asked: Some(position), velocity: servo.velocity, grip };
+    let steady = is_near.then_some(Manner::of(asked));
+    *last = Last { sent: Some(position), asked: Some(position), velocity: servo.velocity, grip, steady };
     true
 }
 
@@ -225,7 +291,8 @@ pub fn limit(
         let to = follow(joint, position, from, rules.period_s);
         let is_near = (to - servo.position).abs() <= rules.tolerance;
         let grip = if is_near || could_not_follow { grip } else { grip.least(last.grip) };
-        let target = Last { sent: Some(to), asked: Some(position), velocity: servo.velocity, grip };
+        let (sent, asked, velocity) = (Some(to), Some(position), servo.velocity);
+        let target = Last { sent, asked, velocity, grip, steady: None };
         (feed_forward(joint, PositionCommand { position: to, ..cut }, servo, last, rules), target)
     } else {
         // A target that no gain follows, or none; but it must be one that can be sent.

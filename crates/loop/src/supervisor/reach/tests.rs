@@ -35,7 +35,7 @@ fn hold(position: f64) -> PositionCommand {
 }
 
 fn stays_of(joint: &Joint, asked: &PositionCommand, servo: &ServoState, last: &mut Last) -> bool {
-    stays(joint, &Usual::of(joint), asked, servo, last, &RULES)
+    stays(joint, &Usual::of(joint, RULES.tolerance), asked, servo, last, &RULES)
 }
 
 /// A usual value, or as often as not one at a border, or none.
@@ -82,18 +82,32 @@ proptest! {
         let servo = ServoState { doing, ..servo(measured, speed) };
         let known = |value: f64| Some(value).filter(|value| !value.is_nan());
         let grip = Grip { kp_scale: most(kp_before), torque: most(torque_before) };
-        let last = Last { sent: known(sent), asked: known(before), velocity: velocity_before, grip };
+        let last = Last { sent: known(sent), asked: known(before), velocity: velocity_before, grip, steady: None };
         let rules = Rules { tolerance: most(tolerance).min(1.0), ..RULES };
+        let usual = Usual::of(&joint, rules.tolerance);
         let mut target = last;
-        if stays(&joint, &Usual::of(&joint), &asked, &servo, &mut target, &rules) {
+        if stays(&joint, &usual, &asked, &servo, &mut target, &rules) {
             prop_assert!(is_sound(&asked));
             prop_assert_eq!(carries.lack(true, &asked), None);
             let allowed = limit(&joint, &asked, &servo, last, &rules).unwrap();
             prop_assert!(!allowed.changed && !allowed.beyond && !allowed.unbraked);
             // As text: NaN is NaN, and -0 is not 0.
             prop_assert_eq!(format!("{:?}", allowed.command), format!("{asked:?}"));
+            let target = Last { steady: None, ..target };
             prop_assert_eq!(format!("{:?}", allowed.target), format!("{target:?}"));
         }
+        // After a command that stayed, in the same manner or in another.
+        let before = PositionCommand { position: sent, velocity: 0.0, ..asked };
+        let other = PositionCommand { kp_scale: kp_before, max_torque: torque_before, ..before };
+        let (before, mut last) = (if is_narrow { other } else { before }, last);
+        let _ = stays(&joint, &usual, &before, &ServoState { position: sent, ..servo }, &mut last, &rules);
+        let (mut short, mut long) = (last, last);
+        let goes_on = goes_on(&joint, &usual, &asked, &servo, &mut short, &rules);
+        if goes_on {
+            prop_assert!(stays(&joint, &usual, &asked, &servo, &mut long, &rules));
+            prop_assert!(short.steady.zip(long.steady).is_some_and(|(short, long)| short.is(long)));
+        }
+        prop_assert_eq!(format!("{short:?}"), format!("{:?}", if goes_on { long } else { last }));
     }
 }
 
