@@ -294,6 +294,10 @@ impl Disturbance {
     #[inline]
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
+        // In nearly every tick all shares together are less.
+        if self.late_ns.max(self.previous_ns) + self.away_ns < DISTURBED_NS {
+            return None;
+        }
         let (cause, ns) = self.shares().largest();
         (ns >= DISTURBED_NS).then_some(cause)
     }
@@ -462,6 +466,13 @@ mod tests {
                 ..Disturbance::default()
             };
             assert_eq!(tick.shares().sum(), tick.late_ns + tick.away_ns, "{tick:?}");
+            for factor in [1, 50, 99, 100, 101, 200, 300] {
+                let [late_ns, previous_ns] = [tick.late_ns, tick.previous_ns].map(|ns| factor * ns);
+                let [away_ns, queued_ns] = [tick.away_ns, tick.queued_ns].map(|ns| factor * ns);
+                let tick = Disturbance { late_ns, previous_ns, away_ns, queued_ns, ..tick };
+                let (cause, ns) = tick.shares().largest();
+                assert_eq!(tick.cause(), (ns >= DISTURBED_NS).then_some(cause), "{tick:?}");
+            }
         }
     }
 
