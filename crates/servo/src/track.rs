@@ -5,8 +5,9 @@ const JUMP: (f64, f64) = (0.15, 1.5);
 /// What a position slips by from reply to reply beyond that adds up to a jump, unless it is slower than this, rad/s: a velocity may be
 /// measured later than its position, or badly.
 const SLIP: f64 = 1.0;
-/// Between replies farther apart, s, it may have been as fast as it can be at all.
-const NEAR_S: f64 = 0.013;
+/// Between replies farther apart it may have been as fast as it can be at all.
+const NEAR_NS: i64 = 13_000_000;
+const NEAR_S: f64 = NEAR_NS as f64 * 1e-9;
 
 /// Where a joint was, and how fast.
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +45,10 @@ impl Track {
     /// nothing was taken in, and [`Track::jumps`] has to decide.
     #[inline]
     pub fn goes_on(&mut self, at_ns: i64, [position, velocity]: [f64; 2], most_moved: f64) -> bool {
-        let dt_s = self.seconds_until(at_ns);
-        let goes_on =
-            dt_s < NEAR_S && self.slipped == 0.0 && self.leads_to([position, velocity], dt_s, most_moved);
+        let since_ns = at_ns.wrapping_sub(self.at_ns);
+        let goes_on = (0..NEAR_NS).contains(&since_ns)
+            && self.slipped == 0.0
+            && self.leads_to([position, velocity], since_ns as f64 * 1e-9, most_moved);
         if goes_on {
             (self.position, self.velocity, self.at_ns) = (position, velocity, at_ns);
         }

@@ -90,6 +90,12 @@ impl Bounds {
         if torque < self.torque { torque } else { self.torque }
     }
 
+    /// Where a joint may be found that is allowed so far beyond its limits, rad; no infinity is among that.
+    pub fn found(&self, tolerance: f64) -> [f64; 2] {
+        let [low, high] = self.position;
+        [(low - tolerance).max(f64::MIN), (high + tolerance).min(f64::MAX)]
+    }
+
     /// The position limit that a position is beyond by more than `tolerance`, rad. None for NaN.
     pub fn exceeded(&self, position: f64, tolerance: f64) -> Option<f64> {
         let [low, high] = self.position;

@@ -187,12 +187,13 @@ impl Supervisor {
     }
 
     fn with_joints(settings: SupervisorSettings, joints: Vec<Joint>) -> Self {
+        let settings = Thresholds::of(settings);
         Self {
             arm: settings.arming == Arming::Automatic,
             phase: Phase::Init,
             since_ns: None,
             blame: None,
-            watch: Watch::new(joints.len()),
+            watch: Watch::new(&joints, &settings),
             bring_up: BringUp::default(),
             guard: Guard::new(&joints, settings.position_tolerance),
             turn: ControllerTurn::Update,
@@ -200,7 +201,7 @@ impl Supervisor {
                 Recover::On => Recovery::of(&joints).map(Box::new),
                 Recover::Off => None,
             },
-            settings: Fixed(Thresholds::of(settings)),
+            settings: Fixed(settings),
             joints: Fixed(joints),
             bearable_ns: Fixed(LONGEST_STALL_NS),
             warned: 0,

@@ -164,10 +164,7 @@ impl Usual {
             ],
             // An infinite one is none, also where there is no limit and nothing is sent.
             velocity: bounds.velocity.min(carries.velocity).min(f64::MAX),
-            found: [
-                (bounds.position[0] - tolerance).max(f64::MIN),
-                (bounds.position[1] + tolerance).min(f64::MAX),
-            ],
+            found: bounds.found(tolerance),
         }
     }
 }

@@ -67,6 +67,13 @@ impl Bench {
         bench
     }
 
+    /// From now on these are its limits.
+    fn limit(&mut self, change: impl FnOnce(&mut [Joint])) {
+        let Supervisor { joints, watch, settings, .. } = &mut self.supervisor;
+        change(&mut joints.0);
+        watch.watch(joints, settings);
+    }
+
     /// Come down as planned.
     fn at_rest() -> Self {
         let mut bench = Self::active(|_| {});
@@ -246,9 +253,8 @@ fn every_trigger_damps_after_its_threshold() {
     ];
     for (name, spoil, bearable, cause) in cases {
         let mut bench = Bench::active(|_| {});
-        for joint in &mut bench.supervisor.joints.0 {
-            joint.bounds = Bounds { position: [-0.1, 0.1], velocity: 6.0, torque: 1.0 };
-        }
+        let bounds = Bounds { position: [-0.1, 0.1], velocity: 6.0, torque: 1.0 };
+        bench.limit(|joints| joints.iter_mut().for_each(|joint| joint.bounds = bounds));
         assert_eq!(bench.run(bearable, spoil), Phase::Active, "{name}");
         assert_eq!(bench.tick(spoil), Phase::Damping, "{name}");
         match (bench.last().cause, cause) {

@@ -4,7 +4,7 @@ mod tally;
 
 use super::joint::Joint;
 use super::settings::Thresholds;
-use super::{Cause, Observation, Phase, Trigger};
+use super::{Cause, Fixed, Observation, Phase, Trigger};
 use crate::state::{ImuState, RobotState};
 use khz_link::ImuSample;
 use khz_servo::{Doing, Fault, Quantity, Refused, ServoCommand, ServoState};
@@ -98,9 +98,29 @@ impl Changes {
     }
 }
 
+/// What may be measured of a joint while nothing is wrong.
+#[derive(Clone, Copy, Debug)]
+struct Well {
+    /// Its positions, rad, …
+    position: [f64; 2],
+    /// … and how fast it may be, rad/s; no infinity is among either.
+    velocity: f64,
+}
+
+impl Well {
+    fn of(joint: &Joint, settings: &Thresholds) -> Self {
+        Self {
+            position: joint.bounds.found(settings.position_tolerance),
+            velocity: (joint.bounds.velocity * settings.velocity_factor).min(f64::MAX),
+        }
+    }
+}
+
 /// Counts that outlive a tick.
 #[derive(Clone, Debug)]
 pub struct Watch {
+    /// Of each joint.
+    well: Fixed<Vec<Well>>,
     /// Per servo.
     tallies: Vec<Tally>,
     /// All servos [go on](Tally::goes_on) in this tick.
@@ -133,9 +153,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(servos: usize) -> Self {
+    pub fn new(joints: &[Joint], settings: &Thresholds) -> Self {
         Self {
-            tallies: vec![Tally::default(); servos],
+            well: Fixed(joints.iter().map(|joint| Well::of(joint, settings)).collect()),
+            ..Self::of(vec![Tally::default(); joints.len()])
+        }
+    }
+
+    fn of(tallies: Vec<Tally>) -> Self {
+        Self {
+            well: Fixed(Vec::new()),
+            tallies,
             all_go_on: false,
             refusals: [0; 64],
             refusing: 0,
@@ -167,8 +195,8 @@ impl Watch {
 
     /// Takes a tick at rest in: all that counts is whether servos are off.
     pub fn rest(&mut self, state: &RobotState) {
-        let (tallies, imu) = (std::mem::take(&mut self.tallies), self.imu);
-        *self = Self { tallies, imu, ..Self::new(0) };
+        let (well, tallies) = (std::mem::take(&mut self.well.0), std::mem::take(&mut self.tallies));
+        *self = Self { well: Fixed(well), imu: self.imu, ..Self::of(tallies) };
         for (tally, servo) in self.tallies.iter_mut().zip(&state.servos) {
             *tally = Tally { commanded: tally.commanded, may_be_on: tally.may_be_on, ..Tally::default() };
             if servo.fresh {
@@ -195,8 +223,12 @@ impl Watch {
         let factor = if phase == Phase::Active { settings.velocity_factor } else { f64::INFINITY };
         let stale_before_ns = state.now_ns.saturating_sub(settings.stale_ns());
         let (mut still, mut all_go_on) = (true, phase == Phase::Active);
-        for ((tally, servo), joint) in self.tallies.iter_mut().zip(&state.servos).zip(joints) {
-            let goes_on = phase == Phase::Active && tally.goes_on(servo, joint, stale_before_ns, settings);
+        let all = self.tallies.iter_mut().zip(&state.servos).zip(joints).zip(&*self.well);
+        for (((tally, servo), joint), well) in all {
+            let goes_on = phase == Phase::Active
+                && servo.at_ns >= stale_before_ns
+                && is_well(servo, well, settings)
+                && tally.goes_on(servo, joint);
             if !goes_on {
                 tally.update(servo, joint, state.now_ns, phase, (too_much, factor));
             }
@@ -312,6 +344,12 @@ impl Watch {
         (from..self.tallies.len()).find(|&at| self.tallies[at].may_be_on > 0)
     }
 
+    /// From now on its joints are these.
+    #[cfg(test)]
+    pub fn watch(&mut self, joints: &[Joint], settings: &Thresholds) {
+        self.well = Self::new(joints, settings).well;
+    }
+
     /// The servo does not do what it is commanded.
     #[cfg(test)]
     pub fn is_astray(&self, servo: usize) -> bool {
@@ -380,9 +418,9 @@ impl Watch {
         let silence = bearable_silence(state.period_ns, settings, forgiving);
         let stale_ns = settings.stale_ns();
         let stale_before_ns = state.now_ns.saturating_sub(stale_ns);
-        let all = state.servos.iter().zip(joints).zip(&self.tallies);
-        for (at, ((servo, joint), tally)) in (0..).zip(all) {
-            if tally.is_following && servo.at_ns >= stale_before_ns && is_well(servo, joint, settings) {
+        let all = state.servos.iter().zip(joints).zip(&*self.well).zip(&self.tallies);
+        for (at, (((servo, joint), well), tally)) in (0..).zip(all) {
+            if tally.is_following && servo.at_ns >= stale_before_ns && is_well(servo, well, settings) {
                 continue;
             }
             if let Some(cause) = servo_trouble(at, servo, joint, tally, state.now_ns) {
@@ -463,16 +501,12 @@ fn bearable_silence(period_ns: i64, settings: &Thresholds, forgiving: bool) -> u
 
 /// Nothing that a [following](Tally::is_following) servo reports is wrong; if false, the others have to check.
 #[inline]
-fn is_well(servo: &ServoState, joint: &Joint, settings: &Thresholds) -> bool {
+fn is_well(servo: &ServoState, well: &Well, settings: &Thresholds) -> bool {
     let ServoState { position, velocity, voltage, temperature, .. } = *servo;
-    let [low, high] = joint.bounds.position;
-    // None of the usual numbers times 0 is anything but 0.
-    let are_finite = position * 0.0 + velocity * 0.0 == 0.0;
-    are_finite
-        && servo.refused.is_none()
-        && position >= low - settings.position_tolerance
-        && position <= high + settings.position_tolerance
-        && velocity.abs() <= joint.bounds.velocity * settings.velocity_factor
+    servo.refused.is_none()
+        && position >= well.position[0]
+        && position <= well.position[1]
+        && velocity.abs() <= well.velocity
         && !(voltage < settings.voltage_low_v || temperature >= settings.temperature_hard_c)
 }
 

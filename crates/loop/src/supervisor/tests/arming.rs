@@ -17,7 +17,7 @@ fn start_up_is_forgiven_for_the_grace_only() {
 fn a_joint_outside_its_limits_is_not_armed_whatever_the_reaction() {
     let outside = |bench: &mut Bench| bench.state.servos[1].position = 0.66;
     let mut bench = Bench::unarmed(|settings| settings.reactions.position = Reaction::Warn);
-    bench.supervisor.joints.0[1].bounds.position = [-0.6, 0.6];
+    bench.limit(|joints| joints[1].bounds.position = [-0.6, 0.6]);
     // Until it is armed there is time to move the joint.
     assert_eq!(bench.run(50, outside), Phase::Idle);
     bench.supervisor.arm();
@@ -183,7 +183,7 @@ fn a_robot_with_a_faulted_servo_is_not_armed() {
 fn a_robot_with_a_joint_that_is_too_fast_is_not_armed() {
     let limited = |reaction| {
         let mut bench = Bench::unarmed(|settings| settings.reactions.velocity = reaction);
-        bench.supervisor.joints.0[1].bounds.velocity = 6.0;
+        bench.limit(|joints| joints[1].bounds.velocity = 6.0);
         bench.run(10, |_| {});
         bench.supervisor.arm();
         let phase = bench.tick(|bench| bench.state.servos[1].velocity = -9.1);

@@ -49,7 +49,7 @@ fn a_servo_that_stays_off_is_noticed_and_one_that_is_commanded_to_is_not() {
 #[test]
 fn a_servo_back_on_another_turn_is_not_followed_with_a_jump() {
     let mut bench = Bench::active(|settings| settings.reactions.servo_fault = Reaction::Warn);
-    bench.supervisor.joints.0[0].bounds.velocity = 2.0;
+    bench.limit(|joints| joints[0].bounds.velocity = 2.0);
     let turned = |bench: &mut Bench| bench.state.servos[0].position = std::f64::consts::TAU;
     let target = |bench: &Bench| match bench.commands[0] {
         ServoCommand::Position(command) => command.position,

@@ -136,7 +136,7 @@ fn a_robot_whose_loop_stood_still_for_seconds_comes_down_whatever_its_servos_say
 fn a_servo_back_on_another_turn_after_a_stall_brings_the_robot_down() {
     let after = |stall: i64, to: f64| {
         let mut bench = Bench::active(|_| {});
-        bench.supervisor.joints.0[0].bounds.velocity = 1.5;
+        bench.limit(|joints| joints[0].bounds.velocity = 1.5);
         bench.tick(|bench| bench.state.servos.iter_mut().for_each(|servo| servo.velocity = 0.0));
         bench.state.now_ns += stall * PERIOD_NS;
         bench.tick(|bench| {

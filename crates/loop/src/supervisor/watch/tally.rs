@@ -1,9 +1,7 @@
 //! What is counted of one servo from tick to tick.
 
-use super::is_well;
 use crate::supervisor::Phase;
 use crate::supervisor::joint::Joint;
-use crate::supervisor::settings::Thresholds;
 use khz_servo::{Carries, Doing, ServoCommand, ServoState, Track};
 
 /// Replies in which a servo may still be stopped after it was commanded to move: the first reads its mode before it takes
@@ -99,24 +97,16 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// The servo follows as it did, its joint is where its velocity leads it, and nothing is wrong, as of nearly all servos of a robot under
-    /// control: then [`Tally::update`] would change nothing else, and nothing would be found. If false, nothing has changed here, either.
+    /// The servo follows as it did, and its joint is where its velocity leads it, as of nearly all servos of a robot under control: then
+    /// [`Tally::update`] would change nothing else. If false, nothing has changed here, either. For replies that are [well](super::is_well).
     #[inline]
-    pub(super) fn goes_on(
-        &mut self,
-        servo: &ServoState,
-        joint: &Joint,
-        stale_before_ns: i64,
-        settings: &Thresholds,
-    ) -> bool {
+    pub(super) fn goes_on(&mut self, servo: &ServoState, joint: &Joint) -> bool {
         let carries = &joint.carries;
         self.is_following
             && self.followed == FOLLOWED
             && self.does_follow(servo)
-            && servo.at_ns >= stale_before_ns
             && !(servo.voltage.is_nan() && carries.voltage_asked)
             && !(servo.temperature.is_nan() && carries.temperature_asked)
-            && is_well(servo, joint, settings)
             && self.track.goes_on(servo.at_ns, [servo.position, servo.velocity], f64::INFINITY)
     }
 
