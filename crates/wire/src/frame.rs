@@ -79,6 +79,12 @@ impl Frame {
         &self.data[..usize::from(self.len)]
     }
 
+    /// Bytes at a place that is known from set-up on, also beyond what is carried, which are 0; `None`: there is no room for so many.
+    #[inline]
+    pub fn bytes_at<const N: usize>(&self, at: u8) -> Option<&[u8; N]> {
+        self.data.get(usize::from(at)..)?.first_chunk()
+    }
+
     /// The bytes carried, to be patched in place.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.data[..usize::from(self.len)]

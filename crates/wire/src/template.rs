@@ -197,6 +197,13 @@ impl ReplyLayout {
         layout
     }
 
+    /// Where the number of this register begins in a reply, if it travels in this resolution.
+    pub fn place(&self, register: Register, resolution: Resolution) -> Option<u8> {
+        let mut numbers = self.padded.iter();
+        let number = numbers.find(|number| (number.register, number.resolution) == (register, resolution));
+        number.map(|number| number.offset)
+    }
+
     /// Where this register's number is; [`Reading::ABSENT`] if it was not asked for.
     pub fn reading(&self, register: Register) -> Reading {
         let number = self.padded.iter().find(|number| number.register == register);

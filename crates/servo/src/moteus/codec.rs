@@ -12,7 +12,7 @@ use khz_wire::frame::MAX_PAYLOAD;
 use khz_wire::subframe::{RegisterError, opcode};
 use khz_wire::{
     Address, Class, CommandTemplate, Fault, Frame, Layout, Mode, Reading, Register, Reply, ReplyLayout,
-    Resolution, Subframe, Subframes, Target,
+    Resolution, Subframe, Subframes, Target, Value,
 };
 use std::f64::consts::TAU;
 use std::ops::Range;
@@ -304,6 +304,7 @@ const fn doing(mode: Mode) -> Doing {
 }
 
 /// What a reply measures, in the servo's units; NaN if absent.
+#[derive(Debug)]
 pub struct Measured {
     position: f64,
     velocity: f64,
@@ -330,11 +331,47 @@ pub struct Readings {
     temperature: Reading,
     mode: Reading,
     fault: Reading,
+    usual: Option<Usual>,
+}
+
+/// Where what is measured is in the usual formats: motion as floats side by side, voltage and temperature as bytes. They are read at once,
+/// without a look at each one's format.
+#[derive(Debug)]
+struct Usual {
+    motion: u8,
+    health: u8,
+}
+
+impl Usual {
+    fn of(layout: &ReplyLayout) -> Option<Self> {
+        let [position, velocity, torque] = [Register::POSITION, Register::VELOCITY, Register::TORQUE]
+            .map(|register| layout.place(register, Resolution::Float));
+        let [voltage, temperature] = [Register::VOLTAGE, Register::TEMPERATURE]
+            .map(|register| layout.place(register, Resolution::Int8));
+        let (motion, health) = (position?, voltage?);
+        let are_beside = [velocity?, torque?, temperature?] == [motion + 4, motion + 8, health + 1];
+        are_beside.then_some(Self { motion, health })
+    }
+
+    #[inline]
+    fn measured(&self, frame: &Frame) -> Option<Measured> {
+        let [p0, p1, p2, p3, v0, v1, v2, v3, t0, t1, t2, t3] = *frame.bytes_at(self.motion)?;
+        let float = |bytes| f64::from(f32::from_le_bytes(bytes));
+        let [voltage, temperature] = frame.bytes_at::<2>(self.health)?.map(|byte| Value::Int8(byte as i8));
+        Some(Measured {
+            position: float([p0, p1, p2, p3]),
+            velocity: float([v0, v1, v2, v3]),
+            torque: float([t0, t1, t2, t3]),
+            voltage: Class::Voltage.decode(voltage),
+            temperature: Class::Temperature.decode(temperature),
+        })
+    }
 }
 
 impl Readings {
     fn of(layout: &ReplyLayout) -> Self {
         Self {
+            usual: Usual::of(layout),
             position: layout.reading(Register::POSITION),
             velocity: layout.reading(Register::VELOCITY),
             torque: layout.reading(Register::TORQUE),
@@ -348,6 +385,13 @@ impl Readings {
     /// What a reply of this layout measures. Inlined: values that are handed over lie in memory.
     #[inline(always)]
     fn measured(&self, frame: &Frame) -> Measured {
+        match self.usual.as_ref().and_then(|usual| usual.measured(frame)) {
+            Some(measured) => measured,
+            None => self.measured_each(frame),
+        }
+    }
+
+    fn measured_each(&self, frame: &Frame) -> Measured {
         Measured {
             position: self.position.value(frame),
             velocity: self.velocity.value(frame),
@@ -732,6 +776,26 @@ mod tests {
         );
         assert!((servo.position - 0.25 * TAU).abs() < 1e-9);
         assert_eq!(read(0, &[&rest[..3], &motion[..], &rest[3..]].concat()).refused, None);
+    }
+
+    /// Where all formats are the usual ones, all are read at once.
+    #[test]
+    fn what_is_measured_does_not_depend_on_how_it_is_read() {
+        let short = QueryFormat { torque: Format::Int16, ..QueryFormat::default() };
+        let silent = QueryFormat { voltage: Format::None, ..QueryFormat::default() };
+        for (query, is_usual) in [(QueryFormat::default(), true), (short, false), (silent, false)] {
+            let codec = codec(CommandFormat::default(), query, Mounting::default());
+            for rotation in &codec.rotations {
+                assert_eq!(rotation.readings.usual.is_some(), is_usual);
+                for seed in 0..=u8::MAX {
+                    let bytes: Vec<u8> = (0..64).map(|at: u8| at.wrapping_mul(37) ^ seed).collect();
+                    let frame = Frame::new(0x100, &bytes).unwrap();
+                    let [short, long] =
+                        [rotation.readings.measured(&frame), rotation.readings.measured_each(&frame)];
+                    assert_eq!(format!("{short:?}"), format!("{long:?}"));
+                }
+            }
+        }
     }
 
     #[test]
