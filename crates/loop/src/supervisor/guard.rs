@@ -2,7 +2,7 @@
 
 use super::joint::Joint;
 use super::reach::{self, Allowed, Grip, Manner, Rules, Usual};
-use super::{Cause, Fixed, OutOfLimits, SupervisorSettings};
+use super::{Cause, Fixed, OutOfLimits, Shortcut, SupervisorSettings};
 use crate::state::RobotState;
 use khz_servo::{Doing, PositionCommand, ServoCommand, ServoState};
 
@@ -34,12 +34,12 @@ pub struct Last {
     /// The weakest it followed its target with since it was last near it.
     pub grip: Grip,
     /// How it was to follow a target that [stayed](reach::stays) as it was asked for, and was near.
-    pub steady: Option<Manner>,
+    pub steady: Shortcut<Option<Manner>>,
 }
 
 impl Default for Last {
     fn default() -> Self {
-        Self { sent: None, asked: None, velocity: f64::NAN, grip: Grip::STRONGEST, steady: None }
+        Self { sent: None, asked: None, velocity: f64::NAN, grip: Grip::STRONGEST, steady: Shortcut(None) }
     }
 }
 

@@ -107,6 +107,16 @@ impl<T> fmt::Debug for Fixed<T> {
     }
 }
 
+/// What decides only how soon something is known, not what. `Debug` leaves it out: no state differs by it from another.
+#[derive(Clone, Copy, Default)]
+struct Shortcut<T>(T);
+
+impl<T> fmt::Debug for Shortcut<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("_")
+    }
+}
+
 /// What a controller in charge is to do in a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerTurn {

@@ -5,14 +5,13 @@
 //! so the motion is kept: the nearer the joint is to a limit, the slower it may go towards it. With next to no position gain
 //! both are kept.
 
-use super::SupervisorSettings;
 use super::guard::Last;
 use super::joint::{Bounds, Joint};
+use super::{Shortcut, SupervisorSettings};
 use crate::state::RobotState;
 use khz_servo::Doing;
 use khz_servo::PositionCommand;
 use khz_servo::ServoState;
-use std::fmt;
 
 /// At a high rate; see [`Rules::braking_s`]. The servo's velocity gain brakes a joint; this is longer than its time constant
 /// (inertia by gain: 10 to 45 ms), so that the joint follows.
@@ -68,13 +67,6 @@ impl Grip {
 /// How a servo is to follow its target: torque, gains and greatest torque, bit by bit.
 #[derive(Clone, Copy)]
 pub struct Manner([u64; 4]);
-
-/// No state differs by it from another: it decides how soon a command is known to stay, not whether it does.
-impl fmt::Debug for Manner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("_")
-    }
-}
 
 impl Manner {
     #[inline]
@@ -181,7 +173,7 @@ pub fn goes_on(
     rules: &Rules,
 ) -> bool {
     let (PositionCommand { position, velocity, .. }, measured) = (*asked, servo.position);
-    let (Some(sent), Some(manner)) = (last.sent, last.steady) else { return false };
+    let (Some(sent), Shortcut(Some(manner))) = (last.sent, last.steady) else { return false };
     // Comparisons with NaN are false. Where the last target was sent as it was asked, one step is as long as the other.
     let goes_on = manner.is(Manner::of(asked))
         && servo.doing == Doing::Following
@@ -242,7 +234,7 @@ pub fn stays(
     }
     let is_near = (position - measured).abs() <= rules.tolerance;
     let grip = if is_near { grip } else { grip.least(last.grip) };
-    let steady = is_near.then_some(Manner::of(asked));
+    let steady = Shortcut(is_near.then_some(Manner::of(asked)));
     *last = Last { sent: Some(position), asked: Some(position), velocity: servo.velocity, grip, steady };
     true
 }
@@ -289,7 +281,7 @@ pub fn limit(
         let is_near = (to - servo.position).abs() <= rules.tolerance;
         let grip = if is_near || could_not_follow { grip } else { grip.least(last.grip) };
         let (sent, asked, velocity) = (Some(to), Some(position), servo.velocity);
-        let target = Last { sent, asked, velocity, grip, steady: None };
+        let target = Last { sent, asked, velocity, grip, steady: Shortcut(None) };
         (feed_forward(joint, PositionCommand { position: to, ..cut }, servo, last, rules), target)
     } else {
         // A target that no gain follows, or none; but it must be one that can be sent.

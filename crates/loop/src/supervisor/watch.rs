@@ -4,7 +4,7 @@ mod tally;
 
 use super::joint::Joint;
 use super::settings::Thresholds;
-use super::{Cause, Fixed, Observation, Phase, Trigger};
+use super::{Cause, Fixed, Observation, Phase, Shortcut, Trigger};
 use crate::state::{ImuState, RobotState};
 use khz_link::ImuSample;
 use khz_servo::{Doing, Fault, Quantity, Refused, ServoCommand, ServoState};
@@ -124,7 +124,7 @@ pub struct Watch {
     /// Per servo.
     tallies: Vec<Tally>,
     /// All servos [go on](Tally::goes_on) in this tick.
-    all_go_on: bool,
+    all_go_on: Shortcut<bool>,
     /// Refusals in a row, per link, …
     refusals: [u32; 64],
     /// … and the links that have any; bit per link.
@@ -164,7 +164,7 @@ impl Watch {
         Self {
             well: Fixed(Vec::new()),
             tallies,
-            all_go_on: false,
+            all_go_on: Shortcut(false),
             refusals: [0; 64],
             refusing: 0,
             overruns: 0,
@@ -235,7 +235,7 @@ impl Watch {
             all_go_on &= goes_on;
             still &= tally.is_still(servo, joint, settings.still_velocity);
         }
-        self.all_go_on = all_go_on;
+        self.all_go_on = Shortcut(all_go_on);
         state.imu.iter().for_each(|imu| self.imu.update(&imu.sample));
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
         self.count_slow(seen, settings);
@@ -382,7 +382,7 @@ impl Watch {
         forgiving: bool,
     ) {
         let mut find = |cause: Cause| findings.add(cause);
-        if !self.all_go_on {
+        if !self.all_go_on.0 {
             self.look_at_servos(joints, state, settings, forgiving, &mut find);
         }
         if let Some(servo) = seen.cycle.intruded {

@@ -82,7 +82,8 @@ proptest! {
         let servo = ServoState { doing, ..servo(measured, speed) };
         let known = |value: f64| Some(value).filter(|value| !value.is_nan());
         let grip = Grip { kp_scale: most(kp_before), torque: most(torque_before) };
-        let last = Last { sent: known(sent), asked: known(before), velocity: velocity_before, grip, steady: None };
+        let (velocity, steady) = (velocity_before, Shortcut(None));
+        let last = Last { sent: known(sent), asked: known(before), velocity, grip, steady };
         let rules = Rules { tolerance: most(tolerance).min(1.0), ..RULES };
         let usual = Usual::of(&joint, rules.tolerance);
         let mut target = last;
@@ -93,7 +94,6 @@ proptest! {
             prop_assert!(!allowed.changed && !allowed.beyond && !allowed.unbraked);
             // As text: NaN is NaN, and -0 is not 0.
             prop_assert_eq!(format!("{:?}", allowed.command), format!("{asked:?}"));
-            let target = Last { steady: None, ..target };
             prop_assert_eq!(format!("{:?}", allowed.target), format!("{target:?}"));
         }
         // After a command that stayed, in the same manner or in another.
@@ -105,7 +105,7 @@ proptest! {
         let goes_on = goes_on(&joint, &usual, &asked, &servo, &mut short, &rules);
         if goes_on {
             prop_assert!(stays(&joint, &usual, &asked, &servo, &mut long, &rules));
-            prop_assert!(short.steady.zip(long.steady).is_some_and(|(short, long)| short.is(long)));
+            prop_assert!(short.steady.0.zip(long.steady.0).is_some_and(|(short, long)| short.is(long)));
         }
         prop_assert_eq!(format!("{short:?}"), format!("{:?}", if goes_on { long } else { last }));
     }
@@ -126,6 +126,14 @@ fn most_commands_stay_as_asked() {
         stays_of(&free, &asked, &servo(0.0, 0.1), &mut sent(0.0))
     };
     assert!(fast(1e300) && !fast(f64::INFINITY) && !fast(f64::NEG_INFINITY));
+    // The next one in the same manner in the shorter way, one in another manner not.
+    let (usual, mut last) = (Usual::of(&joint(), RULES.tolerance), sent(0.0));
+    let mut next = |asked| goes_on(&joint(), &usual, &asked, &servo(0.0, 0.1), &mut last, &RULES);
+    assert!(!next(hold(0.0)), "the first");
+    let mut last = sent(0.0);
+    assert!(stays_of(&joint(), &hold(0.0), &servo(0.0, 0.1), &mut last));
+    let mut next = |asked| goes_on(&joint(), &usual, &asked, &servo(0.0, 0.1), &mut last, &RULES);
+    assert!(next(hold(0.0)) && !next(PositionCommand { kd_scale: 0.5, ..hold(0.0) }) && next(hold(0.0)));
     // On the way back to what can be sent, at the greatest speed.
     let joint = Joint { target: [-0.75, 0.25], ..joint() };
     let asked = PositionCommand { velocity: 0.0, ..hold(0.5) };
