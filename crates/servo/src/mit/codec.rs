@@ -44,7 +44,7 @@ pub const LIMP: Fault = Fault {
 const SHOWS: f64 = 0.1;
 /// … nor does one if more than this share of the range is exerted, …
 const EXERTED: f64 = 0.02;
-/// … nor while the joint turns faster, rad/s: the torque it reports is of an older command, …
+/// … nor while the joint turns faster in the direction it is pushed in, rad/s: there the motor may have no torque left, …
 const STILL: f64 = 0.2;
 /// … nor for a shorter time, ns.
 const LIMP_NS: i64 = 100_000_000;
@@ -87,8 +87,8 @@ pub struct Codec {
     track: Track,
     /// The meaning of its velocity codes is undocumented: they are compared with its positions.
     is_compared: bool,
-    /// Since when it has exerted next to no torque although it was commanded to.
-    limp_ns: Option<i64>,
+    /// When it last exerted next to no torque although it was commanded to, and for how long that has shown, ns.
+    limp: Option<(i64, i64)>,
     /// Where the joint was when only its position was reported, rad, and when, ns.
     stood: (f64, i64),
 }
@@ -114,7 +114,7 @@ impl Codec {
             motion: Motion::default(),
             track: Track::default(),
             is_compared: false,
-            limp_ns: None,
+            limp: None,
             stood: (f64::NAN, i64::MIN),
         }
     }
@@ -339,14 +339,15 @@ impl Codec {
         let wanted = scales.kp.decode(codes.kp) * (scales.position.decode(codes.position) - position)
             + scales.kd.decode(codes.kd) * (scales.velocity.decode(codes.velocity) - velocity)
             + scales.torque.decode(codes.torque);
-        let wanted = wanted.abs().min(drive.ranges[2]);
-        let is_limp = self.output == Some(Output::On)
-            && wanted > SHOWS * drive.ranges[2]
-            && torque.abs() < EXERTED * drive.ranges[2]
-            && velocity.abs() < STILL;
-        let since_ns = self.limp_ns.filter(|_| is_limp).unwrap_or(at_ns);
-        self.limp_ns = is_limp.then_some(since_ns);
-        if at_ns.saturating_sub(since_ns) > LIMP_NS {
+        let exerts_nothing = self.output == Some(Output::On)
+            && wanted.abs().min(drive.ranges[2]) > SHOWS * drive.ranges[2]
+            && torque.abs() < EXERTED * drive.ranges[2];
+        let shows = velocity.abs() < STILL || velocity * wanted < 0.0;
+        let before = self.limp.filter(|_| exerts_nothing);
+        let for_ns = before
+            .map_or(0, |(last_ns, for_ns)| for_ns + if shows { at_ns.saturating_sub(last_ns) } else { 0 });
+        self.limp = exerts_nothing.then_some((at_ns, for_ns));
+        if for_ns > LIMP_NS {
             self.has_changed(LIMP);
         }
     }
@@ -646,6 +647,33 @@ mod tests {
             }
             assert_eq!(servo.fault, expected);
         }
+    }
+
+    /// The run went on while its joint swung freely: it never stood still for long enough.
+    #[test]
+    fn one_that_swings_without_torque_is_found_out_but_not_one_that_has_none_left() {
+        let fault = |velocity: fn(f64) -> f64| {
+            let mut codec = Codec::new(Drive { kp: 20.0, ..DRIVE }, Mounting::default());
+            let (mut servo, mut position) = (ServoState::UNKNOWN, 0.0);
+            for tick in 0..1000_i64 {
+                servo.at_ns = tick * 1_000_000;
+                let command = if tick == 0 { ServoCommand::Stop } else { hold(10.0) };
+                codec.encode(&command, true);
+                let speed = velocity(tick as f64 * 1e-3);
+                position += speed * 1e-3;
+                let [position, velocity] =
+                    [DRIVE.position().encode(position), DRIVE.velocity().encode(speed)];
+                let torque = DRIVE.torque().encode(0.0);
+                codec.decode(
+                    &Reported { position, velocity, torque, ..reported(Output::AsCommanded) },
+                    true,
+                    &mut servo,
+                );
+            }
+            servo.fault
+        };
+        assert_eq!(fault(|s| 3.0 * (5.0 * s).cos()), LIMP);
+        assert_eq!(fault(|_| 3.0), Fault::NONE, "as fast as its supply lets it turn");
     }
 
     #[test]
