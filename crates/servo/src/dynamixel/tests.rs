@@ -564,6 +564,7 @@ fn what_could_not_be_undone_is_not_written_as_a_register() {
     assert!(set("id", 4.0).unwrap_err().contains("`khz bus set-id`"));
     assert!(set("status_return_level", 0.0).unwrap_err().contains("`status_return_level=2`"));
     assert!(set("status_return_level", 2.0).is_ok());
+    assert!(set("protocol_type", 1.0).unwrap_err().contains("`protocol_type=2`"));
 }
 
 /// Torque could be switched on by hand, with whatever goal there was, and not off again.
