@@ -79,7 +79,11 @@ impl InjectedFault {
     pub fn named(name: &str, servo: usize, value: f64) -> Result<Self, String> {
         let size = Self::KINDS.iter().find(|(kind, _)| *kind == name).and_then(|(_, size)| size.as_ref());
         if let Some((sizes, unit)) = size.filter(|(sizes, _)| !sizes.contains(&value)) {
-            return Err(format!("{name} is from {} to {} ({unit}), not {value}", sizes.start(), sizes.end()));
+            return Err(format!(
+                "{name} is from {} to {} ({unit}), not {value:?}",
+                sizes.start(),
+                sizes.end()
+            ));
         }
         Self::of(name, servo, value)
             .ok_or_else(|| format!("no fault is called `{name}`; there are: {}", Self::names(None)))

@@ -98,7 +98,11 @@ pub(super) fn late_together(end: &str, tally: &Tally, servos: &[(&str, &str)]) -
 
 /// These servos, each with its bus, of so many in all.
 fn these(servos: &[(&str, &str)], all: usize) -> String {
-    if servos.len() == all { format!("all {all} servos") } else { by_bus(servos) }
+    match all {
+        _ if servos.len() < all => by_bus(servos),
+        2 => "both servos".to_owned(),
+        _ => format!("all {all} servos"),
+    }
 }
 
 /// How a run ended in which so many replies came late that it is not known whether a CubeMars servo was silent.
