@@ -92,6 +92,24 @@ fn nothing_is_done_without_a_terminal_or_a_yes() {
     );
 }
 
+/// A motor that held an arm was switched off by being looked at, before the question; "nothing was changed" was printed then.
+#[test]
+fn a_servo_that_a_query_switches_off_is_not_asked_before_a_yes() {
+    let folder = tempfile::tempdir().unwrap();
+    let arm = "[bus.main]\nlink = \"emulated\"\n[[servo]]\nbus = \"main\"\nname = \"hip\"\nid = 1\nfamily = \"robstride_mit\"\n\
+               robstride_mit = { model = \"RS00\", unwatched = true }\n";
+    std::fs::write(folder.path().join("mit.toml"), arm).unwrap();
+    let output =
+        command(folder.path(), &["set-zero", "mit.toml", "hip"]).stdin(Stdio::null()).output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(
+        message.contains("that is asked") && message.contains("there is no terminal to ask on"),
+        "{message}"
+    );
+    assert!(!message.contains("becomes 0"), "it was asked where it is: {message}");
+}
+
 #[test]
 fn at_a_terminal_only_a_yes_does_it() {
     for (answer, code) in [("\n", 1), ("n\n", 1), ("Y\n", 0)] {
