@@ -185,7 +185,7 @@ fn let_down(
             let message = damp(links, of.device, time, &mut answered);
             still &= message.as_ref().is_some_and(|message| of.is_still(message, settings));
             message.as_ref().is_none_or(is_on)
-                || !matches!(left(links, of.device, time, &mut answered), Some(Left::Off | Left::Turning))
+                || matches!(left(links, of.device, time, &mut answered), None | Some(Left::On))
         });
         let now_ns = time.now_ns();
         let since_ns = still.then(|| still_since_ns.unwrap_or(now_ns));
@@ -203,33 +203,33 @@ const STOPPED: &str = "Ctrl-C does not shorten that; the run ends then without b
 
 /// What is to be said of servos that were found on.
 fn what_is_left_on(held: &[Held<'_>], turning: &[&DevicePlan], damping_ns: i64) -> Vec<String> {
-    let listed = |devices: Vec<&DevicePlan>| {
-        let names: Vec<_> = devices.iter().map(|device| format!("`{}`", device.name)).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    let named = |are_damped: bool| {
-        let these = held.iter().filter(|held| held.can_be_damped() == are_damped);
-        listed(these.map(|held| held.device).collect())
-    };
+    let (damped, holding): (Vec<_>, Vec<_>) = held.iter().partition(|held| held.can_be_damped());
+    let of = |these: Vec<&Held<'_>>| named(these.into_iter().map(|held| held.device));
     let damping_s = damping_ns as f64 / 1e9;
-    let damped = named(true).map(|names| {
+    let damped = of(damped).map(|names| {
         format!(
             "left on by an earlier run or another program: {names}. Damped until all stands still, for {damping_s} s at most, then switched \
              off: what is still held up then FALLS. {STOPPED}"
         )
     });
-    let falls = named(false).map(|names| {
+    let falls = of(holding).map(|names| {
         format!(
             "left on by an earlier run or another program: {names}. Nothing damps it: switched off in {damping_s} s, and what is held up \
              then FALLS. Hold it, or cut the power once it lies. {STOPPED}"
         )
     });
-    let at_once = listed(turning.to_vec()).map(|names| {
+    let at_once = named(turning.iter().copied()).map(|names| {
         format!(
             "left on by an earlier run or another program: {names}. Switched off at once, as it may turn or push in the mode that it was left in"
         )
     });
     at_once.into_iter().chain(damped).chain(falls).collect()
+}
+
+/// The names of these devices; `None` if there are none.
+fn named<'a>(devices: impl Iterator<Item = &'a DevicePlan>) -> Option<String> {
+    let names: Vec<_> = devices.map(|device| format!("`{}`", device.name)).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 impl Held<'_> {
