@@ -66,13 +66,7 @@ impl InFile for Cubemars {
     fn check(&self, robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
         check_own(robot, i, servo, reader);
         let drive = cubemars::Settings::of(&servo.cubemars).drive;
-        mit::check(
-            robot,
-            i,
-            servo,
-            &mit::Mit { drive, torque_limit: TORQUE_LIMIT, under_voltage: mit::UNDER_VOLTAGE },
-            reader,
-        );
+        mit::check(robot, i, servo, &mit::Mit::of(drive, TORQUE_LIMIT), reader);
     }
 }
 

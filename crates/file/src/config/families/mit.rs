@@ -24,9 +24,6 @@ pub(super) const FACTS: Facts = Facts {
     ids_refused: None,
 };
 
-/// Of servos whose replies report a fault.
-pub(super) const UNDER_VOLTAGE: &str = "their own under-voltage fault brings the robot down";
-
 /// What differs between the families.
 pub(super) struct Mit {
     /// Codes and gains.
@@ -35,6 +32,13 @@ pub(super) struct Mit {
     pub torque_limit: &'static str,
     /// What happens when the voltage is too low, as it is not watched.
     pub under_voltage: &'static str,
+}
+
+impl Mit {
+    /// Of servos whose replies report a fault.
+    pub(super) const fn of(drive: Drive, torque_limit: &'static str) -> Self {
+        Self { drive, torque_limit, under_voltage: "their own under-voltage fault brings the robot down" }
+    }
 }
 
 /// Checks what they have in common.

@@ -78,7 +78,7 @@ impl InFile for RobstrideMit {
             robot,
             i,
             servo,
-            &mit::Mit { drive, torque_limit: TORQUE_LIMIT, under_voltage: UNDER_VOLTAGE },
+            &mit::Mit { under_voltage: UNDER_VOLTAGE, ..mit::Mit::of(drive, TORQUE_LIMIT) },
             reader,
         );
     }
