@@ -47,8 +47,8 @@ impl InjectedFault {
     /// The names there are, or those of what servos that can misbehave so can suffer, for messages. Allocates.
     pub fn names(misbehaviours: Option<&dyn Misbehaviours>) -> String {
         let is_there = |name: &str| {
-            let fault = Self::named(name, 0, 1.0);
-            fault.is_ok_and(|fault| misbehaviours.is_none_or(|misbehaviours| fault.suits(misbehaviours)))
+            let fault = Self::of(name, 0, 1.0);
+            fault.is_some_and(|fault| misbehaviours.is_none_or(|misbehaviours| fault.suits(misbehaviours)))
         };
         let named = Self::KINDS.iter().filter(|(name, _)| is_there(name));
         let label = named.map(|(name, size)| match size {

@@ -111,8 +111,9 @@ impl ByHand for Settings {
         let read = judged(self.read(id, item), move |answer| not_written(answer, register, item.name, value));
         let asked = match register {
             at::ID => return Err(id_as_register()),
-            at::STATUS_RETURN_LEVEL if value != 2.0 => return Err(answers_no_more("status_return_level", 2)),
-            at::PROTOCOL_TYPE if value != 2.0 => return Err(answers_no_more("protocol_type", 2)),
+            at::STATUS_RETURN_LEVEL | at::PROTOCOL_TYPE if value != 2.0 => {
+                return Err(answers_no_more(item.name, 2));
+            }
             at::TORQUE_ENABLE if value != 0.0 => return Err(torque_on_by_hand()),
             at::TORQUE_ENABLE => self.mode(id),
             _ => self.is_off(id),
