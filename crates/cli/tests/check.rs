@@ -189,7 +189,7 @@ fn a_controller_whose_positions_a_mode_does_not_take_is_warned_of() {
     let (_folder, file) = written(moteus);
     let err = text(&check(&[&file]).stderr);
     assert!(err.contains("(`command.position`)"), "{err}");
-    // The leaders of a pair follow nobody.
+    // The leaders of a pair follow no commands.
     let pair = include_str!("../../../robots/koch_pair.toml");
     let (_folder, file) = written(pair);
     assert!(!text(&check(&[&file]).stderr).contains("commands positions"));

@@ -112,7 +112,7 @@ impl Watchers {
         if !all.by_all.is_empty() || all.crates.iter().any(|name| !BESIDE_A_RUN.contains(&name.as_str())) {
             all.tests.insert(ORACLE.into());
         }
-        // What was deleted is run by nobody.
+        // Deleted tests cannot run.
         all.tests.retain(|test| is_there(test));
         all.later.retain(|test| is_there(test) && !all.tests.contains(test));
         Ok(all)

@@ -162,7 +162,7 @@ impl Usual {
 }
 
 /// Whether a command [stays], of a joint that was near its last target and is near this, in the manner it was asked to follow that: so do
-/// nearly all, and most of what [`stays`] looks at is the same as in the tick before. If false, that has to check.
+/// nearly all, and most of what [`stays`] looks at is the same as in the tick before. If false, [`stays`] has to check.
 #[inline]
 pub fn goes_on(
     joint: &Joint,

@@ -253,7 +253,7 @@ mod tests {
         // Another bus was lost for a moment, and is not why it came down.
         assert_eq!(of([false, true]), end);
         assert_eq!(remedy(&end), None);
-        // Nor is one that was lost in a run that somebody stopped.
+        // Nor is one that was lost in a run that the operator stopped.
         let stopped =
             EventSummary { cause: "stopped by the operator".into(), trouble: false, ..event.clone() };
         let off = EventSummary { from: "damping", to: "fault", ..event };
